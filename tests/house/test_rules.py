@@ -136,7 +136,15 @@ AGAINST_THE_RULES = [
     *[(room, "kazoo") for room in ("server", "cluster", "broker")],
     *[
         (room, module)
-        for room in ("broker", "coordination", "replication", "log", "logtools", "model")
+        for room in (
+            "broker",
+            "coordination",
+            "delivery",
+            "replication",
+            "log",
+            "logtools",
+            "model",
+        )
         for module in ("asyncio", "time", "os", "select", "signal", "subprocess", "multiprocessing")
     ],
     *[

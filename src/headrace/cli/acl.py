@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.confirmation import Yes, confirm
 from headrace.cli.shared.failure import UsageError, error_json, line_of
-from headrace.cli.shared.output import note, note_error, print_json, print_table
+from headrace.cli.shared.output import note_error, print_json, print_list, print_table
 from headrace.client.admin.acls import create_acls, delete_acls, describe_acls
 from headrace.client.sync import run
 from headrace.model.errors import ApiError
@@ -157,7 +157,8 @@ def _show_created(wanted: list[AclBinding], outcomes: list[ApiError | None], *, 
             ]
         )
         return
-    _show(binding for binding, error in zip(wanted, outcomes, strict=True) if error is None)
+    created = [binding for binding, error in zip(wanted, outcomes, strict=True) if error is None]
+    print_table(_COLUMNS, [[*_json(binding).values()] for binding in created])
     for binding, error in zip(wanted, outcomes, strict=True):
         if error is not None:
             note_error(f"{binding}: {line_of(error)[0]}")
@@ -196,12 +197,7 @@ def list_(
         found = {
             binding: None for wanted in filters for binding in run(describe_acls(client, wanted))
         }
-    if json:
-        print_json([_json(binding) for binding in found])
-    elif not found:
-        note("no ACLs are there")
-    else:
-        _show(found)
+    _show(found, none="no ACLs are there", json=json)
 
 
 @app.command(alias=["rm", "remove"])
@@ -239,12 +235,8 @@ def delete(
         deleted = {
             binding: None for wanted in filters for binding in run(delete_acls(client, wanted))
         }
-    if json:
-        print_json([_json(binding) for binding in deleted])
-    elif not deleted:
-        note("no such ACLs are there: nothing was deleted; see: headrace acl list")
-    else:
-        _show(deleted)
+    none = "no such ACLs are there: nothing was deleted; see: headrace acl list"
+    _show(deleted, none=none, json=json)
 
 
 def _bindings(
@@ -275,11 +267,12 @@ def _bindings(
     return list(found)
 
 
-def _show(bindings: Iterable[AclBinding]) -> None:
-    print_table(
-        ["RESOURCE", "NAME", "PATTERN", "PRINCIPAL", "HOST", "OPERATION", "PERMISSION"],
-        [list(_json(binding).values()) for binding in bindings],
-    )
+def _show(bindings: Iterable[AclBinding], *, none: str, json: bool) -> None:
+    found = [_json(binding) for binding in bindings]
+    print_list(found, _COLUMNS, ([*row.values()] for row in found), none=none, json=json)
+
+
+_COLUMNS = ["RESOURCE", "NAME", "PATTERN", "PRINCIPAL", "HOST", "OPERATION", "PERMISSION"]
 
 
 def _json(binding: AclBinding) -> dict[str, Any]:

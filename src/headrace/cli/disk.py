@@ -4,19 +4,18 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from headrace.cli.shared.broker_options import BrokerOptions, Json
-from headrace.cli.shared.log_directories import (
-    Directory,
-    LowDirectory,
-    failed_message,
-    low_directories,
-    low_message,
-)
+from headrace.cli.shared.directory_messages import failed_message, low_message
 from headrace.cli.shared.output import note, print_json, print_line, print_table
 from headrace.client.admin.replicas import (
     ReplicaLog,
     StrayDirectory,
     directories,
     stray_logs,
+)
+from headrace.client.log_directories import (
+    Directory,
+    LowDirectory,
+    low_directories,
 )
 from headrace.client.sync import run
 from headrace.client.transport.port import ClientError

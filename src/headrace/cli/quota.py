@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 
 from headrace.cli.shared.broker_options import BrokerOptions, Json, pairs
 from headrace.cli.shared.failure import CommandError, UsageError
-from headrace.cli.shared.output import note, print_json, print_line, print_table
+from headrace.cli.shared.output import print_json, print_line, print_list
 from headrace.client.admin.quotas import Quota, alter_quotas, describe_quotas
 from headrace.client.sync import run
 
@@ -81,19 +81,17 @@ def list_(
             if wanted.items() <= quota.entity.items()
         ]
     found.sort(key=_words)
-    if json:
-        print_json([{"entity": quota.entity, "quotas": quota.limits} for quota in found])
-    elif not found:
-        note("no quotas are set")
-    else:
-        print_table(
-            ["OF", "QUOTA", "VALUE"],
-            [
-                [_words(quota), key, f"{value:g}"]
-                for quota in found
-                for key, value in sorted(quota.limits.items())
-            ],
-        )
+    print_list(
+        [{"entity": quota.entity, "quotas": quota.limits} for quota in found],
+        ["OF", "QUOTA", "VALUE"],
+        (
+            [_words(quota), key, f"{value:g}"]
+            for quota in found
+            for key, value in sorted(quota.limits.items())
+        ),
+        none="no quotas are set",
+        json=json,
+    )
 
 
 def _words(quota: Quota) -> str:

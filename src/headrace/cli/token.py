@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 
 from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError
-from headrace.cli.shared.output import note, print_json, print_line, print_table
+from headrace.cli.shared.output import print_json, print_line, print_list
 from headrace.client.admin.tokens import (
     AT_ONCE_MS,
     Token,
@@ -82,24 +82,22 @@ def list_(
     """
     with cluster.client() as client:
         tokens = run(describe_tokens(client, owner))
-    if json:
-        print_json([_as_json(token) for token in tokens])
-    elif not tokens:
-        note("there are no tokens")
-    else:
-        print_table(
-            ["TOKEN", "OWNER", "RENEWERS", "EXPIRES", "LAST EXPIRY"],
+    print_list(
+        [_as_json(token) for token in tokens],
+        ["TOKEN", "OWNER", "RENEWERS", "EXPIRES", "LAST EXPIRY"],
+        (
             [
-                [
-                    token.token_id,
-                    token.owner,
-                    ", ".join(token.renewers),
-                    _time(token.expires_ms),
-                    _time(token.max_ms),
-                ]
-                for token in tokens
-            ],
-        )
+                token.token_id,
+                token.owner,
+                ", ".join(token.renewers),
+                _time(token.expires_ms),
+                _time(token.max_ms),
+            ]
+            for token in tokens
+        ),
+        none="there are no tokens",
+        json=json,
+    )
 
 
 @app.command

@@ -7,7 +7,7 @@ from cyclopts import App, Parameter
 from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.confirmation import Yes, confirm
 from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError, not_found
-from headrace.cli.shared.output import note, print_json, print_line, print_table
+from headrace.cli.shared.output import print_json, print_line, print_list
 from headrace.cli.shared.partition_choice import chosen_partitions
 from headrace.cli.shared.per_name_outcomes import describe_each
 from headrace.client.admin.producer_states import (
@@ -51,12 +51,9 @@ def list_(
         raise UsageError(f"--state {wrong[0]}: must be one of {', '.join(STATES)}")
     with cluster.client() as client:
         listed = run(transactions.list_transactions(client, state))
-    if json:
-        print_json([transaction._asdict() for transaction in listed])
-    elif not listed:
-        note("no transactions")
-    else:
-        print_table(["TRANSACTIONAL ID", "STATE", "PRODUCER", "COORDINATOR"], listed)
+    columns = ["TRANSACTIONAL ID", "STATE", "PRODUCER", "COORDINATOR"]
+    shown = [transaction._asdict() for transaction in listed]
+    print_list(shown, columns, listed, none="no transactions", json=json)
 
 
 @app.command
@@ -201,25 +198,23 @@ def producers(
     with cluster.client() as client:
         partitions = chosen_partitions(run(client.metadata()), topics, "")
         found = run(describe_producers(client, partitions))
-    if json:
-        print_json([_producer_json(producer) for producer in found])
-    elif not found:
-        note("no producer with sequence numbers writes there")
-    else:
-        print_table(
-            ["TOPIC", "PARTITION", "PRODUCER", "EPOCH", "SEQUENCE", "TIMESTAMP", "OPEN FROM"],
+    print_list(
+        [_producer_json(producer) for producer in found],
+        ["TOPIC", "PARTITION", "PRODUCER", "EPOCH", "SEQUENCE", "TIMESTAMP", "OPEN FROM"],
+        (
             [
-                [
-                    *producer.partition,
-                    producer.producer_id,
-                    producer.producer_epoch,
-                    producer.last_sequence,
-                    producer.last_timestamp,
-                    producer.transaction_start if producer.transaction_start >= 0 else None,
-                ]
-                for producer in found
-            ],
-        )
+                *producer.partition,
+                producer.producer_id,
+                producer.producer_epoch,
+                producer.last_sequence,
+                producer.last_timestamp,
+                producer.transaction_start if producer.transaction_start >= 0 else None,
+            ]
+            for producer in found
+        ),
+        none="no producer with sequence numbers writes there",
+        json=json,
+    )
 
 
 def _producer_json(producer: ProducerState) -> dict[str, object]:

@@ -7,7 +7,7 @@ from cyclopts import App, Parameter
 from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.confirmation import Yes, confirm_on_terminal
 from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError
-from headrace.cli.shared.output import note, print_json, print_line, print_table
+from headrace.cli.shared.output import print_json, print_line, print_list
 from headrace.cli.shared.passwords import PasswordFile, password_of
 from headrace.client.admin.users import (
     SALT_BYTES,
@@ -57,19 +57,17 @@ def list_(
     """
     with cluster.client() as client:
         users = run(describe_users(client))
-    if json:
-        print_json([_as_json(user) for user in users])
-    elif not users:
-        note("there are no users")
-    else:
-        print_table(
-            ["USER", "MECHANISM", "ITERATIONS"],
-            [
-                [user.name, mechanism, str(iterations)]
-                for user in users
-                for mechanism, iterations in sorted(user.credentials.items())
-            ],
-        )
+    print_list(
+        [_as_json(user) for user in users],
+        ["USER", "MECHANISM", "ITERATIONS"],
+        (
+            [user.name, mechanism, str(iterations)]
+            for user in users
+            for mechanism, iterations in sorted(user.credentials.items())
+        ),
+        none="there are no users",
+        json=json,
+    )
 
 
 @app.command

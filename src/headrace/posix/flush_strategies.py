@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from headrace.posix.kernel_aio import ParallelFdatasync
+    from headrace.posix.kernel.asynchronous_io import ParallelFdatasync
 
 
 class Flush(Protocol):
@@ -72,7 +72,9 @@ class Parallel:
         """Flush each file by fdatasync, in parallel."""
         self._flushes += 1
         if not self._tried and (self._flushes > _FIRST_FLUSHES or len(fds) > _FEW_FILES):
-            from headrace.posix.kernel_aio import ParallelFdatasync  # imports ctypes: not at start
+            from headrace.posix.kernel.asynchronous_io import (
+                ParallelFdatasync,  # imports ctypes: not at start
+            )
 
             self._tried = True
             self._aio = ParallelFdatasync.open()

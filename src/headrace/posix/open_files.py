@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from headrace.ports.disk import Failures
-    from headrace.posix.page_cache import Residency
+    from headrace.posix.kernel.page_cache import Residency
     from headrace.posix.threads import Workers
 
 OPEN_MAX = 2000
@@ -38,7 +38,7 @@ def raise_limit() -> int:
 
 
 def _open_residency() -> "Residency | None":
-    from headrace.posix.page_cache import Residency  # imports ctypes, 10 ms: not at start
+    from headrace.posix.kernel.page_cache import Residency  # imports ctypes, 10 ms: not at start
 
     return Residency.open()
 

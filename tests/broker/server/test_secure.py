@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.broker.secure import prepare
 from headrace.config.authentication.jaas import parse_jaas
 from headrace.config.broker import load
 from headrace.config.installing import install_command
@@ -21,6 +20,7 @@ from headrace.model.errors import ConfigError
 from headrace.model.secret import Secret
 from headrace.server.secure import preparation
 from headrace.server.secure.client_files import JAVA, LIBRDKAFKA, SPARK, client_files
+from headrace.server.secure.locked_config import prepare
 from headrace.server.secure.preparation import (
     AUTHORITY,
     AUTHORITY_KEY,

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.broker.secure import prepare
 from headrace.model.errors import ConfigError
 from headrace.server.real_world import RealWorld
 from headrace.server.secure import first_user
 from headrace.server.secure.first_user import SecureServer
+from headrace.server.secure.locked_config import prepare
 from headrace.server.secure.preparation import Secured
 from tests.support.net.net import until
 

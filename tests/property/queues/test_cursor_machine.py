@@ -7,17 +7,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from headrace.coordination.delivery.cursor import Cursor
-from headrace.coordination.delivery.cursor_state import CursorState, StateMap
-from headrace.coordination.delivery.record_runs import DEAD_LETTERS
-from headrace.coordination.delivery.record_states import (
-    SETTLED,
-    Cause,
-    NotHeld,
-    Outcome,
-    RecordState,
-)
-from headrace.coordination.delivery.rules import Rules
+from headrace.delivery.cursor import Cursor
+from headrace.delivery.cursor_state import CursorState, StateMap
+from headrace.delivery.record_runs import DEAD_LETTERS
+from headrace.delivery.record_states import SETTLED, Cause, NotHeld, Outcome, RecordState
+from headrace.delivery.rules import Rules
 from tests.support.queues.cursor_model import FoldingCursor, Kept, Known, in_time, said
 
 AVAILABLE, ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from headrace.coordination.delivery.cursor_state import CursorState
 from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.share.share_states import ShareStates
 from headrace.coordination.share.state_port import StateRead, StateSummary
+from headrace.delivery.cursor_state import CursorState
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.callbacks import Done
 

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from headrace.coordination.delivery.cursor import Cursor
-from headrace.coordination.delivery.cursor_state import CursorState
-from headrace.coordination.delivery.record_states import RecordState
+from headrace.delivery.cursor import Cursor
+from headrace.delivery.cursor_state import CursorState
+from headrace.delivery.record_states import RecordState
 
 Kept = tuple[RecordState, int, float | None]
 """State, tries, and when it is ready."""

@@ -3,12 +3,13 @@
 import pytest
 
 from headrace.cli.main import run
-from headrace.cli.records.coordinator_formats import NAMES, coordinator_formatter
+from headrace.cli.records.coordinator_formats import coordinator_formatter
 from headrace.cli.records.formats import _time
 from headrace.cli.shared import watching
 from headrace.cli.shared.failure import UsageError, line_of
 from headrace.coordination.groups.consumer import records as consumer_records
 from headrace.coordination.groups.modern.changes import GroupEpoch
+from headrace.logtools.dump.coordinator_rows import KINDS
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
 from headrace.record.record import Record
@@ -104,7 +105,7 @@ def test_a_coordinators_formatter_passes_over_what_is_of_another_kind() -> None:
 
 @pytest.mark.parametrize("name", ["", "nonsense", "org.apache.kafka."])
 def test_a_formatter_that_is_none_is_refused_with_those_there_are(name: str) -> None:
-    with pytest.raises(UsageError, match=", ".join(NAMES)):
+    with pytest.raises(UsageError, match=", ".join(KINDS)):
         coordinator_formatter(name)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.log.copying import Copier
 from headrace.cli.main import run
 from headrace.log import file_names, text_files
 from headrace.logtools.dump import dump
@@ -17,6 +16,7 @@ from headrace.logtools.transfer import Transfer
 from headrace.logtools.verify.directory import partitions_in
 from headrace.posix.clock import RealRandom
 from headrace.posix.disk import RealDisk
+from headrace.posix.file_copies import Copier
 from headrace.record.batch import iterate
 
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from headrace.cli.cluster.view import health_of, rows_of
 from headrace.client.admin import replicas
 from headrace.client.admin.replica_throttles import (
     REPLICAS,
@@ -19,6 +18,7 @@ from headrace.client.admin.replicas import PREFERRED, UNCLEAN, Reassigning
 from headrace.client.admin.topics import create_partitions
 from headrace.client.calls.metadata import Metadata
 from headrace.client.client import Client
+from headrace.client.cluster_health import health_of, rows_of
 from headrace.client.move_progress import of_moves
 from headrace.client.producer.producer import Producer
 from headrace.client.standing import look

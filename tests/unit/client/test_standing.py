@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from headrace.cli.cluster.health import reasons_of
-from headrace.cli.cluster.view import rows_of
 from headrace.client.admin import replicas
 from headrace.client.client import Client
+from headrace.client.cluster_health import rows_of
 from headrace.client.producer.producer import Producer
 from headrace.client.standing import ANSWER_SECONDS_MAX, Seen, look, replica_ends
 from headrace.client.transport.port import Address

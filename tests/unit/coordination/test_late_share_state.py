@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.delivery.cursor_state import CursorState
 from headrace.coordination.groups.share import admin_offsets, describe_offsets
 from headrace.coordination.groups.share.admin_offsets import OffsetsContext
 from headrace.coordination.share.share_partition import SharePartition, SharePartitionState
 from headrace.coordination.share.share_partitions import SharePartitions
 from headrace.coordination.share.state_port import StateRead, StateSummary
+from headrace.delivery.cursor_state import CursorState
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from tests.support.cluster.late_states import LateStates

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from headrace.broker.watchable import Watched
-from headrace.coordination.delivery.cursor_state import CursorState
-from headrace.coordination.delivery.partition_delivery import Look
-from headrace.coordination.delivery.record_states import RecordState, StateBatch
 from headrace.coordination.share.acknowledgements import Ack, AckKind
 from headrace.coordination.share.counts import ShareCounts
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.coordination.share.share_partition import SharePartition, SharePartitionState
 from headrace.coordination.share.state_port import StateRead
+from headrace.delivery.cursor_state import CursorState
+from headrace.delivery.partition_delivery import Look
+from headrace.delivery.record_states import RecordState, StateBatch
 from headrace.log.segment.batch_reader import ReadResult
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset

@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 import pytest
 
-from headrace.coordination.delivery.batches import covering, stretches
-from headrace.coordination.delivery.cursor import Cursor
-from headrace.coordination.delivery.cursor_state import CursorState
-from headrace.coordination.delivery.record_states import Acquired, NotHeld, Outcome
 from headrace.coordination.share.acknowledgements import Ack, AckKind, acks_of
 from headrace.coordination.share.sessions import FINAL_EPOCH, SessionKey, ShareSessions
+from headrace.delivery.batches import covering, stretches
+from headrace.delivery.cursor import Cursor
+from headrace.delivery.cursor_state import CursorState
+from headrace.delivery.record_states import Acquired, NotHeld, Outcome
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.record.batch import Record, build
 

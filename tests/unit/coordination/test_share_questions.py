@@ -5,8 +5,6 @@ from typing import Any
 import pytest
 
 from headrace.broker.metadata_image import NO_LEADER
-from headrace.coordination.delivery.cursor_state import CursorState
-from headrace.coordination.delivery.record_states import RecordState, StateBatch
 from headrace.coordination.share.all_share_states import RETRY_SECONDS, AllShareStates
 from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.share.questions import (
@@ -19,6 +17,8 @@ from headrace.coordination.share.questions import (
     Write,
 )
 from headrace.coordination.share.state_port import StateSummary
+from headrace.delivery.cursor_state import CursorState
+from headrace.delivery.record_states import RecordState, StateBatch
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId
 from headrace.ports.callbacks import Done

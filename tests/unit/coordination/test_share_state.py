@@ -7,12 +7,12 @@ import pytest
 
 from headrace.cluster.topics.creation import NewTopic
 from headrace.config.durations import duration_ms
-from headrace.coordination.delivery.batches import covering, stretches
-from headrace.coordination.delivery.cursor_state import CursorState
-from headrace.coordination.delivery.record_states import Acquired, RecordState, StateBatch
 from headrace.coordination.runtime.shard import ShardState
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.coordination.share.state_shard import FORGOTTEN_AFTER_MS, StateShard
+from headrace.delivery.batches import covering, stretches
+from headrace.delivery.cursor_state import CursorState
+from headrace.delivery.record_states import Acquired, RecordState, StateBatch
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import SHARE_STATE_TOPIC
 from headrace.record.batch import ControlType, Record, build, build_marker, stamp

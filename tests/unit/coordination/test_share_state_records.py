@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.delivery.cursor_state import CursorState
-from headrace.coordination.delivery.record_states import RecordState, StateBatch
 from headrace.coordination.runtime.shard import ShardState
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.coordination.share.state_shard import StateShard
+from headrace.delivery.cursor_state import CursorState
+from headrace.delivery.record_states import RecordState, StateBatch
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import SHARE_STATE_TOPIC
 from headrace.testing.disk import SimDisk

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.coordination.delivery.cursor_state import CursorState
-from headrace.coordination.delivery.record_states import RecordState, StateBatch
 from headrace.coordination.share.acknowledgements import AckKind
+from headrace.delivery.cursor_state import CursorState
+from headrace.delivery.record_states import RecordState, StateBatch
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import Offset
 from headrace.testing.disk import SimDisk

@@ -11,7 +11,7 @@ import pytest
 from headrace.posix.disk import RealDisk
 from headrace.posix.files import RealFile
 from headrace.posix.flush_strategies import FLUSHES, Auto
-from headrace.posix.kernel_aio import ParallelFdatasync
+from headrace.posix.kernel.asynchronous_io import ParallelFdatasync
 from headrace.posix.threads import Workers
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.posix.disk import RealDisk
 from headrace.posix.files import RealFile
-from headrace.posix.page_cache import Residency
+from headrace.posix.kernel.page_cache import Residency
 from tests.unit.posix.test_disk import opened
 
 RESIDENCY = Residency.open()

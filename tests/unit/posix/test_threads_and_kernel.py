@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import pytest
 
-from headrace.posix import kernel_aio
-from headrace.posix.kernel_aio import ParallelFdatasync
+from headrace.posix.kernel import asynchronous_io
+from headrace.posix.kernel.asynchronous_io import ParallelFdatasync
 from headrace.posix.threads import Workers
 
 
@@ -125,8 +125,8 @@ class Kernel:
                 return -1
             taken: int = min(count.value, self.takes)
             for at in range(taken):
-                block = ctypes.string_at(pointers[at], kernel_aio._IOCB.size)
-                fields = kernel_aio._IOCB.unpack(block)
+                block = ctypes.string_at(pointers[at], asynchronous_io._IOCB.size)
+                fields = asynchronous_io._IOCB.unpack(block)
                 assert fields[:5] == (0, 0, 0, 3, 0)
                 assert fields[6:] == (0,) * 6
                 self.begun.append(fields[5])
@@ -140,7 +140,7 @@ class Kernel:
             return -1
         for at in range(got):
             result = self.results.pop(0) if self.results else 0
-            kernel_aio._IO_EVENT.pack_into(events, at * 32, 0, 0, result, 0)
+            asynchronous_io._IO_EVENT.pack_into(events, at * 32, 0, 0, result, 0)
         return got
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.posix import flush_strategies, kernel_aio
+from headrace.posix import flush_strategies
 from headrace.posix.flush_strategies import Auto, Fdatasync, Parallel
+from headrace.posix.kernel import asynchronous_io
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_is_left")
 
@@ -52,7 +53,7 @@ class Aio:
 @pytest.fixture
 def aio(monkeypatch: pytest.MonkeyPatch) -> Aio:
     one = Aio()
-    monkeypatch.setattr(kernel_aio.ParallelFdatasync, "open", one.open)
+    monkeypatch.setattr(asynchronous_io.ParallelFdatasync, "open", one.open)
     return one
 
 

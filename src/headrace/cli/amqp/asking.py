@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from headrace.cli.amqp.ask import ask_amqp
 from headrace.cli.shared.broker_options import BrokerOptions
 from headrace.cli.shared.failure import UsageError
-from headrace.cli.shared.output import Cell, note, print_json, print_line, print_table
+from headrace.cli.shared.output import Cell, print_json, print_line, print_list
 from headrace.client.sync import run
 
 Row = Mapping[str, Any]
@@ -33,15 +33,8 @@ def ask(cluster: BrokerOptions, operation: str, **question: Any) -> Any:  # noqa
 
 def show(rows: Sequence[Row], columns: Sequence[Column], *, json: bool, none: str) -> None:
     """Print what was listed; `none`: what is said where there is nothing."""
-    if json:
-        print_json(rows)
-    elif not rows:
-        note(none)
-    else:
-        print_table(
-            [title for title, _ in columns],
-            [[_cell(row, what) for _, what in columns] for row in rows],
-        )
+    cells = ([_cell(row, what) for _, what in columns] for row in rows)
+    print_list(rows, [title for title, _ in columns], cells, none=none, json=json)
 
 
 def tell(text: str, value: Row, *, json: bool) -> None:

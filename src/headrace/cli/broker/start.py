@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.cli.broker import banner
-from headrace.cli.broker.pidfile import PidFile, default_pid_path
 from headrace.cli.shared.failure import EXIT_FAILED, CommandError, UsageError
 from headrace.config.broker import BrokerConfig, load
 from headrace.model.errors import ConfigError
 from headrace.observe import logs
+from headrace.server.pid_file import PidFile, default_pid_path
 
 if TYPE_CHECKING:
     from headrace.server.assembly import Server
@@ -148,7 +148,7 @@ def start(
     """
     secured: Secured | None = None
     if secure:
-        from headrace.cli.broker.secure import prepare
+        from headrace.server.secure.locked_config import prepare
 
         config, warnings, secured = prepare(_text_of(properties), flags)
     else:
@@ -156,7 +156,7 @@ def start(
     pid_path = pid_file or default_pid_path(config.log_dirs)
     log_path = None
     if daemon:
-        from headrace.cli.broker.daemon import detach
+        from headrace.server.daemon import detach
 
         log_path = log_file or Path(config.log_dirs[0]) / "headrace.log"
         detach(log_path)
@@ -220,7 +220,7 @@ def _run(
         if not quiet:
             _announce(server, pid_path, log_path, secured)
         if log_path is not None:
-            from headrace.cli.broker.daemon import release_parent
+            from headrace.server.daemon import release_parent
 
             release_parent()
 

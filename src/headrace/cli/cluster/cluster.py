@@ -8,14 +8,20 @@ from cyclopts import App, Parameter
 from headrace.cli.cluster.health import health, info
 from headrace.cli.cluster.migrate import migrate
 from headrace.cli.cluster.reassign import elect_leaders, reassign
-from headrace.cli.cluster.view import Logs, PartitionRow, check_topic, health_of, listed, rows_of
 from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.failure import EXIT_FAILED
 from headrace.cli.shared.output import note, print_json, print_line, print_table
+from headrace.cli.shared.partition_choice import check_topic, listed
 from headrace.cli.shared.watching import Watch, shown
 from headrace.client.admin import replicas
 from headrace.client.calls.metadata import Metadata
 from headrace.client.client import Client
+from headrace.client.cluster_health import (
+    Logs,
+    PartitionRow,
+    health_of,
+    rows_of,
+)
 from headrace.client.standing import Seen, look, replica_ends
 from headrace.client.sync import run
 from headrace.client.transport.port import ClientError

@@ -3,19 +3,18 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from headrace.cli.cluster.view import Health, PartitionRow, health_of, rows_of
 from headrace.cli.shared.broker_options import BrokerOptions, Json
+from headrace.cli.shared.directory_messages import failed_message, low_message
 from headrace.cli.shared.failure import EXIT_FAILED
-from headrace.cli.shared.log_directories import (
-    directories_of,
-    failed_message,
-    low_directories,
-    low_message,
-)
 from headrace.cli.shared.output import counted, print_json, print_line, print_table
 from headrace.cli.shared.watching import Watch, shown
 from headrace.client.calls.metadata import Metadata
 from headrace.client.client import Client
+from headrace.client.cluster_health import Health, PartitionRow, health_of, rows_of
+from headrace.client.log_directories import (
+    directories_of,
+    low_directories,
+)
 from headrace.client.standing import Seen, look
 from headrace.client.sync import run
 

@@ -5,10 +5,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headrace.cli.cluster.view import check_topic, listed
 from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.failure import EXIT_FAILED, UsageError, error_json, refusal_of
-from headrace.cli.shared.output import counted, note, print_json, print_line, print_table
+from headrace.cli.shared.output import counted, note, print_json, print_line, print_list
+from headrace.cli.shared.partition_choice import check_topic, listed
 from headrace.client import move_progress
 from headrace.client.admin import replica_throttles, replicas
 from headrace.client.calls.metadata import Metadata
@@ -161,36 +161,31 @@ def _end_throttles(client: Client, topics: Iterable[str], brokers: Iterable[int]
 
 def _show_moves(client: Client, moving: Sequence[replicas.Reassigning], *, json: bool) -> None:
     copies = run(move_progress.of_moves(client, moving))
-    if json:
-        print_json(
+    print_list(
+        [
+            {
+                **move.partition._asdict(),
+                "replicas": list(move.replicas),
+                "adding": list(move.adding),
+                "removing": list(move.removing),
+                "progress": [copy._asdict() for copy in copies[move.partition]],
+            }
+            for move in moving
+        ],
+        ["TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING", "COPIED"],
+        (
             [
-                {
-                    "topic": move.partition.topic,
-                    "partition": move.partition.partition,
-                    "replicas": list(move.replicas),
-                    "adding": list(move.adding),
-                    "removing": list(move.removing),
-                    "progress": [copy._asdict() for copy in copies[move.partition]],
-                }
-                for move in moving
+                *move.partition,
+                listed(move.replicas),
+                listed(move.adding) or None,
+                listed(move.removing) or None,
+                "; ".join(map(_words, copies[move.partition])) or None,
             ]
-        )
-    elif not moving:
-        note("no partition is being moved")
-    else:
-        print_table(
-            ["TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING", "COPIED"],
-            [
-                [
-                    *move.partition,
-                    listed(move.replicas),
-                    listed(move.adding) or None,
-                    listed(move.removing) or None,
-                    "; ".join(map(_words, copies[move.partition])) or None,
-                ]
-                for move in moving
-            ],
-        )
+            for move in moving
+        ),
+        none="no partition is being moved",
+        json=json,
+    )
 
 
 def _words(copy: move_progress.Copy) -> str:

@@ -10,7 +10,7 @@ from headrace.cli.group.offset_reset import delete_offsets, reset, seek
 from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.confirmation import Yes, confirm_on_terminal
 from headrace.cli.shared.failure import UsageError, not_found
-from headrace.cli.shared.output import counted, note, print_json, print_line, print_table
+from headrace.cli.shared.output import counted, print_line, print_list, print_table
 from headrace.cli.shared.per_name_outcomes import describe_each, do_to_each
 from headrace.client.admin import groups
 from headrace.client.admin.groups import DescribedGroup, GroupMember
@@ -40,28 +40,21 @@ def list_(*, json: Json = False, cluster: BrokerOptions = BrokerOptions()) -> No
     """
     with cluster.client() as client:
         listed = run(groups.list_groups(client))
-    if json:
-        print_json(
-            [
-                {
-                    "group": group.group,
-                    "state": group.state,
-                    "protocol_type": group.protocol_type,
-                    "type": group.type or None,
-                }
-                for group in listed
-            ]
-        )
-    elif not listed:
-        note("no groups")
-    else:
-        print_table(
-            ["GROUP", "STATE", "PROTOCOL", "TYPE"],
-            [
-                [group.group, group.state, group.protocol_type or None, group.type or None]
-                for group in listed
-            ],
-        )
+    found = [
+        {
+            "group": group.group,
+            "state": group.state,
+            "protocol_type": group.protocol_type,
+            "type": group.type or None,
+        }
+        for group in listed
+    ]
+    columns = ["GROUP", "STATE", "PROTOCOL", "TYPE"]
+    rows = (
+        (group.group, group.state, group.protocol_type or None, group.type or None)
+        for group in listed
+    )
+    print_list(found, columns, rows, none="no groups", json=json)
 
 
 @dataclass(frozen=True)

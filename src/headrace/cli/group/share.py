@@ -9,7 +9,14 @@ from headrace.cli.shared.broker_options import BrokerOptions, Json
 from headrace.cli.shared.confirmation import Yes, confirm_on_terminal
 from headrace.cli.shared.failure import CommandError, UsageError, not_found
 from headrace.cli.shared.offset_positions import parse_place, resolve_places
-from headrace.cli.shared.output import counted, note, print_json, print_line, print_table
+from headrace.cli.shared.output import (
+    counted,
+    note,
+    print_json,
+    print_line,
+    print_list,
+    print_table,
+)
 from headrace.cli.shared.partition_choice import chosen_partitions
 from headrace.cli.shared.per_name_outcomes import describe_each, do_to_each
 from headrace.client.admin import groups
@@ -40,12 +47,9 @@ def list_(*, json: Json = False, cluster: BrokerOptions = BrokerOptions()) -> No
     """
     with cluster.client() as client:
         listed = _listed(client)
-    if json:
-        print_json([{"group": group.group, "state": group.state} for group in listed])
-    elif not listed:
-        note("no share groups")
-    else:
-        print_table(["GROUP", "STATE"], [[group.group, group.state] for group in listed])
+    rows = [(group.group, group.state) for group in listed]
+    found = [{"group": name, "state": state} for name, state in rows]
+    print_list(found, ["GROUP", "STATE"], rows, none="no share groups", json=json)
 
 
 def _listed(client: Client) -> list[ListedGroup]:

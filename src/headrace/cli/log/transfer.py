@@ -9,7 +9,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headrace.cli.log.copying import Copier, Way
 from headrace.cli.log.tools import broker_runs_on, existing, progress, sums
 from headrace.cli.shared.broker_options import COMMAND_CONFIG, BrokerOptions, pairs
 from headrace.cli.shared.failure import EXIT_FAILED, CommandError, UsageError
@@ -23,6 +22,7 @@ from headrace.logtools.verify.directory import bytes_in, partitions_in
 from headrace.model.nouns import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from headrace.posix.clock import RealRandom
 from headrace.posix.disk import RealDisk
+from headrace.posix.file_copies import CannotCopy, Copier, Way
 
 Source = Annotated[Path, Parameter(help="The stopped broker's log directory (one of log.dirs).")]
 Places = dict[TopicPartition, str]
@@ -313,7 +313,10 @@ def _transfer(
     )
     with progress("copying", size) as told[0]:
         for place, path in chosen.items():
-            transfer.bring(place, path, ids.get(place.topic))
+            try:
+                transfer.bring(place, path, ids.get(place.topic))
+            except CannotCopy as error:
+                raise CommandError(f"{error}; omit --{way} to copy") from None
     transfer.finish()
     report = Report()
     with progress("verifying", size) as report.progress:

@@ -17,7 +17,6 @@ from types import FrameType
 
 from headrace.cli.records.consume_outage import Outage
 from headrace.cli.records.sending import Records, Sender
-from headrace.cli.records.tail import Mark, Tail
 from headrace.cli.shared.broker_options import BrokerOptions
 from headrace.cli.shared.failure import (
     EXIT_FAILED,
@@ -32,6 +31,7 @@ from headrace.client.producer.producer import Producer
 from headrace.client.sync import run
 from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.posix.growing_file import Mark, Tail
 
 POLL_SECONDS = 0.2
 SAVE_BYTES = 4 << 20

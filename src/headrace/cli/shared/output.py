@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from headrace.model.nouns import counted as counted
 
@@ -51,6 +51,23 @@ def note_error(text: str, as_json: Mapping[str, object] | None = None) -> None:
         return
     for line in text.splitlines() or [""]:
         print(f"headrace: {line}", file=sys.stderr)
+
+
+def print_list(
+    found: Sequence[object],
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    *,
+    none: str,
+    json: bool,
+) -> None:
+    """Print what a command lists: `found` as JSON, a table of `rows`, or the remark `none`."""
+    if json:
+        print_json(found)
+    elif not found:
+        note(none)
+    else:
+        print_table(columns, [*rows])
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:

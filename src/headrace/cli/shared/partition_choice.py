@@ -1,4 +1,4 @@
-"""Partitions as commands name them: `topic`, `topic:0,1`."""
+"""Topics, partitions and brokers as commands name them: `topic`, `topic:0,1`, `1,2`."""
 
 from collections.abc import Sequence
 
@@ -12,8 +12,7 @@ def chosen_partitions(known: Metadata, texts: Sequence[str], flag: str) -> list[
     chosen = []
     for text in texts:
         topic, _, numbers = text.partition(":")
-        if topic not in known.topics:
-            raise not_found("topic", topic, sorted(known.topics))
+        check_topic(known, topic)
         all_there = [partition.partition for partition in known.topics[topic].partitions]
         wanted = (
             [_number(flag, text, digits) for digits in numbers.split(",")] if numbers else all_there
@@ -22,6 +21,17 @@ def chosen_partitions(known: Metadata, texts: Sequence[str], flag: str) -> list[
             raise UsageError(f"{flag} {text}: there is no partition {missing[0]}".strip())
         chosen += [TopicPartition(topic, number) for number in wanted]
     return sorted(set(chosen))
+
+
+def check_topic(known: Metadata, name: str) -> None:
+    """Raise CommandError if the topic does not exist."""
+    if name not in known.topics:
+        raise not_found("topic", name, sorted(known.topics))
+
+
+def listed(brokers: Sequence[int]) -> str:
+    """Return brokers as commands name them: `1,2,3`."""
+    return ",".join(map(str, brokers))
 
 
 def _number(flag: str, text: str, digits: str) -> int:

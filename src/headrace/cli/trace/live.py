@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from headrace.cli.cluster.view import check_topic, listed
 from headrace.cli.shared.failure import line_of
 from headrace.cli.shared.output import note, print_json, print_line
+from headrace.cli.shared.partition_choice import check_topic, listed
 from headrace.client.admin import replicas
 from headrace.client.calls.metadata import PartitionMetadata
 from headrace.client.calls.offsets import LATEST, list_offsets

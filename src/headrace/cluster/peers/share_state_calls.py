@@ -5,8 +5,6 @@ from typing import Any
 from uuid import UUID
 
 from headrace.client.calls.call import ColdCall, Maker, error_code
-from headrace.coordination.delivery.cursor_state import CursorState
-from headrace.coordination.delivery.record_states import SETTLED, RecordState, StateBatch
 from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.share.questions import (
     Answer,
@@ -18,6 +16,8 @@ from headrace.coordination.share.questions import (
     Write,
 )
 from headrace.coordination.share.state_port import StateRead, StateSummary
+from headrace.delivery.cursor_state import CursorState
+from headrace.delivery.record_states import SETTLED, RecordState, StateBatch
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.wire.kafka.api import ApiKey
 

@@ -17,7 +17,7 @@ out with whom is known to the partition's leader alone, and comes back if that f
     counts             what has been handed out and acknowledged, in records
 
 Members, assignments and settings of a group are in `coordination.groups.share`. What reads, hands
-out and times records is `coordination.delivery`. Nothing here waits, reads a clock of its own or
+out and times records is `delivery`. Nothing here waits, reads a clock of its own or
 knows a wire format beyond the records' own. Kafka's SharePartition, ShareCoordinatorShard and
 GroupMetadataManager of Kafka 4.3 settle every behaviour.
 """

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from headrace.coordination.delivery.record_states import Outcome
+from headrace.delivery.record_states import Outcome
 from headrace.model.errors import ApiError, ErrorCode
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, cast
 
-from headrace.coordination.delivery.cursor_state import CursorState
 from headrace.coordination.runtime.ask_leader import LEADER_CHANGES, AskLeader, Retry
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.coordination.share.questions import (
@@ -26,6 +25,7 @@ from headrace.coordination.share.questions import (
 )
 from headrace.coordination.share.share_states import ShareStates
 from headrace.coordination.share.state_port import StateRead, StateSummary
+from headrace.delivery.cursor_state import CursorState
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId
 from headrace.ports.callbacks import Done, first_error

@@ -5,9 +5,9 @@ The verbs are those of `state_port.ShareStatePort`, for one key each.
 
 from typing import NamedTuple, TypeVar
 
-from headrace.coordination.delivery.cursor_state import CursorState, in_order
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.coordination.share.state_port import ShareStatePort, StateRead, StateSummary
+from headrace.delivery.cursor_state import CursorState, in_order
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.callbacks import Done
 

@@ -12,19 +12,14 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from headrace.coordination.delivery.cursor import Cursor
-from headrace.coordination.delivery.cursor_state import CursorState
-from headrace.coordination.delivery.partition_delivery import (
-    Asked,
-    Look,
-    PartitionDelivery,
-    Taken,
-)
-from headrace.coordination.delivery.record_states import NotHeld
 from headrace.coordination.share.acknowledgements import OUTCOMES, Ack, AckKind
 from headrace.coordination.share.cursor_store import ShareCursorStore
 from headrace.coordination.share.keys import NOT_SET, ShareKey
-from headrace.coordination.share.start_offset import find_start
+from headrace.delivery.cursor import Cursor
+from headrace.delivery.cursor_state import CursorState
+from headrace.delivery.partition_delivery import Asked, Look, PartitionDelivery, Taken
+from headrace.delivery.record_states import NotHeld
+from headrace.delivery.start_offset import find_start
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.callbacks import Done
 

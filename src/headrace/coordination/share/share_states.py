@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from headrace.broker.metadata_image import MetadataImage
-from headrace.coordination.delivery.cursor_state import CursorState
 from headrace.coordination.groups.share.limits import ShareLimits
 from headrace.coordination.runtime.led_shards import LedShards
 from headrace.coordination.runtime.shard import ShardPartition, ShardState, World
 from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.share.state_port import StateRead, StateSummary
 from headrace.coordination.share.state_shard import StateShard
+from headrace.delivery.cursor_state import CursorState
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import SHARE_STATE_TOPIC
 from headrace.ports.callbacks import Done, first_error

@@ -8,8 +8,8 @@ it was asked for has to be looked at again.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from headrace.coordination.delivery.cursor_state import CursorState
 from headrace.coordination.share.keys import ShareKey
+from headrace.delivery.cursor_state import CursorState
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.callbacks import Done
 

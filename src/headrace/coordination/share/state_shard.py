@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from headrace.coordination.delivery.cursor_state import CursorState, StateMap
-from headrace.coordination.delivery.record_states import RecordState, StateBatch
 from headrace.coordination.groups.share.limits import ShareLimits
 from headrace.coordination.runtime.loader import LoadLog
 from headrace.coordination.runtime.shard import (
@@ -23,6 +21,8 @@ from headrace.coordination.runtime.shard import (
 )
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.coordination.share.state_port import StateRead
+from headrace.delivery.cursor_state import CursorState, StateMap
+from headrace.delivery.record_states import RecordState, StateBatch
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import SHARE_STATE_TOPIC, Offset
 from headrace.ports.callbacks import Done, Once

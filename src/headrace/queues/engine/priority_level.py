@@ -3,7 +3,7 @@
     positions   ... settled, unacknowledged or in `returned` ... | ready, never delivered ...
                                                                  ^ next           store.end ^
 
-The cursor of share groups (`coordination/delivery/cursor.py`) is not used here: it stores acquired
+The cursor of share groups (`delivery/cursor.py`) is not used here: it stores acquired
 offsets as runs with leases, so a delivery and its acknowledgement rewrite its map twice, 20 to 40
 µs a message. In AMQP the channel maps delivery tags to consumers. The queue needs only the position
 below which all was delivered, a heap of requeued positions, and the store, which alone knows the

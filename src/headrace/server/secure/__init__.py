@@ -1,6 +1,7 @@
 """`headrace serve --secure`: what a locked broker needs, made once beside its data (ADR 46).
 
-preparation   the authority, the certificate, the password: made, kept, renewed, or found damaged
-first_user    the broker that has its first user before it lets anybody in
-client_files  what clients take, as text
+preparation    the authority, the certificate, the password: made, kept, renewed, or found damaged
+first_user     the broker that has its first user before it lets anybody in
+locked_config  the configuration of a locked broker
+client_files   what clients take, as text
 """

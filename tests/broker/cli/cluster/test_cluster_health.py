@@ -6,9 +6,9 @@ import pytest
 
 from headrace.cli.cluster import health as cluster_health
 from headrace.cli.cluster.health import reasons_of
-from headrace.cli.cluster.view import health_of
 from headrace.client.admin.replicas import Reassigning
 from headrace.client.calls.metadata import Metadata, PartitionMetadata, TopicMetadata
+from headrace.client.cluster_health import health_of
 from headrace.client.standing import Seen, Standing
 from headrace.client.transport.port import Address
 from headrace.model.errors import STORE_UNANSWERED

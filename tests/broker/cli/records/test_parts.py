@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.cli.log.copying import Copier
 from headrace.cli.records import produce as producing
 from headrace.cli.records.consume_printer import DamagedBytes, Printer
 from headrace.cli.records.formats import json_formatter, text_formatter
@@ -27,6 +26,7 @@ from headrace.client.consumer.consumer import Chunk
 from headrace.client.producer.producer import Producer
 from headrace.client.sync import connect, run
 from headrace.model.nouns import TopicPartition
+from headrace.posix.file_copies import Copier
 from headrace.record import batch as batches
 from headrace.record import batch_layout as layout
 from headrace.record.crc32c import crc32c

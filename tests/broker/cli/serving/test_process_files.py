@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.broker.pidfile import NAME, PidFile, default_pid_path, holder
-from headrace.cli.log import copying
-from headrace.cli.log.copying import Copier, Way
 from headrace.cli.main import run
-from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError
+from headrace.cli.shared.failure import EXIT_NOT_FOUND
+from headrace.posix import file_copies
+from headrace.posix.file_copies import CannotCopy, Copier, Way
+from headrace.server.pid_file import NAME, PidFile, default_pid_path, holder
 
 BACKGROUND = """
 import os, sys, time
 from pathlib import Path
-from headrace.cli.broker import daemon
+from headrace.server import daemon
 print("before", flush=True)
 daemon.detach(Path(sys.argv[1]))
 print("from the background", os.getsid(0) == os.getpid(), repr(sys.stdin.read()), flush=True)
@@ -100,7 +100,7 @@ def test_stopping_what_does_not_run_is_said_with_the_file(
 HOLDS = """
 import signal, sys, time
 from pathlib import Path
-from headrace.cli.broker.pidfile import PidFile
+from headrace.server.pid_file import PidFile
 signal.signal(signal.SIGTERM, signal.SIG_IGN if sys.argv[2] == "stays" else signal.SIG_DFL)
 PidFile(Path(sys.argv[1])).take()
 print("holds", flush=True)
@@ -151,7 +151,7 @@ def test_a_copy_is_on_the_disk_when_it_is_made(
         flushed.append(Path(f"/proc/self/fd/{descriptor}").read_bytes())
         fsync(descriptor)
 
-    monkeypatch.setattr(copying.os, "fsync", noted)  # type: ignore[attr-defined]
+    monkeypatch.setattr(file_copies.os, "fsync", noted)  # type: ignore[attr-defined]
     target, told = tmp_path / "copy", list[int]()
     Copier("copy", told.append)(str(source), str(target), True)
     assert flushed == [b"0123456789"]
@@ -175,7 +175,7 @@ def test_a_closed_segment_is_linked_and_one_that_grows_is_copied(
 def test_many_chunks_are_copied_each_once_and_a_shorter_file_replaces_a_longer_one(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copying, "_CHUNK_BYTES", 4)
+    monkeypatch.setattr(file_copies, "_CHUNK_BYTES", 4)
     target, told = tmp_path / "copy", list[int]()
     target.write_bytes(bytes(100))
     Copier("copy", told.append)(str(source), str(target), True)
@@ -192,17 +192,15 @@ def test_what_a_file_system_cannot_is_said_with_the_way_around_it(
     def fails(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(copying.os, "link", fails)  # type: ignore[attr-defined]
-    monkeypatch.setattr(copying.os, "fsync", fails)  # type: ignore[attr-defined]
+    monkeypatch.setattr(file_copies.os, "link", fails)  # type: ignore[attr-defined]
+    monkeypatch.setattr(file_copies.os, "fsync", fails)  # type: ignore[attr-defined]
     target = source.with_name("target")
     copier = Copier(way, list[int]().append)
     if refused:
-        with pytest.raises(CommandError) as said:
+        with pytest.raises(CannotCopy) as said:
             copier(str(source), str(target), True)
         assert str(said.value) == (
-            f"{target}: this file system cannot make a link of {source} (invalid"
-            " cross-device link);"
-            " omit --link to copy"
+            f"{target}: this file system cannot make a link of {source} (invalid cross-device link)"
         )
     else:
         with pytest.raises(OSError, match=os.strerror(number)):

@@ -109,6 +109,7 @@ PREPARED = {
     "consume": ["topic create orders --if-not-exists"],
     "producers": ["topic create orders --if-not-exists"],
     "cluster": ["topic create orders --if-not-exists"],
+    "log": ["topic create orders --if-not-exists"],
     "query": ["produce orders json.txt -k 1", "produce customers json.txt -k 1"],
     "group": ["produce orders orders.txt", "consume orders -g billing -e --from-beginning"],
     "share": ["topic create orders --if-not-exists", RESET],

@@ -6,11 +6,11 @@
 
 from typing import Any
 
-from headrace.coordination.delivery.cursor_state import CursorState
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.coordination.share.questions import Answer as StateAnswer
 from headrace.coordination.share.questions import Question, Read
 from headrace.coordination.share.state_port import StateRead
+from headrace.delivery.cursor_state import CursorState
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make
 from headrace.frontends.kafka.share.share_state import answered

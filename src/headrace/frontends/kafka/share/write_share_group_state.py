@@ -9,9 +9,9 @@ Versions: v1 count of offsets that are settled (KIP-1226)
 """
 
 from headrace.cluster.peers.share_state_calls import state_batches
-from headrace.coordination.delivery.cursor_state import CursorState, in_order
 from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.share.questions import Question, Write
+from headrace.delivery.cursor_state import CursorState, in_order
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity
 from headrace.frontends.kafka.share.share_state import answered, nothing_more

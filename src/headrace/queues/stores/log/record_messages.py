@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from headrace.coordination.delivery.batches import Aborted, stretches
+from headrace.delivery.batches import Aborted, stretches
 from headrace.model.errors import ApiError, Malformed
 from headrace.ports.disk import Buffer
 from headrace.record.batch import CODEC_MASK, Record, iterate, records

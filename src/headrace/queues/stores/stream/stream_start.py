@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.coordination.delivery.batches import stretches
+from headrace.delivery.batches import stretches
 from headrace.model.nouns import Offset
 
 if TYPE_CHECKING:

@@ -8,8 +8,6 @@ import pytest
 
 from headrace.client.calls.call import ColdCall, Maker
 from headrace.cluster.peers.share_state_calls import call_of
-from headrace.coordination.delivery.cursor_state import CursorState
-from headrace.coordination.delivery.record_states import RecordState, StateBatch
 from headrace.coordination.runtime.shard import ShardState
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.coordination.share.questions import (
@@ -23,6 +21,8 @@ from headrace.coordination.share.questions import (
 )
 from headrace.coordination.share.share_states import ShareStates
 from headrace.coordination.share.state_port import StateRead, StateSummary
+from headrace.delivery.cursor_state import CursorState
+from headrace.delivery.record_states import RecordState, StateBatch
 from headrace.frontends.kafka.authentication.authorisation import CLUSTER_ACTION
 from headrace.model.errors import ApiError
 from headrace.model.errors import ErrorCode as E

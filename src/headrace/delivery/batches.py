@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from headrace.coordination.delivery.record_states import Acquired
+from headrace.delivery.record_states import Acquired
 from headrace.ports.disk import Buffer
 from headrace.record.batch import CONTROL, TRANSACTIONAL, iterate
 from headrace.record.batch_layout import (

@@ -2,11 +2,11 @@
 
 import pytest
 
-from headrace.coordination.delivery.cursor import Cursor
-from headrace.coordination.delivery.cursor_state import CursorState, Delay, StateMap, in_order
-from headrace.coordination.delivery.leases import Lease, Leases
-from headrace.coordination.delivery.record_runs import DEAD_LETTERS
-from headrace.coordination.delivery.record_states import (
+from headrace.delivery.cursor import Cursor
+from headrace.delivery.cursor_state import CursorState, Delay, StateMap, in_order
+from headrace.delivery.leases import Lease, Leases
+from headrace.delivery.record_runs import DEAD_LETTERS
+from headrace.delivery.record_states import (
     Cause,
     DeadLetter,
     NotHeld,

@@ -15,6 +15,7 @@ RocketMQ's pop consumers.
     changes         what of it is to be kept, and how far records may be handed out
     cursor_state    the persisted form: a start offset, state batches, delays; its port
     batches         which parts of a log are records to be handed out
+    start_offset    where a partition without state begins
     partition_delivery  a cursor driven: its partition read, leases timed, changes kept
 
 Pure: time is handed in, nothing is read or written. What nobody has asked for yet costs nothing,

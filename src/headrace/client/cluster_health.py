@@ -1,10 +1,9 @@
-"""What `headrace cluster` shows: a cluster at one moment, counted, and its partitions."""
+"""A cluster at one moment: its partitions with their replicas' lags, and counts of both."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from headrace.cli.shared.failure import not_found
 from headrace.client.admin.replicas import Reassigning, ReplicaLog
 from headrace.client.calls.metadata import Metadata, PartitionMetadata
 from headrace.client.standing import Seen
@@ -219,14 +218,3 @@ def health_of(seen: Seen) -> Health:
         [standing.broker for standing in seen.without_store],
         sum(row.is_damaged(known) for row in rows),
     )
-
-
-def check_topic(known: Metadata, name: str) -> None:
-    """Raise CommandError where there is no such topic."""
-    if name not in known.topics:
-        raise not_found("topic", name, sorted(known.topics))
-
-
-def listed(brokers: Sequence[int]) -> str:
-    """Return brokers as they are named in commands: `1,2,3`."""
-    return ",".join(map(str, brokers))

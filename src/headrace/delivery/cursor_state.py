@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
-from headrace.coordination.delivery.offset_runs import RunMap
-from headrace.coordination.delivery.record_states import SETTLED, RecordState, StateBatch
+from headrace.delivery.offset_runs import RunMap
+from headrace.delivery.record_states import SETTLED, RecordState, StateBatch
 from headrace.model.errors import ApiError
 from headrace.ports.callbacks import Done
 

@@ -4,9 +4,9 @@ A record must not be handed out before a state is durable that tells of it, or i
 after a power cut as if for the first time. So the state tells ahead: up to `ahead` offsets more.
 """
 
-from headrace.coordination.delivery.cursor_state import CursorState, in_order
-from headrace.coordination.delivery.record_runs import RecordRuns
-from headrace.coordination.delivery.record_states import RecordState, StateBatch
+from headrace.delivery.cursor_state import CursorState, in_order
+from headrace.delivery.record_runs import RecordRuns
+from headrace.delivery.record_states import RecordState, StateBatch
 
 NO_BOUND = 1 << 62
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Generic, TypeVar
 
-from headrace.coordination.delivery.offset_runs import Run, RunMap
+from headrace.delivery.offset_runs import Run, RunMap
 
 V = TypeVar("V")
 

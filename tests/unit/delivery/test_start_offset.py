@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headrace.config.durations import duration_ms
-from headrace.coordination.share.start_offset import find_start
+from headrace.delivery.start_offset import find_start
 from headrace.model.errors import ApiError, ErrorCode
 
 NOW_MS = 1_000_000

@@ -2,10 +2,10 @@
 
 import pytest
 
-from headrace.coordination.delivery.cursor import Cursor
-from headrace.coordination.delivery.limits import most_together
-from headrace.coordination.delivery.record_states import Outcome
-from tests.unit.coordination.test_partition_delivery import Place
+from headrace.delivery.cursor import Cursor
+from headrace.delivery.limits import most_together
+from headrace.delivery.record_states import Outcome
+from tests.unit.delivery.test_partition_delivery import Place
 
 ME = "a"
 """The consumer that acquires records in `Place`."""

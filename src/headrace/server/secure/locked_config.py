@@ -1,4 +1,4 @@
-"""`headrace serve --secure`: the configuration of a locked broker, out of any other."""
+"""The configuration of a locked broker (`serve --secure`), made from any other."""
 
 import datetime
 import os

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.records import tail as tail_module
-from headrace.cli.records.tail import LINE_BYTES_MAX, Mark, Tail
+from headrace.posix import growing_file as tail_module
+from headrace.posix.growing_file import LINE_BYTES_MAX, Mark, Tail
 
 
 @pytest.fixture(autouse=True)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from headrace.coordination.delivery.cursor import Cursor
-from headrace.coordination.delivery.cursor_state import CursorState, StateMap
-from headrace.coordination.delivery.leases import Lease, Leases
-from headrace.coordination.delivery.offset_runs import Run, RunMap
-from headrace.coordination.delivery.record_states import NotHeld, Outcome, RecordState, StateBatch
+from headrace.delivery.cursor import Cursor
+from headrace.delivery.cursor_state import CursorState, StateMap
+from headrace.delivery.leases import Lease, Leases
+from headrace.delivery.offset_runs import Run, RunMap
+from headrace.delivery.record_states import NotHeld, Outcome, RecordState, StateBatch
 
 DEEP = 1_000_000
 

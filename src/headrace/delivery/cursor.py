@@ -18,13 +18,13 @@ Times are monotonic seconds, the caller's. Whoever drives a cursor calls `expire
 from collections.abc import Hashable
 from typing import Unpack
 
-from headrace.coordination.delivery.changes import NO_BOUND, Changes
-from headrace.coordination.delivery.cursor_state import CursorState
-from headrace.coordination.delivery.leases import Lease, Leases
-from headrace.coordination.delivery.limits import last_together, state_after
-from headrace.coordination.delivery.offset_runs import Run
-from headrace.coordination.delivery.recent_runs import LISTED_MAX
-from headrace.coordination.delivery.record_runs import (
+from headrace.delivery.changes import NO_BOUND, Changes
+from headrace.delivery.cursor_state import CursorState
+from headrace.delivery.leases import Lease, Leases
+from headrace.delivery.limits import last_together, state_after
+from headrace.delivery.offset_runs import Run
+from headrace.delivery.recent_runs import LISTED_MAX
+from headrace.delivery.record_runs import (
     ACKNOWLEDGED,
     ARCHIVED,
     DEAD_LETTERS,
@@ -34,7 +34,7 @@ from headrace.coordination.delivery.record_runs import (
     Slot,
     is_available,
 )
-from headrace.coordination.delivery.record_states import (
+from headrace.delivery.record_states import (
     SETTLED,
     Acquired,
     Cause,
@@ -43,7 +43,7 @@ from headrace.coordination.delivery.record_states import (
     RecordState,
     StateBatch,
 )
-from headrace.coordination.delivery.rules import Rules
+from headrace.delivery.rules import Rules
 
 _new = tuple.__new__
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from headrace.broker.watchable import Watched
-from headrace.coordination.delivery.cursor import Cursor
-from headrace.coordination.delivery.cursor_state import CursorState
-from headrace.coordination.delivery.partition_delivery import Asked, PartitionDelivery
+from headrace.delivery.cursor import Cursor
+from headrace.delivery.cursor_state import CursorState
+from headrace.delivery.partition_delivery import Asked, PartitionDelivery
 from headrace.log.segment.batch_reader import ReadResult
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset

@@ -6,13 +6,17 @@ import os
 from collections.abc import Callable
 from typing import Literal
 
-from headrace.cli.shared.failure import CommandError
+from headrace.model.errors import HeadraceError
 
 Way = Literal["copy", "link", "reflink"]
 _FICLONE = 0x40049409
 _CHUNK_BYTES = 4 << 20
 _ZEROS_BEHIND = (".index", ".timeindex")
 _CANNOT = {errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.EPERM, errno.EMLINK}
+
+
+class CannotCopy(HeadraceError):
+    """The file system cannot make a hard link or a reflink."""
 
 
 class Copier:
@@ -24,7 +28,7 @@ class Copier:
         self._copied = copied
 
     def __call__(self, source: str, target: str, closed: bool) -> None:
-        """Make the copy, durable but for its name. CommandError, OSError."""
+        """Make the copy, durable but for its name. CannotCopy, OSError."""
         try:
             if self._way == "link" and closed:
                 os.link(source, target)
@@ -34,9 +38,9 @@ class Copier:
         except OSError as error:
             if self._way == "copy" or error.errno not in _CANNOT:
                 raise
-            raise CommandError(
+            raise CannotCopy(
                 f"{target}: this file system cannot make a {self._way} of {source}"
-                f" ({(error.strerror or str(error)).lower()}); omit --{self._way} to copy"
+                f" ({(error.strerror or str(error)).lower()})"
             ) from None
 
     def _copy(self, source: str, target: str) -> None:

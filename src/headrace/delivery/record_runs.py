@@ -6,11 +6,11 @@ from typing import Final, NamedTuple
 
 from sortedcontainers import SortedList
 
-from headrace.coordination.delivery.cursor_state import CursorState, Delay
-from headrace.coordination.delivery.leases import Lease
-from headrace.coordination.delivery.offset_runs import Run
-from headrace.coordination.delivery.recent_runs import RecentRuns
-from headrace.coordination.delivery.record_states import SETTLED, NotHeld, RecordState, StateBatch
+from headrace.delivery.cursor_state import CursorState, Delay
+from headrace.delivery.leases import Lease
+from headrace.delivery.offset_runs import Run
+from headrace.delivery.recent_runs import RecentRuns
+from headrace.delivery.record_states import SETTLED, NotHeld, RecordState, StateBatch
 
 _TRIMMED_FROM = 4096
 """So many offsets below the start are forgotten together."""

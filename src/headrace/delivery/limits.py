@@ -10,9 +10,9 @@ were released often are acquired in smaller sets, and each alone for its last at
 
 from collections.abc import Iterable
 
-from headrace.coordination.delivery.offset_runs import Run
-from headrace.coordination.delivery.record_runs import DEAD_LETTERS, Slot, is_available
-from headrace.coordination.delivery.record_states import Cause, Outcome, RecordState
+from headrace.delivery.offset_runs import Run
+from headrace.delivery.record_runs import DEAD_LETTERS, Slot, is_available
+from headrace.delivery.record_states import Cause, Outcome, RecordState
 
 _SPARED_FROM_MIN = 2
 

@@ -3,9 +3,9 @@
 import pytest
 
 from headrace.cli.cluster import reassign
-from headrace.cli.cluster.view import health_of, rows_of
 from headrace.client.admin.replicas import Reassigning, ReplicaLog
 from headrace.client.calls.metadata import Metadata, PartitionMetadata, TopicMetadata
+from headrace.client.cluster_health import health_of, rows_of
 from headrace.client.standing import Seen
 from headrace.client.transport.port import Address
 from headrace.model.nouns import TopicPartition

@@ -11,16 +11,16 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.broker.watchable import Watched
-from headrace.coordination.delivery.batches import Stretch, covering, stretches
-from headrace.coordination.delivery.cursor import Cursor
-from headrace.coordination.delivery.record_states import Acquired
+from headrace.delivery.batches import Stretch, covering, stretches
+from headrace.delivery.cursor import Cursor
+from headrace.delivery.record_states import Acquired
 from headrace.model.errors import ApiError
 from headrace.model.nouns import Offset
 from headrace.ports.callbacks import Done
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
-    from headrace.coordination.delivery.cursor_state import CursorStore
+    from headrace.delivery.cursor_state import CursorStore
     from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
     from headrace.log.segment.transaction_index import AbortedTransaction
     from headrace.ports.deadlines import Deadlines

@@ -2,16 +2,10 @@
 
 import pytest
 
-from headrace.coordination.delivery.cursor import Cursor
-from headrace.coordination.delivery.cursor_state import CursorState, StateMap, in_order
-from headrace.coordination.delivery.offset_runs import Run, RunMap
-from headrace.coordination.delivery.record_states import (
-    Acquired,
-    NotHeld,
-    Outcome,
-    RecordState,
-    StateBatch,
-)
+from headrace.delivery.cursor import Cursor
+from headrace.delivery.cursor_state import CursorState, StateMap, in_order
+from headrace.delivery.offset_runs import Run, RunMap
+from headrace.delivery.record_states import Acquired, NotHeld, Outcome, RecordState, StateBatch
 
 
 def with_all_out(count: int, *, deadline: float | None = None) -> Cursor:

@@ -1,0 +1,1 @@
+"""Linux system calls that Python does not have: asynchronous I/O, pages in the cache."""
