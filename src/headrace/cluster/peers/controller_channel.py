@@ -76,7 +76,7 @@ class ControllerChannel:
     async def _find(self) -> Address:
         """Read the controller and its listener from the store.
 
-        ApiError NOT_CONTROLLER: there is none.
+        ApiError NOT_CONTROLLER: the store has no controller.
         """
         try:
             controller = await self._catalog.controller()

@@ -40,7 +40,7 @@ _logger = logging.getLogger(__name__)
 ANSWER_SECONDS_MAX = 2.0
 """Seconds that the controller's next decision may wait for a broker's answer."""
 _ONE_BY_ONE = Limits(questions_max=1, waiting_max=None)
-"""One order in flight and no bound on waiting ones: each depends on the orders before it."""
+"""Single orders in flight and no bound on waiting ones: each depends on the ones before it."""
 
 
 @dataclass(slots=True)

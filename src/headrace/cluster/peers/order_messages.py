@@ -38,7 +38,7 @@ PARTITIONS_OF_TOPIC_MAX = 100_000
 
 
 class Told(NamedTuple):
-    """One request of a controller: its API key and its fields."""
+    """A request of a controller: its API key and its fields."""
 
     key: ApiKey
     fields: Fields
