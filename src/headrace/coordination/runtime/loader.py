@@ -62,7 +62,7 @@ class Replayed(Protocol):
 
 
 class Loader:
-    """One replay of a log. `done(None)` at its end, `done(error)` if it cannot be read."""
+    """The replay of a log. `done(None)` at its end, `done(error)` if it cannot be read."""
 
     def __init__(
         self,
