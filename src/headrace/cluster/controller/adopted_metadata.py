@@ -1,13 +1,13 @@
-"""Taking up at start what a store of our own and the log directories hold.
+"""Adoption, at a start, of topics in a broker's own metadata store and in its log directories.
 
-* Every topic of the store is ours to serve; its leader epochs grow by one with each start, and are
-  never below what a log has seen, so a client can tell that a leadership ended.
-* A directory that the store knows nothing of (a real Kafka's, or a store that was lost) becomes a
-  topic: its id from `partition.metadata`, its partitions from the directories' names.
-* Topics without an id (from before Kafka 2.8, or made by old tools in ZooKeeper) are given one.
+* This broker leads every topic of the store; leader epochs grow by one with each start, and are
+  never below those in a log, so that clients can tell that a leadership ended.
+* A log directory without a topic in the store (from a Kafka broker, or after loss of the store)
+  becomes a topic: its id from `partition.metadata`, its partitions from the directories' names.
+* Topics without an id (from before Kafka 2.8, or written to ZooKeeper by old tools) are given one.
 
-Never with a store that other brokers use: leadership would be taken from them, and topics deleted
-while we were away would come back.
+Not done with a shared store: it would take leadership from other brokers and restore topics that
+were deleted while this broker was down.
 """
 
 import logging

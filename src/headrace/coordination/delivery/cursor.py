@@ -112,10 +112,7 @@ class Cursor:
         return self.room > 0 or self.next_offset(now) < self.end
 
     def next_deadline(self) -> float | None:
-        """Return the next end of a lease or a delay in monotonic seconds.
-
-        None: there is none now.
-        """
+        """Return the next end of a lease or a delay in monotonic seconds, or None."""
         lease = self._leases.next_deadline()
         delay = self._runs.next_time()
         if lease is None or delay is None:
