@@ -128,9 +128,9 @@ def found_topics(
 def _led_anew(
     facts: ClusterFacts, logs: Mapping[TopicPartition, Log], broker: BrokerId
 ) -> Iterator[Change]:
-    """Yield the changes that make us the leader of every partition we hold a replica of.
+    """Yield the changes that make this broker the leader of each partition assigned to it.
 
-    There may be many, and what they need at once stays with the process: a part is made at a time.
+    A generator, as there may be many: memory used for all at once would not be returned.
     """
     states: dict[int, PartitionState] = {}  # by leader epoch: most logs are in the same
     for topic, index in facts.partitions_of((broker,)):

@@ -1,4 +1,4 @@
-"""Which broker is the controller, as far as this broker has heard from the metadata store."""
+"""Which broker is the controller, as far as this broker has read in the metadata store."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -22,11 +22,11 @@ Kafka)."""
 
 
 def creations(facts: ClusterFacts, topic: StoredTopic) -> list[Change]:
-    """Return the changes that create a new topic, of many partitions by and by.
+    """Return the changes that create a topic; one with many partitions needs several.
 
-    The first has the topic exist with all its partitions; where `facts` have it begun, those that
-    are left. If its controller goes before the last, the next one finds partitions that nobody has
-    led, and gives them a leader.
+    The first creates the topic with all its partitions. If `facts` have the topic, the result is
+    the rest. If its controller stops before the last change, the next controller elects leaders of
+    the partitions without a state.
     """
     known = facts.topics.get(topic.name)
     if known is not None and topic.name in facts.deleting:
