@@ -15,8 +15,8 @@ def elected(
 ) -> PartitionState:
     """Return the partition's state after an election, under the next leader epoch.
 
-        1  the first assigned replica that may lead, is in the ISR and not in doubt (never led: any);
-           a sound one before a damaged one. The ISR keeps the served members not in doubt
+        1  the first assigned replica that may lead, is in the ISR and not in doubt (never led: any)
+           (sound ones before damaged ones). The ISR keeps the served members not in doubt
         2  if all ISR members are back and in doubt: the one with the greatest epoch and end offset
         3  if `unclean` (None: as configured): the first that may lead; last those changed by hand
         4  if `unclean` is True and all replicas' logs are gone: the first, with an empty log

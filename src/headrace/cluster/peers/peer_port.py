@@ -29,7 +29,8 @@ class PeerPort(Protocol):
     async def shut_down(self, broker: BrokerId, broker_epoch: int) -> Sequence[TopicPartition]:
         """Move leadership away from `broker`, as the controller.
 
-        Return the partitions that it still leads.
+        Return the partitions that it still leads and whose other replicas may yet join the ISR.
+        ApiError: BROKER_NOT_AVAILABLE, STALE_BROKER_EPOCH.
         """
 
     async def alter_partitions(

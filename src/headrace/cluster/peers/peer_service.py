@@ -68,7 +68,7 @@ class PeerService:
     async def shut_down(self, broker: BrokerId, broker_epoch: int) -> Sequence[TopicPartition]:
         """Move leadership away from `broker`, as the controller.
 
-        Return the partitions that it still leads.
+        Return the partitions that it still leads and whose other replicas may yet join the ISR.
         """
         return await self._controller.in_term(lambda term: term.shut_down(broker, broker_epoch))
 
