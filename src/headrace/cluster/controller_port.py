@@ -1,14 +1,14 @@
-"""What the rest of a broker may ask of the cluster's controller, wherever that is.
+"""`ControllerPort`: the interface by which the rest of a broker uses the cluster's controller.
 
-Frontends know these protocols and not `Controller`, which answers them on the broker itself. What
-may have to cross brokers is a coroutine; only what each broker knows of itself is answered at once.
+Frontends use these protocols; `Controller` implements them. Methods that may need another broker
+are coroutines; those that read only this broker's own knowledge return at once.
 
-* Topics are created and deleted by the controller alone. Clients that ask for it are to ask the
-  broker that `is_controller`; the others refuse with NOT_CONTROLLER.
-* What clients ask for without naming it (`auto_create`, `ensure_internal_topic`) any broker is
-  asked: it is for the port to reach the controller.
-* Settings and quotas are written to the store by whichever broker was asked, as in Kafka with
-  ZooKeeper.
+* Only the controller creates and deletes topics for clients; other brokers refuse with
+  NOT_CONTROLLER, and clients then ask the controller.
+* Topics created implicitly (`auto_create`, `ensure_internal_topic`) may be requested of any
+  broker, which reaches the controller by itself.
+* Settings and quotas are written to the store by the broker that received the request, as in Kafka
+  with ZooKeeper.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,21 +35,20 @@ if TYPE_CHECKING:
     from headrace.security.sasl.delegation_tokens import DelegationToken, DelegationTokens
 
 Spend = Callable[[int], None]
-"""Told how many partitions are about to be created or deleted; ApiError refuses (a quota).
+"""Called with the number of partitions about to be created or deleted; ApiError refuses (a quota).
 
-Called on the broker that was asked, before anything is changed.
-"""
+Called on the broker that received the request, before anything is changed."""
 
 
 def freely(partitions: int) -> None:
-    """Count nothing: a `Spend` of who has no quota."""
+    """Do nothing: the `Spend` of a client without a quota."""
 
 
 class EntitySettingsPort(Protocol):
-    """Settings of one kind of named things: of groups, or of client metrics subscriptions."""
+    """Settings of one kind of named entities: groups, or client metrics subscriptions."""
 
     def names(self) -> list[str]:
-        """Return the names of all that has settings, sorted."""
+        """Return the names of all entities with settings, sorted."""
 
     def describe(self, name: str) -> list[ConfigEntry]:
         """Return all settings of `name`; ApiError."""
@@ -64,24 +63,24 @@ class QuotaSettingsPort(Protocol):
     async def alter(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False
     ) -> list[ApiError | None]:
-        """Change quotas, each entity for itself; the outcomes in the same order."""
+        """Change quotas, each entity independently; return the outcomes in the same order."""
 
 
 class AclSettingsPort(Protocol):
-    """ACLs, as this broker knows them and has them written."""
+    """The ACLs that this broker knows, and changes of them in the store."""
 
     @property
     def enabled(self) -> bool:
-        """Whether ACLs decide who may do what; if not, there is nothing else to ask."""
+        """Whether an authorizer uses ACLs; if not, there are no ACLs to read or change."""
 
     def matching(self, wanted: AclFilter) -> list[AclBinding]:
-        """Return the bindings that a filter asks for."""
+        """Return the bindings that match a filter."""
 
     async def add(self, bindings: Sequence[AclBinding]) -> list[ApiError | None]:
-        """Have these bindings too; the outcomes in the same order."""
+        """Add bindings; return the outcomes in the same order."""
 
     async def remove(self, filters: Sequence[AclFilter]) -> list[list[AclBinding] | ApiError]:
-        """Remove what filters match; what each of them removed, in the same order."""
+        """Remove the bindings that match a filter; return for each filter what it removed."""
 
 
 class UserSettingsPort(Protocol):
@@ -90,15 +89,15 @@ class UserSettingsPort(Protocol):
     async def alter(
         self, deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]
     ) -> dict[str, ApiError | None]:
-        """Change credentials, each user for itself; the outcome by user."""
+        """Change credentials, each user independently; return the outcome by user."""
 
 
 class TokenSettingsPort(Protocol):
-    """Delegation tokens, as this broker knows them and has them written."""
+    """The delegation tokens that this broker knows, and changes of them in the store."""
 
     @property
     def tokens(self) -> "DelegationTokens":
-        """All there are."""
+        """All delegation tokens."""
 
     async def create(
         self,
@@ -107,43 +106,52 @@ class TokenSettingsPort(Protocol):
         renewers: tuple[Principal, ...],
         lifetime_ms: int,
     ) -> "DelegationToken":
-        """Make a token; ApiError."""
+        """Create a token. ApiError."""
 
     async def renew(self, by: Principal, hmac: bytes, period_ms: int) -> "DelegationToken":
-        """Have a token hold longer; ApiError."""
+        """Renew a token for `period_ms`. ApiError."""
 
     async def expire(self, by: Principal, hmac: bytes, period_ms: int) -> int:
-        """Have a token end in `period_ms`, less than 0: now; returns when. ApiError."""
+        """Expire a token in `period_ms` (negative: now); return the time in ms since 1970.
+
+        ApiError.
+        """
 
 
 class VhostSettingsPort(StoredSettings, Protocol):
-    """Vhosts and their users, as this broker knows them and has them written."""
+    """Vhosts and their users that this broker knows, and changes of them in the store."""
 
     @property
     def definitions(self) -> "Definitions":
-        """All there are."""
+        """All vhosts and users."""
 
     async def change_vhost(
         self, name: str, change: "Callable[[VhostDefinition | None], VhostDefinition | None]"
     ) -> "VhostDefinition | None":
-        """Write what `change` makes of a vhost, None: there is none; ApiError."""
+        """Write the result of `change` as the vhost's definition; None: the vhost is deleted.
+
+        ApiError.
+        """
 
     async def change_user(
         self, name: str, change: "Callable[[UserDefinition | None], UserDefinition | None]"
     ) -> "UserDefinition | None":
-        """Write what `change` makes of a user, None: nothing is kept of him; ApiError."""
+        """Write the result of `change` as the user's definition; None: the definition is deleted.
+
+        ApiError.
+        """
 
 
 class SettingsPort(Protocol):
-    """Settings, as this broker knows them and has them written."""
+    """All settings that this broker knows, and changes of them in the store."""
 
     @property
     def groups(self) -> EntitySettingsPort:
-        """Those of groups."""
+        """Settings of groups."""
 
     @property
     def client_metrics(self) -> EntitySettingsPort:
-        """Those of client metrics subscriptions."""
+        """Settings of client metrics subscriptions."""
 
     @property
     def quotas(self) -> QuotaSettingsPort:
@@ -159,11 +167,11 @@ class SettingsPort(Protocol):
 
     @property
     def tokens(self) -> TokenSettingsPort | None:
-        """Delegation tokens; None: there are none."""
+        """Delegation tokens; None: they are disabled."""
 
     @property
     def stored(self) -> Mapping[str, StoredSettings]:
-        """Settings of the other protocols that listeners speak, by the protocols' names."""
+        """Settings of other protocols with listeners, by the protocol's name."""
 
     def describe_topic(self, name: str) -> list[ConfigEntry]:
         """Return all settings of a topic; ApiError UNKNOWN_TOPIC_OR_PARTITION."""
@@ -178,11 +186,11 @@ class SettingsPort(Protocol):
         """Change a topic's own settings, or replace all (a mapping); ApiError."""
 
     async def alter_broker(self, name: str, change: Change, *, validate_only: bool = False) -> None:
-        """Change what this broker, or every broker (""), is told at run time; ApiError."""
+        """Change the run-time settings of this broker, or those of every broker (""). ApiError."""
 
 
 class Reassigning(NamedTuple):
-    """A partition on its way to other brokers; `replicas` are all, with those that come and go."""
+    """A partition under reassignment; `replicas`: all, including those being added and removed."""
 
     topic_partition: TopicPartition
     replicas: tuple[BrokerId, ...]
@@ -191,15 +199,15 @@ class Reassigning(NamedTuple):
 
 
 class ReplicasPort(Protocol):
-    """Who leads and who holds partitions: only the controller decides it.
+    """Elections and reassignments, which only the controller carries out.
 
-    All raise ApiError NOT_CONTROLLER on another broker.
+    All methods raise ApiError NOT_CONTROLLER on another broker.
     """
 
     async def elect(
         self, kind: ElectionType, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, ApiError | None]:
-        """Have the preferred replica lead, or with UNCLEAN any, where nobody else can."""
+        """Elect the preferred replica, or with UNCLEAN any replica if no other can lead."""
 
     async def reassign(
         self,
@@ -207,21 +215,21 @@ class ReplicasPort(Protocol):
         *,
         factor_may_change: bool = True,
     ) -> Mapping[TopicPartition, ApiError | None]:
-        """Begin to move partitions to other brokers, or call such moves off (None)."""
+        """Begin to reassign partitions, or cancel running reassignments (None as the replicas)."""
 
     def reassigning(self) -> Sequence[Reassigning]:
-        """Return the partitions that are on their way to other brokers."""
+        """Return the partitions under reassignment."""
 
 
 class ControllerPort(Protocol):
-    """The cluster's controller, as one broker can reach it."""
+    """The cluster's controller, as one broker reaches it."""
 
     @property
     def is_controller(self) -> bool:
         """Whether this broker is the controller, as far as it knows."""
 
     def not_controller(self) -> ApiError | None:
-        """Return why this broker is not the controller (NOT_CONTROLLER); None where it is."""
+        """Return why this broker is not the controller (NOT_CONTROLLER); None: it is."""
 
     @property
     def settings(self) -> SettingsPort:
@@ -229,7 +237,7 @@ class ControllerPort(Protocol):
 
     @property
     def replicas(self) -> ReplicasPort:
-        """Elections, and moves of partitions."""
+        """Elections and reassignments."""
 
     async def create_topics(
         self,
@@ -239,17 +247,17 @@ class ControllerPort(Protocol):
         spend: Spend = freely,
         wait_seconds: float = 0.0,
     ) -> list[TopicInfo | ApiError]:
-        """Create topics, each for itself; the answers in the order asked.
+        """Create topics, each independently; return the outcomes in the same order.
 
-        A created topic can be written to when this returns. NOT_CONTROLLER for each where another
-        broker decides, REQUEST_TIMED_OUT where a leader has not answered: it is waited for until
-        the controller goes on, and `wait_seconds` in all if that is more. Names must not repeat.
+        A created topic accepts writes when this returns. NOT_CONTROLLER for each: another broker is
+        the controller. REQUEST_TIMED_OUT: a leader has not answered until the controller's next
+        decision, and for `wait_seconds` if that is longer. Names must not repeat.
         """
 
     async def delete_topics(
         self, names: Sequence[str], *, spend: Spend = freely
     ) -> dict[str, ApiError | None]:
-        """Delete topics, each for itself; NOT_CONTROLLER for each where another broker decides."""
+        """Delete topics, each independently; NOT_CONTROLLER for each on another broker."""
 
     async def create_partitions(
         self,
@@ -265,13 +273,16 @@ class ControllerPort(Protocol):
     async def auto_create(
         self, names: Iterable[str], *, spend: Spend = freely
     ) -> dict[str, ApiError | None]:
-        """Create topics that clients ask about; None: this broker's picture shows it now."""
+        """Create topics that clients asked about.
+
+        None: this broker's metadata image has the topic.
+        """
 
     async def ensure_internal_topic(self, name: str) -> TopicInfo:
-        """Create the internal topic where it is missing; this broker's picture shows it on return.
+        """Create the internal topic if it is missing; on return the metadata image has it.
 
         ApiError.
         """
 
     async def next_producer_id(self) -> int:
-        """Return a producer id that was never given before, in the whole cluster; ApiError."""
+        """Return a producer id that is unique in the cluster. ApiError."""

@@ -1,1 +1,1 @@
-"""Coordinators: groups, share groups, transactions, kept in partitions of internal topics."""
+"""Coordinators of groups, share groups and transactions; their state is in internal topics."""

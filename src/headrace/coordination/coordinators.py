@@ -1,7 +1,6 @@
-"""The coordinators of one broker: made when first needed, and told of partitions that come and go.
+"""`Coordinators`: the coordinators of one broker, each created and imported on first use.
 
-A broker that nobody asks about groups, share groups or transactions, and that leads no partition
-with their state, never imports their code.
+That is its first request, or the first partition of its internal topic that the broker leads.
 """
 
 from functools import cached_property
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Others(Protocol):
-    """The ways to other brokers, each made when it is first needed."""
+    """Requests to other brokers, by purpose; each kind is created on first use."""
 
     @property
     def transactions(self) -> "OtherBrokers": ...
@@ -48,7 +47,7 @@ class Others(Protocol):
 
 
 class Coordinators:
-    """Groups, share groups and transactions, while the broker runs."""
+    """The coordinators of groups, share groups and transactions, for the lifetime of the broker."""
 
     def __init__(
         self,
@@ -56,13 +55,13 @@ class Coordinators:
         new_producer_id: "Callable[[Done[int | ApiError]], None]",
         others: "Others | None",
     ) -> None:
-        """Follow what `broker` leads. `new_producer_id` gives an id never given before, or why not,
-        at once or later. `others` is the way to other brokers; None: there are none."""
+        """Observe which partitions `broker` leads. `new_producer_id` calls back with an id never
+        given before, or an error. `others`: requests to other brokers; None: a broker alone."""
         self._broker = broker
         self._others = others
         self._new_producer_id = new_producer_id
         self.member_owners = HandleOwners()
-        """Who the members of groups are."""
+        """The authenticated owner of each group member."""
         self._begun = False
         self._led: dict[str, Callable[[], LedShards[Any]]] = {
             OFFSETS_TOPIC: lambda: self.groups.led,
@@ -75,25 +74,25 @@ class Coordinators:
 
     @cached_property
     def _world(self) -> "World":
-        """What all shards act in: one, so that their replays take turns."""
+        """The clock, random source, disk and replay turns that all shards share."""
         from headrace.coordination.runtime.shard import World
 
         return World(self._broker.clock, self._broker.random, self._broker.disk)
 
     @cached_property
     def groups(self) -> "GroupCoordinators":
-        """Consumer groups of both protocols, and where share groups' members are kept."""
+        """The coordinators of consumer groups of both protocols, and of share groups' members."""
         from headrace.coordination.groups.group_coordinators import GroupCoordinators
 
         return GroupCoordinators.of(self._broker, self._world)
 
     def groups_if_any(self) -> "GroupCoordinators | None":
-        """Return the group coordinators, None where nobody has needed them yet."""
+        """Return the group coordinators, or None if nothing has needed them yet."""
         return self.groups if "groups" in self.__dict__ else None
 
     @cached_property
     def transactions(self) -> "TransactionCoordinators":
-        """Transactional ids."""
+        """The transaction coordinators of this broker."""
         from headrace.coordination.transactions.transaction_coordinators import (
             TransactionCoordinators,
         )
@@ -112,14 +111,14 @@ class Coordinators:
 
     @cached_property
     def participants(self) -> "LocalParticipants":
-        """The partitions led here, as those who end transactions see them."""
+        """The partitions led by this broker, for writing transaction markers."""
         from headrace.coordination.transactions.participants import LocalParticipants
 
         return LocalParticipants(self._broker, lambda: self.groups)
 
     @cached_property
     def all_transactions(self) -> "AllTransactions":
-        """Transactional ids, whichever broker coordinates them."""
+        """The transaction coordinators of all brokers."""
         from headrace.coordination.transactions.all_transactions import AllTransactions
 
         broker = self._broker
@@ -132,7 +131,7 @@ class Coordinators:
         )
 
     def _all_participants(self) -> "AllParticipants":
-        """Return the partitions of all brokers, for the markers of what is decided here."""
+        """Return the partitions of all brokers, for the markers of transactions decided here."""
         from headrace.coordination.transactions.all_transactions import AllParticipants
 
         broker = self._broker
@@ -147,7 +146,7 @@ class Coordinators:
 
     @cached_property
     def share(self) -> "ShareService":
-        """Share groups."""
+        """The share-group service: share partitions led here, and persisted share-group state."""
         from headrace.coordination.share.share_service import ShareService
 
         others = self._others
@@ -160,17 +159,17 @@ class Coordinators:
         )
 
     def _made(self, name: str) -> bool:
-        """Tell whether that coordinator has been needed."""
+        """Return whether the coordinator in attribute `name` was created."""
         return name in vars(self)
 
     def begin(self) -> None:
-        """Begin to serve: the cluster is joined, its topics are known."""
+        """Begin to serve transactions: the broker has joined the cluster and knows its topics."""
         self._begun = True
         if self._made("transactions"):
             self.transactions.begin()
 
     def close(self) -> None:
-        """Tell each request without an answer to look for another coordinator."""
+        """Close what was created; pending requests end with errors that clients retry elsewhere."""
         if self._made("all_transactions"):
             self.all_transactions.close()
         if self._made("transactions"):

@@ -1,4 +1,4 @@
-"""What of a stretch of log is worth handing out: records, not markers, gaps or aborted data."""
+"""`stretches`: the parts of a log to deliver: records, not markers, gaps or aborted data."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -18,7 +18,7 @@ from headrace.record.batch_layout import (
 
 
 class Aborted(Protocol):
-    """An aborted transaction: its producer and the offsets its records lie between."""
+    """An aborted transaction: its producer id and its range of offsets."""
 
     @property
     def producer_id(self) -> int: ...
@@ -31,18 +31,18 @@ class Aborted(Protocol):
 
 
 class Stretch(NamedTuple):
-    """Offsets `first` to `last`, inclusive: a batch of records, or nothing to be handed out."""
+    """Offsets `first` to `last`, inclusive: a batch of records, or offsets without records."""
 
     first: int
     last: int
     wanted: bool
     begin: int
-    """Where its batch begins and ends in the bytes; of what is wanted only."""
+    """Byte range `begin` to `end` of the batch in the data."""
     end: int
 
 
 def stretches(data: Buffer, at: int, aborted: Sequence[Aborted] = ()) -> Iterator[Stretch]:
-    """Yield whole batches from the one that holds offset `at` on, and what lies between them."""
+    """Yield the batches from the one that holds offset `at` on, and the gaps between them."""
     expected = at
     for position, header in iterate(data):
         base, length, attributes = header[BASE_OFFSET], header[BATCH_LENGTH], header[ATTRIBUTES]
@@ -67,7 +67,7 @@ def stretches(data: Buffer, at: int, aborted: Sequence[Aborted] = ()) -> Iterato
 def covering(
     data: Buffer, batches: Sequence[Stretch], acquired: Sequence[Acquired]
 ) -> list[memoryview]:
-    """Return the bytes of the batches that hold anything of `acquired`; both ascending."""
+    """Return the bytes of the batches that hold records of `acquired`; both are ascending."""
     view = memoryview(data)
     found: list[memoryview] = []
     begin = end = -1

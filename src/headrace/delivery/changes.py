@@ -1,7 +1,7 @@
-"""What of a cursor is to be kept: what has changed, and how far records may be handed out.
+"""`Changes`: the changes of a cursor that must be stored, and up to where it may deliver.
 
-A record must not be handed out before a state is durable that tells of it, or it would come again
-after a power cut as if for the first time. So the state tells ahead: up to `ahead` offsets more.
+A record is delivered only once a durable state covers it: otherwise a power failure would have it
+delivered again as if for the first time. Each state covers up to `ahead` further offsets.
 """
 
 from headrace.delivery.cursor_state import CursorState, in_order
@@ -12,35 +12,35 @@ NO_BOUND = 1 << 62
 
 
 class Changes:
-    """What one cursor has done since its change was taken last."""
+    """The changes of a cursor since the last `take`."""
 
     __slots__ = ("_ahead", "_notes", "_start_taken", "_told", "durable_below")
 
     def __init__(self, start: int, told: int, ahead: int | None) -> None:
-        """`told`: below which a durable state tells that records may have been handed out."""
+        """Begin without changes. `told`: offset below which a durable state covers deliveries."""
         self._ahead = ahead
         self._notes: list[StateBatch] = []
         self._start_taken = start
         self._told = told
         self.durable_below = told if ahead is not None else NO_BOUND
-        """Nothing is to be handed out from there on yet."""
+        """Offset from which on nothing may be delivered yet."""
 
     def note(self, first: int, last: int, state: RecordState, tries: int) -> StateBatch:
-        """Note what has become of `first` to `last`."""
+        """Record the new state of offsets `first` to `last`, and return it."""
         noted = StateBatch(first, last, state, tries)
         self._notes.append(noted)
         return noted
 
     def add(self, noted: StateBatch) -> None:
-        """Note what has become of a batch."""
+        """Record the new state of a batch of offsets."""
         self._notes.append(noted)
 
     def is_due(self, end: int) -> bool:
-        """Tell whether a change is wanted so that more may be handed out, now or soon."""
+        """Return whether a change must be stored to deliver offsets from `end` on, now or soon."""
         return self._ahead is not None and end + self._ahead // 2 >= self._told
 
     def take(self, runs: RecordRuns, settled: int) -> CursorState | None:
-        """Take what is new since this was asked last; None: nothing that must be kept."""
+        """Return the changes since the last call; None: nothing must be stored."""
         start, end = runs.start, runs.end
         notes, self._notes = self._notes, []
         batches = in_order(notes, start) if notes else ()

@@ -1,18 +1,17 @@
-"""The engine: one partition's records between those who want them.
+"""`Cursor`: the delivery state of one partition's records among the consumers that share it.
 
-From `start` to `end` every offset has a state; below `start` all is settled, from `end` on nobody
-has asked for anything yet. The lowest available offset goes out first, so what came back is ahead
-of what is new, unless it is not to be handed out before some time.
+From `start` to `end` each offset has a state; below `start` all are settled, from `end` on none was
+delivered. The lowest available offset is delivered first, so released records precede new ones,
+except while they are delayed.
 
-With `dead_letters` a record that is given up goes nowhere by itself: it is out with DEAD_LETTERS,
-and whoever drives the cursor archives it by `settle` once its dead letter is stored. A restart in
-between has it given up again, or handed out again where it was rejected: never lost.
+With `dead_letters` a given-up record is held by DEAD_LETTERS until the caller has stored its dead
+letter and archives it by `settle`. A restart in between gives it up again, or delivers it again.
 
-With `ahead` a record is handed out only when a state that tells of it is durable: what lies below
-`redelivered_below` may have been handed out before an unclean stop.
+With `ahead` a record is delivered only once a durable state covers it: records below
+`redelivered_below` may have been delivered before an unclean stop.
 
-Times are monotonic seconds, the caller's. Whoever drives a cursor calls `expire` when
-`next_deadline` has come, and keeps what `take_change` gives: a change counts once it is durable.
+Times are monotonic seconds, passed by the caller. It calls `expire` at `next_deadline`, and stores
+what `take_change` returns: a change counts once it is durable.
 """
 
 from collections.abc import Hashable
@@ -49,24 +48,24 @@ _new = tuple.__new__
 
 
 class Cursor:
-    """What is wanted of one partition, by everybody who shares it."""
+    """The delivery state of one partition's records, shared by several holders. Pure."""
 
     FOLDED_FROM = 8192
-    """Offsets listed one by one before those left behind are folded into runs, if few are out."""
+    """Offsets in the list from which on older ones are folded into runs, if few are acquired."""
 
     def __init__(self, start: int, **rules: Unpack[Rules]) -> None:
-        """Want everything from `start` on."""
+        """Create a cursor for which all records from `start` on are new. `rules`: see `Rules`."""
         self.end = start
-        """Nothing from here on was ever handed out."""
+        """Offset from which on no record was ever delivered."""
         self.deliveries_max = rules.get("deliveries_max")
         self.window = rules.get("window")
         self.dead_letters = rules.get("dead_letters", False)
         self.redelivered_below = start
-        """What is handed out below it may have been before, though its tries do not tell."""
+        """Offset below which a record may have been delivered before, though its count is 0."""
         self.out = 0
-        """Records out with somebody."""
+        """Records acquired now, dead letters included."""
         self.settled = 0
-        """Offsets from `start` on that are settled."""
+        """Settled offsets above `start`."""
         self._runs = RecordRuns(start)
         self._leases = Leases()
         self._dead: list[DeadLetter] = []
@@ -75,7 +74,7 @@ class Cursor:
 
     @classmethod
     def restored(cls, state: CursorState, **rules: Unpack[Rules]) -> "Cursor":
-        """Return the cursor that `state` was taken of; what was out is available again."""
+        """Return the cursor of a stored state; records that were acquired are available again."""
         cursor = cls(state.start, **rules)
         cursor.settled = cursor._runs.lay(state)
         cursor.end = cursor._runs.end
@@ -92,28 +91,28 @@ class Cursor:
 
     @property
     def start(self) -> int:
-        """The lowest offset still wanted."""
+        """The lowest offset that is not settled."""
         return self._runs.start
 
     @property
     def room(self) -> int:
-        """How many new offsets the window has room for."""
+        """How many new offsets may be delivered now."""
         room = self._changes.durable_below - self.end
         if self.window is not None:
             room = min(room, self.window - (self.end - self.start))
         return max(room, 0)
 
     def next_offset(self, now: float) -> int:
-        """Return where the next record to hand out lies, or would lie if there is none yet."""
+        """Return the lowest offset that may be delivered: an available one, or `end`."""
         ready = self._runs.next_ready(now)
         return self.end if ready is None else ready
 
     def can_acquire(self, now: float) -> bool:
-        """Tell whether anything may be handed out, as far as the log has it."""
+        """Return whether a record may be acquired, provided that the log has it."""
         return self.room > 0 or self.next_offset(now) < self.end
 
     def next_deadline(self) -> float | None:
-        """Return when `expire` or a delay's end may change something, None: not by itself."""
+        """Return the next end of a lease or a delay in monotonic seconds, or None."""
         lease = self._leases.next_deadline()
         delay = self._runs.next_time()
         if lease is None or delay is None:
@@ -121,14 +120,14 @@ class Cursor:
         return min(lease, delay)
 
     def holds(self, holder: Hashable) -> int:
-        """Return how many records are out with `holder`."""
+        """Return the number of records that `holder` has acquired."""
         return sum(lease.left for lease in self._leases.of(holder))
 
     # Handing out
 
     def last_together(self, first: int, last: int, *, others: bool) -> int | None:
-        """Return the last offset that may be acquired together within `first` and `last`, with
-        `others` acquired before; None: all. What is near its delivery limit is to be spared."""
+        """Return the last offset in `first` to `last` that may be acquired together; None: all.
+        Records near their limit go alone. `others`: some records are acquired already."""
         if self.deliveries_max is None or first >= self.end:
             return None
         runs = self._runs.between(max(first, self.start), min(last, self.end - 1))
@@ -144,10 +143,10 @@ class Cursor:
         deadline: float | None = None,
         limit: int | None = None,
     ) -> list[Acquired]:
-        """Hand out what is available within `first` and `last`, `limit` records at most.
+        """Acquire the available records within `first` and `last` for `holder`, `limit` at most.
 
-        New offsets go out only while the window has room, and then as far as `last`: who must not
-        exceed the window asks for no more than `room`.
+        New offsets are acquired as far as `last` if the window has room for any: a caller that must
+        not exceed the window passes a `last` within `room`.
         """
         if self._runs.next_ready(now) is None and first <= self.end:
             return self._acquire_new(last, holder, deadline, limit)
@@ -176,7 +175,7 @@ class Cursor:
     def _acquire_new(
         self, last: int, holder: Hashable, deadline: float | None, limit: int | None
     ) -> list[Acquired]:
-        """Hand out from `end` on, where nothing before it is available: the usual case."""
+        """Acquire offsets from `end` on, where none before it is available: the common case."""
         first = self.end
         if limit is not None and first + limit - 1 < last:
             last = first + limit - 1
@@ -204,7 +203,7 @@ class Cursor:
     # What holders say
 
     def check_held(self, holder: Hashable, first: int, last: int) -> None:
-        """Raise NotHeld unless `first` to `last` is with `holder`, except below `start`."""
+        """Raise NotHeld unless `holder` has all of `first` to `last` that is not below `start`."""
         self._runs.check_held(holder, first, last)
 
     def settle(
@@ -216,9 +215,9 @@ class Cursor:
         *,
         ready_at: float | None = None,
     ) -> list[StateBatch]:
-        """Do with `first` to `last` what their holder says; returns what became of them.
+        """Apply `outcome` to acquired records `first` to `last`; return their new states.
 
-        `ready_at`: a released record is not handed out before then. NotHeld: then nothing is done.
+        `ready_at`: time before which released ones are not available. NotHeld: nothing was changed.
         """
         if outcome is Outcome.ACCEPT:
             done = self._accept_recent(holder, first, last)
@@ -231,7 +230,7 @@ class Cursor:
         return done
 
     def _accept_recent(self, holder: Hashable, first: int, last: int) -> list[StateBatch] | None:
-        """Accept what went out lately and together; None: it is another case, nothing is done."""
+        """Accept listed records of one lease; None: another case, and nothing was changed."""
         runs = self._runs
         slot = runs.listed_slot(first, last)
         lease = None if slot is None else slot.lease
@@ -252,7 +251,7 @@ class Cursor:
         return [done]
 
     def renew(self, holder: Hashable, first: int, last: int, deadline: float | None) -> None:
-        """Let `holder` have `first` to `last` until `deadline`. NotHeld."""
+        """Replace the deadline of acquired records; None: until the holder leaves. NotHeld."""
         self.check_held(holder, first, last)
         pieces = self._runs.between(max(first, self.start), last)
         if not pieces:
@@ -268,19 +267,19 @@ class Cursor:
     def release_holder(
         self, holder: Hashable, outcome: Outcome = Outcome.RELEASE
     ) -> list[StateBatch]:
-        """Take back all of a holder that has gone; returns what became of it."""
+        """End all leases of a holder that has left; return the records' new states."""
         return self._end_leases(self._leases.of(holder), outcome)
 
     def expire(self, now: float) -> list[StateBatch]:
-        """Take back what is out for too long. Returns what became of it."""
+        """Release the records of leases whose deadline has come; return their new states."""
         return self._end_leases(tuple(self._leases.overdue(now)), Outcome.RELEASE)
 
     # What is done without a holder
 
     def archive(self, first: int, last: int, *, keep: bool = True) -> None:
-        """Archive `first` to `last`: never hand it out, except what is out already.
+        """Archive available records within `first` and `last`: they are never delivered.
 
-        `keep=False`: whoever reads the log again finds the same, so it need not be kept.
+        `keep=False`: not stored, as a reader of the log finds the same again (markers, gaps).
         """
         for run in self._available(first, last):
             self._runs.assign(run.first, run.last, ARCHIVED)
@@ -290,7 +289,7 @@ class Cursor:
         self._advance()
 
     def give_up(self, first: int, last: int, cause: Cause) -> None:
-        """Give up what is available within `first` and `last`: it has expired, or has no room."""
+        """Archive available records within `first` and `last`, or make them dead letters."""
         if not self.dead_letters:
             self.archive(first, last)
             return
@@ -298,9 +297,9 @@ class Cursor:
             self._bury(run, cause)
 
     def take_dead(self) -> list[DeadLetter]:
-        """Take what was given up since this was asked last, to be settled as DEAD_LETTERS.
+        """Return the new dead letters, which the caller settles with holder DEAD_LETTERS.
 
-        REJECT archives it; RELEASE has it handed out again, whatever its tries.
+        REJECT archives such a record; RELEASE has it delivered again, whatever its count.
         """
         dead, self._dead = self._dead, []
         return dead
@@ -313,7 +312,7 @@ class Cursor:
         return [run for run in self._runs.between(first, last) if is_available(run.value)]
 
     def forget_below(self, offset: int) -> None:
-        """Forget what is below `offset`, where the log begins now, whoever holds it."""
+        """Advance the start to `offset`, the log's first; drop acquired records below it."""
         if offset <= self.start:
             return
         for run in self._runs.between(self.start, offset - 1):
@@ -330,20 +329,20 @@ class Cursor:
     # What is kept
 
     def take_change(self) -> CursorState | None:
-        """Take what is new since this was asked last; None: nothing must be kept."""
+        """Return the changes since the last call, to be stored; None: nothing must be stored."""
         return self._changes.take(self._runs, self.settled)
 
     @property
     def change_is_due(self) -> bool:
-        """Whether a change is wanted so that more may be handed out, now or soon."""
+        """Whether a change must be stored so that more records can be delivered soon."""
         return self._changes.is_due(self.end)
 
     def kept(self, change: CursorState) -> None:
-        """Note that `change` is durable: as far as it tells, records may be handed out."""
+        """Note that `change` is durable, so that the records it covers may be delivered."""
         self._changes.kept(change)
 
     def state(self) -> CursorState:
-        """Return all of it. What is out is kept as available, its tries counted."""
+        """Return the whole state, for a store. Acquired records are available in it."""
         batches = self._runs.batches()
         told = 0 if self._ahead is None else self.redelivered_below
         return CursorState(self.start, batches, self.settled, told, self._runs.delays(batches))
@@ -361,7 +360,7 @@ class Cursor:
         return done
 
     def _end_lease(self, run: Run[Slot], outcome: Outcome, ready_at: float | None) -> StateBatch:
-        """End one run of held records: let it become what `outcome` makes of it."""
+        """Apply `outcome` to one run of acquired records."""
         first, last, slot = run
         size = last - first + 1
         if slot.lease is not None:
@@ -381,7 +380,7 @@ class Cursor:
         return self._changes.note(first, last, state, slot.tries)
 
     def _bury(self, run: Run[Slot], cause: Cause) -> StateBatch:
-        """Have what is out with nobody be out with DEAD_LETTERS."""
+        """Make records dead letters, held by DEAD_LETTERS."""
         first, last, slot = run
         size = last - first + 1
         lease = self._leases.open(Lease(DEAD_LETTERS, first, last, size, None))
@@ -393,5 +392,5 @@ class Cursor:
         return StateBatch(first, last, RecordState.ACQUIRED, slot.tries)
 
     def _advance(self) -> None:
-        """Move the start past all that is settled."""
+        """Advance the start past settled offsets."""
         self.settled -= self._runs.advance()

@@ -1,8 +1,8 @@
-"""The persisted form of a cursor, and the port behind which it is kept.
+"""`CursorState`: the persisted form of a cursor, and the interface of its store.
 
-A state is a start offset and batches above it. What lies between two batches has never been settled
-or given back, so it is available as if for the first time; so is all above the last one. Changes
-are laid over a state in the order in which they were made: the newest word on an offset counts.
+A state is a start offset and batches of offsets above it. Offsets between two batches, and above
+the last, are available and were never released. Changes are applied to a state in the order in
+which they were made; for each offset the latest counts.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,32 +16,32 @@ from headrace.ports.callbacks import Done
 
 
 class Delay(NamedTuple):
-    """Offsets `first` to `last`, inclusive, available, but not before `ready_at`."""
+    """Offsets `first` to `last`, inclusive, that are not available before `ready_at`."""
 
     first: int
     last: int
     ready_at: float
-    """In the cursor's time, monotonic seconds: who writes it down makes it a time of the wall."""
+    """The cursor's time, monotonic seconds; a store must convert it to wall-clock time."""
 
 
 class CursorState(NamedTuple):
-    """A start offset and what is known above it; as a change: what is new."""
+    """The state of a cursor, or a change of it."""
 
     start: int
-    """All below is settled."""
+    """Offset below which all are settled."""
     batches: tuple[StateBatch, ...] = ()
-    """Ascending, disjoint, none below `start`."""
+    """Ascending, disjoint batches at or above `start`."""
     settled: int = 0
-    """Offsets from `start` on that are settled (KIP-1226's delivery complete count)."""
+    """Settled offsets from `start` on (KIP-1226's delivery complete count)."""
     handed_out: int = 0
-    """What lies below may have been handed out, though no batch says so; Kafka keeps no such."""
+    """Offset below which records may have been delivered though no batch says so. Not in Kafka."""
     delays: tuple[Delay, ...] = ()
-    """Of available ones in `batches`. Kafka's share groups have none."""
+    """Delays of available records in `batches`. Kafka's share groups have none."""
 
     def below(self, end: int) -> "CursorState":
-        """Return what of it is about offsets below `end`: where the log ends, or is another's.
+        """Return the part of the state that is below `end`, the end of the log.
 
-        `start` may lie above; `settled` counts what is left.
+        `start` is unchanged, even above `end`; `settled` is counted again.
         """
         batches = tuple(
             batch._replace(last=min(batch.last, end - 1))
@@ -58,20 +58,20 @@ class CursorState(NamedTuple):
 
 
 class CursorStore(Protocol):
-    """Keeps the state of one cursor."""
+    """Stores the state of one cursor."""
 
     def write(self, change: CursorState, done: Done[ApiError | None]) -> None:
-        """Keep `change`; `done(None)` once it is durable, in the order of asking.
+        """Store `change`; `done(None)` once it is durable, in the order of calls.
 
-        After `done(error)` what is kept is not known: read it again, forget the cursor.
+        After `done(error)` the stored state is unknown: drop the cursor, read the state again.
         """
 
     def when_settled(self, done: Callable[[], None]) -> None:
-        """Call back once all that was written before is durable, or has failed."""
+        """Call `done` once each earlier write is durable or has failed."""
 
 
 class StateMap:
-    """A state that changes are laid over."""
+    """A cursor's state to which changes are applied."""
 
     __slots__ = ("_delays", "_runs", "handed_out", "start")
 
@@ -83,13 +83,13 @@ class StateMap:
         self.lay_over(state)
 
     def __len__(self) -> int:
-        """Return how many batches the state has."""
+        """Return the number of batches."""
         return len(self._runs)
 
     def lay_over(self, change: CursorState) -> None:
-        """Take in what is new; a `start` below the present one (-1: none) changes nothing.
+        """Apply a change; a `start` below the present one (-1: none) is ignored.
 
-        What is settled stays so: a change that comes again, or late, takes back nothing.
+        Settled offsets stay settled, so that a repeated or late change does not revert them.
         """
         if change.start > self.start:
             self.start = change.start
@@ -111,7 +111,7 @@ class StateMap:
         self._lay_delays(change)
 
     def _lay_delays(self, change: CursorState) -> None:
-        """Take in delays: what came back later, or is settled, has none, or another."""
+        """Apply the delays of a change; released or settled records lose their former delay."""
         if change.delays or len(self._delays):
             for batch in change.batches:
                 self._delays.clear(batch.first, batch.last)
@@ -125,7 +125,7 @@ class StateMap:
         return tuple(StateBatch(run.first, run.last, *run.value) for run in self._runs)
 
     def state(self) -> CursorState:
-        """Return all of it."""
+        """Return the whole state."""
         batches = self.batches()
         delays = tuple(Delay(*run) for run in self._delays)
         settled = sum(last - first + 1 for first, last, state, _ in batches if state in SETTLED)
@@ -133,7 +133,7 @@ class StateMap:
 
 
 def in_order(batches: Iterable[StateBatch], start: int) -> tuple[StateBatch, ...]:
-    """Return the batches noted one after the other as ascending and disjoint, from `start` on."""
+    """Return batches, given in order of time, as ascending and disjoint ones from `start` on."""
     noted = [batch for batch in batches if batch.last >= start]
     left = sorted(noted)
     if all(before.last < after.first for before, after in pairwise(left)):
@@ -145,7 +145,7 @@ def in_order(batches: Iterable[StateBatch], start: int) -> tuple[StateBatch, ...
 
 
 def _joined(batches: list[StateBatch], start: int) -> tuple[StateBatch, ...]:
-    """Return ascending, disjoint batches from `start` on, alike neighbours as one."""
+    """Return ascending, disjoint batches from `start` on, with equal neighbours merged."""
     found: list[StateBatch] = []
     for first, last, state, tries in batches:
         before = found[-1] if found else None

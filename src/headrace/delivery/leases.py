@@ -1,14 +1,14 @@
-"""Who holds what until when: one entry for each time something was handed out."""
+"""`Leases`: which holder has acquired which records, until when; one entry for each acquisition."""
 
 from collections.abc import Hashable, Iterator
 from heapq import heapify, heappop, heappush
 
 _PRUNED_FROM = 64
-"""So many deadlines are kept before those of leases that are over are looked for."""
+"""Deadlines from which on those of ended leases are removed."""
 
 
 class Lease:
-    """Records that went out together: `left` of those within `first` and `last` are still out."""
+    """Records acquired together; `left` of those from `first` to `last` are still acquired."""
 
     __slots__ = ("deadline", "first", "holder", "last", "left")
 
@@ -20,11 +20,11 @@ class Lease:
         self.last = last
         self.left = left
         self.deadline = deadline
-        """Monotonic seconds, None: until the holder goes."""
+        """Monotonic time in seconds at which it ends; None: when the holder leaves."""
 
 
 class Leases:
-    """All leases of a cursor, by holder and by deadline."""
+    """The leases of a cursor, by holder and by deadline."""
 
     __slots__ = ("_heap", "_prune_at", "_sequence", "by_holder")
 
@@ -35,7 +35,7 @@ class Leases:
         self._prune_at = _PRUNED_FROM
 
     def open(self, lease: Lease) -> Lease:
-        """Keep a lease until nothing of it is left."""
+        """Add a lease and return it."""
         held = self.by_holder.get(lease.holder)
         if held is None:
             self.by_holder[lease.holder] = {lease: None}
@@ -49,7 +49,7 @@ class Leases:
         return lease
 
     def less(self, lease: Lease, count: int) -> None:
-        """Note that `count` records of `lease` are out no longer."""
+        """Subtract `count` records from a lease; remove it if none is left."""
         lease.left -= count
         if lease.left == 0:
             held = self.by_holder[lease.holder]
@@ -58,24 +58,24 @@ class Leases:
                 del self.by_holder[lease.holder]
 
     def of(self, holder: Hashable) -> tuple[Lease, ...]:
-        """Return the leases of one holder, the oldest first."""
+        """Return the leases of a holder, oldest first."""
         return tuple(self.by_holder.get(holder, ()))
 
     def overdue(self, now: float) -> Iterator[Lease]:
-        """Yield each lease whose deadline has come, once."""
+        """Remove and yield each lease whose deadline is at or before `now` (monotonic seconds)."""
         while self._heap and self._heap[0][0] <= now:
             lease = heappop(self._heap)[2]
             if lease.left:
                 yield lease
 
     def _prune(self) -> None:
-        """Forget the deadlines of leases that are over: most are, long before their time."""
+        """Remove the deadlines of ended leases; most end long before their deadline."""
         self._heap = [entry for entry in self._heap if entry[2].left]
         heapify(self._heap)
         self._prune_at = max(2 * len(self._heap), _PRUNED_FROM)
 
     def next_deadline(self) -> float | None:
-        """Return when the next lease ends that something is left of."""
+        """Return the earliest deadline of an open lease in monotonic seconds, or None."""
         while self._heap and not self._heap[0][2].left:
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None

@@ -20,7 +20,7 @@ _SPARED_FROM_MIN = 2
 def state_after(
     slot: Slot, outcome: Outcome, deliveries_max: int | None, *, dead_letters: bool
 ) -> RecordState | Cause:
-    """Return what records become; a Cause: they are given up, and not gone yet."""
+    """Return the state of records after `outcome`; a Cause: they become dead letters first."""
     if outcome is Outcome.ACCEPT:
         return RecordState.ACKNOWLEDGED
     is_dead = slot.lease is not None and slot.lease.holder is DEAD_LETTERS
@@ -33,7 +33,7 @@ def state_after(
 
 
 def most_together(records: int, tries: int, deliveries_max: int) -> int | None:
-    """Return how many of `records` go out together that were out `tries` times; None: any."""
+    """Return how many of `records` with `tries` deliveries may be acquired together; None: all."""
     spared_from = max(_SPARED_FROM_MIN, (deliveries_max + 1) // 2)
     if tries < spared_from:
         return None
@@ -43,9 +43,9 @@ def most_together(records: int, tries: int, deliveries_max: int) -> int | None:
 
 
 def last_together(runs: Iterable[Run[Slot]], deliveries_max: int, *, others: bool) -> int | None:
-    """Return the last offset that goes out together with the first of `runs`; None: all do.
+    """Return the last offset that may be acquired with the first of `runs`; None: all may.
 
-    Records that are spared go with no others: `others` tells that some are taken already.
+    Records near their limit go alone. `others`: whether some records are acquired already.
     """
     for run in runs:
         if not is_available(run.value) or run.value.ready_at is not None:

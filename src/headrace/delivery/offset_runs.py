@@ -1,7 +1,7 @@
-"""Offsets to values, kept as runs: neighbours of equal value are one entry.
+"""`RunMap`: a map of offsets to values, stored as runs of neighbouring offsets of equal value.
 
-The sorted order is `sortedcontainers`', so a step costs O(log n) in the number of runs however many
-offsets they cover.
+The runs are in a `sortedcontainers.SortedDict`, so a step costs O(log n) in the number of runs,
+however many offsets they cover.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ class Run(NamedTuple, Generic[V]):
 
 
 class RunMap(Generic[V]):
-    """A map of offsets. Each belongs to one run at most; equal neighbours are merged."""
+    """A map of offsets to values as disjoint runs; equal neighbours are merged."""
 
     __slots__ = ("_added", "_removed", "_runs")
 
@@ -30,35 +30,35 @@ class RunMap(Generic[V]):
         added: Callable[[Run[V]], None] | None = None,
         removed: Callable[[Run[V]], None] | None = None,
     ) -> None:
-        """`added` and `removed` are told of every run that comes to be or ceases to be."""
+        """Create an empty map. `added` and `removed` get each run that appears or vanishes."""
         self._runs = SortedDict()
         self._added = added
         self._removed = removed
 
     def __len__(self) -> int:
-        """Return how many runs there are."""
+        """Return the number of runs."""
         return len(self._runs)
 
     def __iter__(self) -> Iterator[Run[V]]:
-        """Yield all runs, the lowest first; not while they are changed."""
+        """Yield all runs in ascending order; the map must not change meanwhile."""
         values: Iterator[Run[V]] = iter(self._runs.values())
         return values
 
     def first(self) -> Run[V] | None:
-        """Return the lowest run."""
+        """Return the lowest run, or None if the map is empty."""
         for key in self._runs.irange():
             return self._get(key)
         return None
 
     def at(self, offset: int) -> Run[V] | None:
-        """Return the run that holds `offset`."""
+        """Return the run that holds `offset`, or None."""
         for key in self._runs.irange(None, offset, reverse=True):
             run = self._get(key)
             return run if run.last >= offset else None
         return None
 
     def between(self, first: int, last: int) -> list[Run[V]]:
-        """Return the parts of runs within `first` and `last`, the lowest first."""
+        """Return the runs within `first` and `last`, cut to that range, in ascending order."""
         found: list[Run[V]] = []
         before = self.at(first)
         if before is not None and before.first < first:
@@ -69,7 +69,7 @@ class RunMap(Generic[V]):
         return found
 
     def assign(self, first: int, last: int, value: V) -> None:
-        """Let `first` to `last` have `value`, whatever they had."""
+        """Set the value of offsets `first` to `last`."""
         self.clear(first, last)
         before = self.at(first - 1)
         if before is not None and before.value == value:
@@ -82,7 +82,7 @@ class RunMap(Generic[V]):
         self._add(Run(first, last, value))
 
     def clear(self, first: int, last: int) -> None:
-        """Let `first` to `last` have no value."""
+        """Remove the values of offsets `first` to `last`."""
         before = self.at(first)
         if before is not None and before.first < first:
             self._remove(before)
@@ -97,7 +97,7 @@ class RunMap(Generic[V]):
                 self._add(Run(last + 1, run.last, run.value))
 
     def clear_below(self, offset: int) -> None:
-        """Let everything below `offset` have no value."""
+        """Remove the values of all offsets below `offset`."""
         lowest = self.first()
         if lowest is not None and lowest.first < offset:
             self.clear(lowest.first, offset - 1)

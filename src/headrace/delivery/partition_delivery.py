@@ -1,10 +1,10 @@
-"""One partition's records on their way to those who share it: read, handed out, timed, kept.
+"""`PartitionDelivery`: drives the cursor of one partition: reads, acquires, times leases, stores.
 
-It reads ahead of a cursor, below what is readable and never above; it times all leases by one
-deadline, and has what changes kept. What a holder settles is answered once that is durable. Who
-waits for records watches: it is told of what comes back, and of what is committed.
+It reads records below the readable end, ends leases by one timer, and stores the cursor's changes.
+An acknowledgement is answered once it is durable. A consumer that waits for records watches the
+delivery, which calls it when records are released or committed.
 
-Share groups and queues stand on this. Nothing here waits.
+Share groups and queues use it. Nothing here blocks.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -30,7 +30,7 @@ _READ_BYTES_MIN = 64 * 1024
 
 
 class Look(NamedTuple):
-    """What might be handed out: where it begins, and its bytes or that they are on the disk."""
+    """Data that may be acquired: its first offset, and the data, unless it is on the disk."""
 
     at: int
     below: int
@@ -39,25 +39,25 @@ class Look(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What is handed out: which records, in which whole batches."""
+    """Acquired offsets, and the whole batches that hold them."""
 
     acquired: list[Acquired]
     records: list[memoryview]
 
 
 class Asked(NamedTuple):
-    """Who is to have records, how many, and for how long."""
+    """A request for records: the holder, how many, and for how long."""
 
     holder: Hashable
     records_max: int
     exactly: bool
-    """No more than `records_max`, though a batch has more."""
+    """Whether to acquire at most `records_max`, even if the last batch has more."""
     seconds: float | None
-    """They come back after that; None: when the holder goes."""
+    """Seconds after which the records are released; None: when the holder leaves."""
 
 
 class PartitionDelivery(Watched):
-    """Drives the cursor of one partition, from `begin` to `stop`."""
+    """Drives the cursor of one partition, from `begin` to `stop`. On the deciding thread."""
 
     def __init__(
         self,
@@ -67,26 +67,26 @@ class PartitionDelivery(Watched):
         expired: Callable[[int], None],
         failed: Callable[[ApiError], None],
     ) -> None:
-        """`expired` is told how many records came back because they were out for too long;
-        `failed` that a change could not be kept: what is kept is to be read again, after `stop`."""
+        """Create without a cursor. `expired` gets the number of records whose lease timed out;
+        `failed` the error of a write: the stored state must then be read again, after `stop`."""
         super().__init__()
         self.partition = partition
         self.cursor = Cursor(0)
         self.error: ApiError | None = None
-        """Why it has stopped."""
+        """Why it was stopped; None: it was not."""
         self._clock = deadlines.clock
         self._deadline = deadlines.deadline(self._time_is_up)
         self._expired = expired
         self._failed = failed
         self._store: CursorStore | None = None
-        """Only while it drives the cursor."""
+        """Store of the cursor's changes; None: not begun, or stopped."""
         self._spared = False
-        """Whether the last records handed out go alone, so that no others may follow them."""
+        """Whether the last records acquired must go alone, so that no others may follow them."""
         self._record_bytes = 256.0
-        """Of a record, by what was read last."""
+        """Bytes of a record, estimated from the last read."""
 
     def begin(self, cursor: Cursor, store: "CursorStore") -> None:
-        """Hand out what `cursor` wants; its changes go to `store`."""
+        """Deliver the records of `cursor`, and store its changes in `store`."""
         self.cursor = cursor
         self._store = store
         cursor.forget_below(self.partition.log_start_offset)
@@ -94,20 +94,20 @@ class PartitionDelivery(Watched):
         self._wake()
 
     def stop(self, error: ApiError) -> None:
-        """Hand out nothing any more. Whoever waits is told."""
+        """Stop the delivery because of `error`, and wake the watchers."""
         self.error = error
         self._store = None
         self._deadline.cancel()
         self._wake()
 
     def watch(self, callback: Callable[[], None]) -> None:
-        """Call `callback()` whenever more may be had: come back, committed, or nothing any more."""
+        """Call `callback()` whenever records are released or committed, or the delivery stops."""
         if not self._watchers:
             self.partition.watch(self._wake)
         super().watch(callback)
 
     def unwatch(self, callback: Callable[[], None]) -> None:
-        """Call `callback` no more; one that does not watch is ignored."""
+        """Remove a watcher; an unknown one is ignored."""
         super().unwatch(callback)
         if not self._watchers:
             self.partition.unwatch(self._wake)
@@ -115,16 +115,13 @@ class PartitionDelivery(Watched):
     # Handing out
 
     def bytes_wanted(self, bytes_max: int, records_max: int) -> int:
-        """Return the bytes to read for about so many records, by what records here were like."""
+        """Return the bytes to read for about `records_max` records, by the last record size."""
         return min(bytes_max, max(int(2 * records_max * self._record_bytes), _READ_BYTES_MIN))
 
     def look(
         self, bytes_max: int, records_max: int, *, read_committed: bool, at_least_one: bool
     ) -> Look | None:
-        """Return what might be handed out now, None where there is nothing; nothing changes by it.
-
-        ApiError: what `Partition.read` raises.
-        """
+        """Return the data that may be acquired now, or None. ApiError: that of `Partition.read`."""
         cursor, partition = self.cursor, self.partition
         if self._store is None:
             return None
@@ -142,10 +139,10 @@ class PartitionDelivery(Watched):
         return Look(at, below, found, read_committed)
 
     def take(self, look: Look, read: "ReadResult", asked: Asked) -> Taken:
-        """Hand out of what was read where `look` says, about as many records as are asked for.
+        """Acquire from the data that `look` named about as many records as requested.
 
-        Up to the end of the batch in which that many are reached, unless `exactly`. Empty where
-        others have come first, or where there is nothing but markers and gaps.
+        Unless `exactly`, the batch that reaches that number is acquired whole. Empty if other
+        holders came first, or if the data has only markers and gaps.
         """
         taken = Taken([], [])
         if self._store is None:
@@ -182,7 +179,7 @@ class PartitionDelivery(Watched):
         return taken
 
     def _take_span(self, taken: Taken, data: "Buffer", span: list[Stretch], asked: Asked) -> None:
-        """Hand out neighbouring batches; the window is passed within one batch at most."""
+        """Acquire neighbouring batches; the window is exceeded within one batch at most."""
         cursor = self.cursor
         left = asked.records_max - _count(taken.acquired)
         last = span[-1].last
@@ -216,8 +213,7 @@ class PartitionDelivery(Watched):
     # What has changed
 
     def changed(self, done: Done[ApiError | None]) -> None:
-        """Have what is new of the cursor kept, `done` once it is; wake those for whom there is
-        more now."""
+        """Store the cursor's changes, call `done` once they are durable, and wake the watchers."""
         self._changed(done)
         self._wake()
 
@@ -245,7 +241,7 @@ class PartitionDelivery(Watched):
         store.write(change, written)
 
     def _time_is_up(self) -> None:
-        """Take back what is out for too long; what had to wait until now may be had, too."""
+        """End overdue leases, and wake the watchers of records whose delay is over."""
         if self._store is None:
             return
         overdue = self.cursor.expire(self._clock.monotonic())
@@ -265,4 +261,4 @@ def _count(acquired: list[Acquired]) -> int:
 
 
 def _not_waited_for(error: ApiError | None) -> None:
-    """Ignore the outcome: nobody asked, and `failed` is told of an error."""
+    """Ignore the outcome: `failed` is called with an error."""

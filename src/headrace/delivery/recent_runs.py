@@ -1,8 +1,8 @@
-"""Offsets to values without a hole: the latest offset by offset in a list, the others as runs.
+"""`RecentRuns`: a map of offsets to values without gaps; the latest offsets are in a list.
 
-Most of what is handed out is settled soon and almost in order. In a list that is a step in C,
-whoever else holds the neighbours; a map of runs would be split and joined again twice for each
-record. What stays behind is folded into runs, so the list is short again.
+Most delivered records are settled soon and almost in order. In a list that is a step in C, whatever
+the neighbours' values; a map of runs would split and join runs twice for each record. Older offsets
+are folded into runs, so that the list stays short.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,14 +14,14 @@ from headrace.delivery.offset_runs import Run, RunMap
 V = TypeVar("V")
 
 LISTED_MAX = 65_536
-"""A run of more offsets is never listed one by one."""
+"""Length in offsets from which on a run is never put into the list."""
 
 
 class RecentRuns(Generic[V]):
-    """Values of all offsets from `start` up to `end`.
+    """Values of all offsets from `start` to `end`: a list of the latest, and runs of the others.
 
-    Values are told apart by identity in the list, by equality elsewhere. Who changes `listed` and
-    `start` himself, for speed, sees to it that no tracked value is listed or passed over.
+    Values in the list are compared by identity, those of runs by equality. Code that changes
+    `listed` and `start` itself, for speed, must not list or pass over a tracked value.
     """
 
     __slots__ = ("_is_tracked", "_runs", "base", "listed", "start")
@@ -33,18 +33,18 @@ class RecentRuns(Generic[V]):
         added: Callable[[Run[V]], None],
         removed: Callable[[Run[V]], None],
     ) -> None:
-        """`added` and `removed` are told of each run of a value that `is_tracked`."""
+        """Create an empty map. `added` and `removed` get each run whose value `is_tracked`."""
         self._is_tracked = is_tracked
         self._runs: RunMap[V] = RunMap(
             lambda run: added(run) if is_tracked(run.value) else None,
             lambda run: removed(run) if is_tracked(run.value) else None,
         )
         self.start = start
-        """What the list has below it is forgotten."""
+        """Lowest offset of the map; list entries below it are ignored."""
         self.base = start
-        """Offsets below it are in the map alone; the list begins with it."""
+        """Offset of the first list entry; lower offsets are runs."""
         self.listed: list[V | None] = []
-        """By offset; None: the map has it, for its value is tracked."""
+        """Values by offset from `base` on; None: the value is tracked, and is in the runs."""
 
     @property
     def end(self) -> int:
@@ -52,15 +52,15 @@ class RecentRuns(Generic[V]):
         return self.base + len(self.listed)
 
     def __len__(self) -> int:
-        """Return how many runs are in the map."""
+        """Return the number of runs, without the list."""
         return len(self._runs)
 
     def __iter__(self) -> Iterator[Run[V]]:
-        """Yield all runs, the lowest first; not while they are changed."""
+        """Yield all runs in ascending order; the map must not change meanwhile."""
         return iter(self.between(self.start, self.end - 1))
 
     def at(self, offset: int) -> Run[V] | None:
-        """Return the run that holds `offset`; of a listed one, `offset` alone."""
+        """Return the run that holds `offset`; of a listed offset, a run of that offset alone."""
         index = offset - self.base
         if 0 <= index < len(self.listed):
             value = self.listed[index]
@@ -69,9 +69,9 @@ class RecentRuns(Generic[V]):
         return self._runs.at(offset)
 
     def between(self, first: int, last: int) -> list[Run[V]]:
-        """Return the runs within `first` and `last`, the lowest first, from `start` on.
+        """Return the runs within `first` and `last`, from `start` on, in ascending order.
 
-        Equal neighbours are one, wherever they are kept.
+        Equal neighbours are merged, whether listed or not.
         """
         first = max(first, self.start)
         if last < first:
@@ -94,7 +94,7 @@ class RecentRuns(Generic[V]):
         return found
 
     def assign(self, first: int, last: int, value: V) -> None:
-        """Let `first` to `last` have `value`; `first` neither below `start` nor above `end`."""
+        """Set the value of offsets `first` to `last`; `first` must be within `start` and `end`."""
         if last >= self.base and last - first >= LISTED_MAX:
             self.fold(last + 1)
         if first < self.base:
@@ -112,7 +112,7 @@ class RecentRuns(Generic[V]):
             self.listed[begin:end] = [value] * (end - begin)
 
     def clear_below(self, start: int) -> None:
-        """Forget what is below `start`, which may be above `end`."""
+        """Remove the offsets below `start`, which may be above `end`."""
         if self._runs:
             self._runs.clear_below(start)
         self.start = start
@@ -121,7 +121,7 @@ class RecentRuns(Generic[V]):
             self.base = start
 
     def fold(self, upto: int) -> None:
-        """Have what is below `upto` in the map alone: the list begins with `upto`."""
+        """Move the list entries below `upto` into runs."""
         if upto <= self.base:
             return
         at = max(self.start, self.base)
@@ -132,7 +132,7 @@ class RecentRuns(Generic[V]):
         self.base = upto
 
     def _listed_runs(self, first: int, last: int) -> Iterator[tuple[int, int, V | None]]:
-        """Yield neighbours in the list that are one and the same."""
+        """Yield runs of identical neighbours in the list."""
         values = self.listed[first - self.base : last + 1 - self.base]
         for _, same in groupby(values, id):
             group = list(same)

@@ -1,4 +1,4 @@
-"""What is known of each offset between a cursor's start and its end, and which are available."""
+"""`RecordRuns`: the states of offsets between a cursor's start and end, and the available ones."""
 
 from collections.abc import Hashable
 from heapq import heappop, heappush
@@ -13,22 +13,22 @@ from headrace.delivery.recent_runs import RecentRuns
 from headrace.delivery.record_states import SETTLED, NotHeld, RecordState, StateBatch
 
 _TRIMMED_FROM = 4096
-"""So many offsets below the start are forgotten together."""
+"""List entries below the start that are removed together."""
 
 
 class Slot(NamedTuple):
-    """What a run's records have in common."""
+    """The state shared by the records of a run."""
 
     state: RecordState
     tries: int = 0
-    """Deliveries so far; 0 for settled ones, of which nobody asks it."""
+    """Deliveries so far; 0 for settled records, where it is not needed."""
     lease: Lease | None = None
     ready_at: float | None = None
-    """Available, but not before then."""
+    """Monotonic time in seconds before which an available record is not delivered."""
 
 
 class _DeadLetters:
-    """The holder of what is given up and not yet stored elsewhere."""
+    """The holder of records that were given up and whose dead letters are not stored yet."""
 
 
 DEAD_LETTERS: Final[Hashable] = _DeadLetters()
@@ -38,12 +38,12 @@ ENDS = {slot.state: slot for slot in (ACKNOWLEDGED, ARCHIVED)}
 
 
 def is_available(slot: Slot) -> bool:
-    """Tell whether nobody holds it, though it may have to wait."""
+    """Return whether no holder has acquired it and it is not settled, delayed or not."""
     return slot.state is RecordState.AVAILABLE
 
 
 class RecordRuns(RecentRuns[Slot]):
-    """Runs of records, and the lowest of them that is to be handed out."""
+    """The records' states as runs, with an index of available and of delayed runs."""
 
     __slots__ = ("_delayed", "_ready")
 
@@ -53,7 +53,7 @@ class RecordRuns(RecentRuns[Slot]):
         self._delayed: list[tuple[float, int]] = []
 
     def lay(self, state: CursorState) -> int:
-        """Take in a whole state; returns how many offsets of it are settled."""
+        """Load a whole state into an empty map; return the number of its settled offsets."""
         settled = 0
         for first, last, kept, count in state.batches:
             before, end = self.end, last + 1
@@ -69,7 +69,7 @@ class RecordRuns(RecentRuns[Slot]):
         return settled
 
     def listed_slot(self, first: int, last: int) -> Slot | None:
-        """Return what all of `first` to `last` have in common, in the list; None: nothing."""
+        """Return the slot that all of `first` to `last` have in the list; None: they differ."""
         at = first - self.base
         if at < 0 or first < self.start or last < first or last >= self.base + len(self.listed):
             return None
@@ -81,7 +81,10 @@ class RecordRuns(RecentRuns[Slot]):
         return slot
 
     def check_held(self, holder: Hashable, first: int, last: int) -> None:
-        """Raise NotHeld unless `first` to `last` is with `holder`, except below the start."""
+        """Raise NotHeld unless `holder` has all of `first` to `last`.
+
+        Those below the start pass.
+        """
         at = max(first, self.start)
         if last >= self.end:
             raise NotHeld(f"offset {last} was never handed out")
@@ -94,7 +97,7 @@ class RecordRuns(RecentRuns[Slot]):
             at = run.last + 1
 
     def ready_within(self, first: int, last: int, limit: int) -> list[Run[Slot]]:
-        """Return what is to be handed out within `first` and `last`, `limit` records at most."""
+        """Return available, undelayed runs within `first` and `last`, `limit` records at most."""
         found: list[Run[Slot]] = []
         for run in self.between(first, last):
             if limit <= 0:
@@ -106,7 +109,7 @@ class RecordRuns(RecentRuns[Slot]):
         return found
 
     def advance(self) -> int:
-        """Move the start past all that is settled; returns past how many offsets."""
+        """Advance the start past settled offsets; return by how many."""
         before = start = self.start
         while start < self.base:
             run = self._runs.at(start)
@@ -126,19 +129,19 @@ class RecordRuns(RecentRuns[Slot]):
         return start - before
 
     def next_ready(self, now: float) -> int | None:
-        """Return the lowest offset to be handed out; None: none is."""
+        """Return the lowest available, undelayed offset at time `now`, or None."""
         if self._delayed:
             self._promote(now)
         return int(self._ready[0]) if self._ready else None
 
     def next_time(self) -> float | None:
-        """Return when a delay is over next; None: nothing has to wait."""
+        """Return the earliest end of a delay in monotonic seconds; None: nothing is delayed."""
         while self._delayed and self._delayed_run(*self._delayed[0]) is None:
             heappop(self._delayed)
         return self._delayed[0][0] if self._delayed else None
 
     def batches(self) -> tuple[StateBatch, ...]:
-        """Return all as a state has them: what is out is available, its tries counted."""
+        """Return all batches for a stored state; acquired records are available in it."""
         found = []
         for run in self:
             slot = run.value
@@ -149,7 +152,7 @@ class RecordRuns(RecentRuns[Slot]):
         return tuple(found)
 
     def delays(self, batches: tuple[StateBatch, ...]) -> tuple[Delay, ...]:
-        """Return which of the available among `batches` have to wait yet."""
+        """Return the delays of available records in `batches`."""
         if not self._delayed:
             return ()
         return tuple(
@@ -171,14 +174,14 @@ class RecordRuns(RecentRuns[Slot]):
             self._ready.remove(run.first)
 
     def _delayed_run(self, ready_at: float, first: int) -> Run[Slot] | None:
-        """Return the run of a heap's entry; None: it is split, gone or delayed otherwise."""
+        """Return the run of a heap entry; None: it was split, removed or delayed otherwise."""
         run = self.at(first)
         if run is None or run.first != first or run.value.ready_at != ready_at:
             return None
         return run
 
     def _promote(self, now: float) -> None:
-        """Make available what was delayed until now."""
+        """Make the records available whose delay is over."""
         while self._delayed and self._delayed[0][0] <= now:
             run = self._delayed_run(*heappop(self._delayed))
             if run is not None:

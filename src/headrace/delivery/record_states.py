@@ -1,4 +1,4 @@
-"""A record's states in a cursor, and what can become of a record that is out."""
+"""The states of a record in a cursor, and the outcomes of an acquisition."""
 
 from enum import IntEnum
 from typing import NamedTuple
@@ -7,32 +7,32 @@ from headrace.model.errors import HeadraceError
 
 
 class RecordState(IntEnum):
-    """Numbered as `__share_group_state` has them (Kafka's RecordState)."""
+    """A record's delivery state, numbered as in `__share_group_state` (Kafka's RecordState)."""
 
     AVAILABLE = 0
-    """To be handed out, for the first time or again."""
+    """To be delivered, for the first time or again."""
     ACQUIRED = 1
-    """Out with a holder. Never persisted: what was out comes back after a restart."""
+    """Acquired by a holder. Never persisted: after a restart the record is available."""
     ACKNOWLEDGED = 2
-    """Done."""
+    """Processed."""
     ARCHIVED = 4
-    """Given up: rejected, tried too often, or no record at all (a marker, a gap)."""
+    """Given up: rejected, delivered too often, or not a record (a marker, a gap)."""
 
 
 SETTLED = frozenset({RecordState.ACKNOWLEDGED, RecordState.ARCHIVED})
 
 
 class Outcome(IntEnum):
-    """What a holder says of records it holds."""
+    """The result that a holder reports for acquired records."""
 
     ACCEPT = 0
-    """Done with them."""
+    """Processed."""
     RELEASE = 1
-    """Not now: hand them out again, unless they have been tried too often."""
+    """Deliver again, unless the delivery limit is reached."""
     REJECT = 2
-    """Never again."""
+    """Never deliver again."""
     RETURN = 3
-    """They were never looked at: as if they had not been acquired, the count of tries too."""
+    """Not looked at: available again, with the delivery count of before."""
 
 
 class Cause(IntEnum):
@@ -41,13 +41,13 @@ class Cause(IntEnum):
     REJECTED = 0
     TRIES_SPENT = 1
     EXPIRED = 2
-    """It was not wanted within its time."""
+    """Its time to live is over."""
     DROPPED = 3
-    """There was no room for it."""
+    """The queue had no room for it."""
 
 
 class DeadLetter(NamedTuple):
-    """Offsets `first` to `last`, inclusive, given up after `tries` deliveries, and not yet gone."""
+    """Offsets `first` to `last`, inclusive, given up after `tries` deliveries, not archived."""
 
     first: int
     last: int
@@ -65,7 +65,7 @@ class StateBatch(NamedTuple):
 
 
 class Acquired(NamedTuple):
-    """Offsets `first` to `last`, inclusive, now out for the `tries`th time."""
+    """Offsets `first` to `last`, inclusive, acquired for the `tries`th time."""
 
     first: int
     last: int
@@ -73,4 +73,4 @@ class Acquired(NamedTuple):
 
 
 class NotHeld(HeadraceError):
-    """Somebody settles what is not out with it: never was, is no longer, or is another's."""
+    """A holder settles or renews records that it has not acquired, or no longer has."""

@@ -1,16 +1,16 @@
-"""What a cursor is told beside where it begins."""
+"""`Rules`: the settings of a cursor."""
 
 from typing import TypedDict
 
 
 class Rules(TypedDict, total=False):
-    """The rules of a cursor; what is not given is not so."""
+    """The settings of a cursor; an omitted one is off."""
 
     deliveries_max: int | None
-    """A record that comes back from its last try is given up."""
+    """Deliveries after which a record is given up; None: no limit."""
     window: int | None
-    """Offsets from the start on that may be unsettled or in between; None: any number."""
+    """Offsets from the start on within which records are delivered; None: any number."""
     dead_letters: bool
-    """What is given up is archived by the caller, once stored elsewhere; else at once."""
+    """Whether given-up records are archived only once the caller has stored their dead letters."""
     ahead: int | None
-    """Offsets handed out at most before the next state is durable (`Cursor.kept`); None: any."""
+    """Offsets delivered at most before the next state is durable (`Cursor.kept`); None: any."""

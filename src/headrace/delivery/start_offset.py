@@ -1,4 +1,4 @@
-"""Where a share group begins a partition it has no state of: share.auto.offset.reset."""
+"""`find_start`: the first offset of a share group without state, by share.auto.offset.reset."""
 
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 def find_start(
     partition: "Partition", strategy: str, now_ms: int, disk: "Disk", done: Done[int | ApiError]
 ) -> None:
-    """Answer where a group with this strategy begins; a search by time is done off the thread."""
+    """Call `done` with the first offset for `strategy`; a search by timestamp runs on a thread."""
     if strategy == EARLIEST:
         done(partition.log_start_offset)
         return
     if not strategy.startswith(BY_DURATION):
-        # Behind what is acknowledged with acks=1 already, though it is not readable yet.
+        # Wait for the flush: records acknowledged with acks=1 may not be readable yet.
         partition.role.when_flushed(lambda error: done(error or partition.high_watermark))
         return
     try:

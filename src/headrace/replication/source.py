@@ -1,8 +1,8 @@
-"""The conversation with one broker that leads what is followed here.
+"""`Source`: fetches the partitions followed here from one leading broker.
 
-One connection, one fetch session, one request at a time. What was fetched counts as fetched once it
-is flushed: the next request waits for that a little, and then goes out without those partitions, so
-that a slow directory holds up no other.
+It has one connection, one fetch session and one request in flight. Fetched batches count as fetched
+once they are flushed. The next request waits for that up to `FLUSH_SECONDS_MAX` and then leaves out
+partitions that are not flushed, so that a slow directory delays no other.
 """
 
 import logging
@@ -35,22 +35,23 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 VERSIONS = (15, 18)
-"""From 15 on a follower says which registration of its broker it is."""
+"""Fetch versions; from 15 on a follower sends its broker epoch (KIP-903)."""
 FLUSH_SECONDS_MAX = 0.01
-"""How long a request waits for flushes, which its partitions' new offsets come with."""
+"""Seconds that a request waits for flushes, which make new fetch offsets known."""
 PAUSED_WAIT_MS = 20
-"""How long a leader may wait for news while a partition is left out: its turn comes after."""
+"""Milliseconds that the leader may wait for data while a partition is left out of the request."""
 
 
 FULL_SHARE = 0.5
-"""Of the bytes asked for: an answer that has them has not all that there is. Batches come whole."""
+"""Share of the requested bytes from which on a response counts as full: the leader has more data.
+Less than 1, as batches are sent whole."""
 
 Spread = Callable[["Source", Sequence[FollowedPartition], Sequence[FollowedPartition]], None]
-"""Told of those that catch up, and of the others that were answered."""
+"""Called with the partitions of a response that are catching up, and with the others."""
 
 
 class Source:
-    """One leading broker. On the deciding thread."""
+    """The fetcher of one leading broker. On the deciding thread."""
 
     def __init__(
         self,
@@ -60,10 +61,13 @@ class Source:
         left: Callable[[Partition], None],
         spread: "Spread",
     ) -> None:
-        """`left` is told of a log that was cut short and is free again."""
+        """Create a fetcher without partitions.
+
+        `left` gets each partition whose truncation is complete.
+        """
         self.leader = leader
         self.is_aside = False
-        """Whether it is only of partitions that catch up."""
+        """Whether this fetcher has only partitions that are catching up."""
         self.members: dict[Key, FollowedPartition] = {}
         self._broker = broker
         self._dependencies = dependencies
@@ -76,16 +80,16 @@ class Source:
         self._responses = FetchResponses(broker, dependencies, leader, self._rest, left)
         self._spread = spread
         self._dirty: dict[Key, None] = {}
-        """Partitions of which something else may be told than was."""
+        """Partitions whose entry in the fetch session may have changed."""
         self._missed: dict[Key, None] = {}
-        """Partitions of which an answer was not taken: the leader is to forget that it gave it, or
-        it would not tell of its high watermark again."""
+        """Partitions whose response was dropped: they are removed from the session and added again,
+        as the leader would otherwise not repeat its high watermark."""
         self._ready: dict[Key, None] = {}
         self._in_flush: dict[Key, None] = {}
         self._patience: Timer | None = None
         self._due: Done[BaseException | None] | None = None
         self._resting: dict[Key, float] = {}
-        """Until when partitions are not asked for, after an error."""
+        """Monotonic time in seconds until which a partition is not fetched, after an error."""
         self._rest_timer: Timer | None = None
         self._paused = PausedPartitions(broker, self._ready, self.members, self._note, self._go_on)
         self._failures = 0
@@ -94,22 +98,22 @@ class Source:
     # --- what is followed -----------------------------------------------------------------------
 
     def follows(self, partition: Partition, follower: Follower) -> bool:
-        """Tell whether that role of the partition is fetched for already."""
+        """Return whether the partition is fetched for that follower role."""
         member = self.members.get(_key(partition))
         return member is not None and member.follower is follower
 
     @property
     def failing(self) -> bool:
-        """Whether the leader could not be asked when that was last tried."""
+        """Whether the last request to the leader failed."""
         return self._failures > 0
 
     def add(self, member: FollowedPartition) -> None:
-        """Fetch a partition from now on."""
+        """Begin to fetch a partition."""
         self.members[member.key] = member
         self.changed(member.key)
 
     def remove(self, partition: Partition) -> None:
-        """Fetch a partition no longer."""
+        """Stop fetching a partition."""
         key = _key(partition)
         member = self.members.pop(key, None)
         if member is not None:
@@ -119,7 +123,7 @@ class Source:
             self.changed(key)
 
     def changed(self, key: Key) -> None:
-        """Look again at what may be asked of a partition."""
+        """Update a partition's state, and send the next request if it is due."""
         self._note(key)
         if self._due is not None:
             self._go_on()
@@ -131,7 +135,7 @@ class Source:
         _set(self._in_flush, key, is_in=member is not None and member.in_flush)
 
     def close(self) -> None:
-        """End the conversation."""
+        """Close the connection and cancel all timers."""
         self._closed = True
         self._peer.close()
         self._paused.close()
@@ -142,7 +146,10 @@ class Source:
     # --- talking --------------------------------------------------------------------------------
 
     async def converse(self) -> None:
-        """Ask and take answers until cancelled."""
+        """Send fetch requests and handle responses until cancelled.
+
+        Errors are logged and retried.
+        """
         while not self._closed:
             await called_back(self._when_due)
             try:
@@ -159,7 +166,7 @@ class Source:
                 await called_back(self._backed_off)
 
     def _backed_off(self, done: Done[BaseException | None]) -> None:
-        """Call `done` in a while, the longer the more often it has failed."""
+        """Call `done` after the backoff, which grows with the number of failures."""
         seconds = rest_seconds(self._failures, self._broker.config.replica_fetch_backoff_ms)
         self._broker.clock.call_later(seconds, lambda: done(None))
 
@@ -188,7 +195,7 @@ class Source:
                 self._tell_who_catches_up(arrived)
 
     def _tell_who_catches_up(self, arrived: Sequence[Arrived]) -> None:
-        """Have partitions spread whose answers are full and that lack what is committed."""
+        """Call `spread` with the partitions that lack committed records and got full responses."""
         full = self._broker.config.replica_fetch_max_bytes * FULL_SHARE
         here: tuple[list[FollowedPartition], list[FollowedPartition]] = ([], [])
         for member, fetched in arrived:
@@ -233,7 +240,7 @@ class Source:
         return member.asked(max_bytes)
 
     def _arrived(self, response: FetchResponse) -> Sequence[Arrived]:
-        """Return what came of partitions that are where they were when they were asked for."""
+        """Return the responses of partitions whose end offset and epoch are still as requested."""
         arrived = []
         for topic in response.topics:
             for fetched in topic.partitions:
@@ -252,7 +259,7 @@ class Source:
     # --- when -----------------------------------------------------------------------------------
 
     def _when_due(self, done: Done[BaseException | None]) -> None:
-        """Call `done` when there is something to ask, and flushes are over or take long."""
+        """Call `done` once there is a partition to fetch, and flushes are done or late."""
         self._due = done
         if self._in_flush:
             self._patience = self._broker.clock.call_later(FLUSH_SECONDS_MAX, self._lose_patience)
@@ -275,7 +282,7 @@ class Source:
         due(None)
 
     def _rest(self, member: FollowedPartition) -> bool:
-        """Ask for a partition no more for a while; whether that is worth a line in the log."""
+        """Pause fetching a partition after an error; return whether to log the error."""
         seconds, first = member.failed(self._broker.config.replica_fetch_backoff_ms)
         if self.members.get(member.key) is member:
             member.resting = True

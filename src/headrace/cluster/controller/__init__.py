@@ -1,14 +1,15 @@
-"""Deciding for the cluster: this broker's part in it, and its term when it is elected.
+"""The controller: a broker's candidacy, and its term while it is elected.
 
-controller           a broker's own part in being the controller; answers `controller_port`
+controller           candidacy, membership and requests of one broker; implements ControllerPort
+known_controller     which broker is the controller, as far as this broker knows
 term                 one broker's time as the controller: facts, decisions, orders
-adoption             what a term begins with: the store's topics, directories it does not know
-writer               writes decisions with the versions they were made on, or decides anew
-order_peers          how orders reach other brokers, as the controller sees it
-late_leaders         topics whose leaders have not said in time that they have the logs
-topic_requests, auto_creation       topics asked for, and topics nobody creates by name
-replica_requests, tool_requests     what admins ask, and what tools write into the store
-duties, directory_failures          what a broker of a cluster sees to beside its orders
-leader_balance                      leadership given back to preferred replicas by itself
-producer_id_blocks, producer_id_source   producer ids, given once in the whole cluster
+adopted_metadata     topics of the store and unknown log directories, adopted at a start
+writer               writes decisions with the versions they are based on, or decides again
+order_peers          the interface by which orders reach other brokers
+late_leaders         created topics whose leaders have not confirmed their logs in time
+topic_requests, auto_creation       topics created by request and automatically
+replica_requests, tool_requests     requests about replicas, and requests written by tools
+term_duties, directory_failures     other duties of a broker in a cluster
+leader_balance                      automatic election of preferred replicas
+producer_id_blocks, producer_id_source   producer ids, unique in the cluster
 """

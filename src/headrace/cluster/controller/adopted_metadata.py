@@ -1,13 +1,13 @@
-"""Taking up at start what a store of our own and the log directories hold.
+"""Adoption, at a start, of topics in a broker's own metadata store and in its log directories.
 
-* Every topic of the store is ours to serve; its leader epochs grow by one with each start, and are
-  never below what a log has seen, so a client can tell that a leadership ended.
-* A directory that the store knows nothing of (a real Kafka's, or a store that was lost) becomes a
-  topic: its id from `partition.metadata`, its partitions from the directories' names.
-* Topics without an id (from before Kafka 2.8, or made by old tools in ZooKeeper) are given one.
+* This broker leads every topic of the store; leader epochs grow by one with each start, and are
+  never below those in a log, so that clients can tell that a leadership ended.
+* A log directory without a topic in the store (from a Kafka broker, or after loss of the store)
+  becomes a topic: its id from `partition.metadata`, its partitions from the directories' names.
+* Topics without an id (from before Kafka 2.8, or written to ZooKeeper by old tools) are given one.
 
-Never with a store that other brokers use: leadership would be taken from them, and topics deleted
-while we were away would come back.
+Not done with a shared store: it would take leadership from other brokers and restore topics that
+were deleted while this broker was down.
 """
 
 import logging
@@ -128,9 +128,9 @@ def found_topics(
 def _led_anew(
     facts: ClusterFacts, logs: Mapping[TopicPartition, Log], broker: BrokerId
 ) -> Iterator[Change]:
-    """Yield the changes that make us the leader of every partition we hold a replica of.
+    """Yield the changes that make this broker the leader of each partition assigned to it.
 
-    There may be many, and what they need at once stays with the process: a part is made at a time.
+    A generator, as there may be many: memory used for all at once would not be returned.
     """
     states: dict[int, PartitionState] = {}  # by leader epoch: most logs are in the same
     for topic, index in facts.partitions_of((broker,)):

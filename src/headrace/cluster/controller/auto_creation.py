@@ -1,4 +1,4 @@
-"""Topics that nobody creates by name: clients ask about them, or coordinators need them."""
+"""`AutoCreation`: topics created automatically, for metadata requests and for coordinators."""
 
 from collections.abc import Awaitable, Callable, Iterable
 
@@ -12,7 +12,7 @@ from headrace.model.invariant import invariant
 from headrace.model.nouns import INTERNAL_TOPICS
 
 Create = Callable[[NewTopic, Spend], Awaitable[TopicInfo | ApiError]]
-"""Has the controller create a topic, which this broker's picture shows on return."""
+"""Creates a topic by the controller; on success this broker's metadata image has it."""
 
 
 class AutoCreation:
@@ -26,12 +26,11 @@ class AutoCreation:
     async def auto_create(
         self, names: Iterable[str], *, spend: Spend = freely
     ) -> dict[str, ApiError | None]:
-        """Create topics that clients ask about, as configured; None: it is there now.
+        """Create topics that clients asked about, as configured; None: the topic exists now.
 
-        Internal topics are made with their own settings, those of another protocol where it
-        has declared their owner.
-        UNKNOWN_TOPIC_OR_PARTITION where
-        `auto.create.topics.enable` is off, INVALID_TOPIC_EXCEPTION for names that are none.
+        Internal topics get their own settings, or those of a protocol that declared their owner.
+        UNKNOWN_TOPIC_OR_PARTITION if `auto.create.topics.enable` is off, INVALID_TOPIC_EXCEPTION
+        for invalid names.
         """
         broker = self._broker
         outcome: dict[str, ApiError | None] = {}
@@ -50,10 +49,11 @@ class AutoCreation:
         return outcome
 
     async def ensure_internal_topic(self, name: str) -> TopicInfo:
-        """Create the internal topic with its own settings where it is missing, and return it.
+        """Create the internal topic with its own settings if it is missing, and return it.
 
         ApiError.
-        A topic that is there keeps its number of partitions whatever the configuration says.
+
+        The number of partitions of an existing topic is not changed by the configuration.
         """
         invariant(name in INTERNAL_TOPICS, f"{name} is no internal topic")
         return await self._create_or_find(internal_topics.new_topic(name, self._broker), freely)

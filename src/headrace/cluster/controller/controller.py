@@ -50,9 +50,9 @@ T = TypeVar("T")
 
 
 class Controller:
-    """This broker's part in deciding: `controller_port.ControllerPort`, and what the broker asks.
+    """This broker's candidacy and membership. Implements `ControllerPort`.
 
-    Every method runs on the deciding thread.
+    On the deciding thread.
     """
 
     def __init__(
@@ -63,19 +63,16 @@ class Controller:
         *,
         peers: Peers | None = None,
     ) -> None:
-        """Take part through an open store; `start` before anything else.
-
-        `session`: what the store was opened with. `peers`: how orders reach other brokers;
-        None: there are none.
-        """
+        """Create it on an open store. `session`: gets callbacks of the store's session. `peers`:
+        order channels to other brokers; None: there are none."""
         self.broker = broker
         self._store = store
         self._catalog = Catalog(store)
         self._change = asyncio.Lock()
         self.settings = Settings(broker, self._catalog, self._change)
-        """Describes and alters what topics and brokers are told."""
+        """Describes and changes settings of topics and brokers."""
         self.applier = Applier(broker, self.settings.log_config)
-        """Where orders for this broker go, whoever the controller is."""
+        """Receives the orders for this broker, from whichever controller."""
         self._peers = NoPeers() if peers is None else peers
         self._peers.late = self._answered_late
         self._late: list[tuple[BrokerId, Orders, Failed]] = []
@@ -94,7 +91,7 @@ class Controller:
         broker.image.observers.append(self._picture_changed)
 
     def forward(self, create: Create, reserve: Callable[[], Awaitable[ProducerIdBlock]]) -> None:
-        """Say how the controller is reached for what any broker may be asked: topics, and ids.
+        """Set how topics are created and ids reserved on any broker: by requests to the controller.
 
         Without it only the controller creates topics.
         """
@@ -103,7 +100,7 @@ class Controller:
 
     @property
     def replicas(self) -> ReplicasPort:
-        """Elections, and moves of partitions."""
+        """Elections and reassignments."""
         return self._duties.replicas
 
     @cached_property
@@ -116,7 +113,10 @@ class Controller:
     # --- life ----------------------------------------------------------------------------------
 
     async def log_configs(self) -> Callable[[TopicPartition], LogConfig]:
-        """Return with which settings to load a partition's log: its topic's, before `start`."""
+        """Return the function that gives a partition's log settings.
+
+        Call it before logs are loaded.
+        """
         await self._catalog.prepare()
         await self.settings.load()
         if self._store.shared:
@@ -124,12 +124,12 @@ class Controller:
         return await self.settings.log_configs()
 
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
-        """Join: register, and become the controller where nobody is.
+        """Register the broker, and become the controller unless another broker is.
 
-        The broker's log directories are loaded, with what `log_configs` said. With a store of our
-        own every topic of the store and of the disk is led when this returns; in a cluster, what
-        the controller says is. `endpoints` is what clients are told of us. ConfigError where we
-        may not join: the broker's id is taken, or the log directories are another cluster's.
+        The log directories are loaded, with `log_configs`. With a store of its own, the broker
+        leads all its topics when this returns; in a cluster, those that the controller orders.
+        `endpoints`: those that clients are shown. ConfigError: the broker's id is taken, or the log
+        directories belong to another cluster.
         """
         broker, catalog = self.broker, self._catalog
         await catalog.prepare()
@@ -150,7 +150,7 @@ class Controller:
             await self._stand()
 
     async def _look_back(self) -> None:
-        """See what the store has this broker lead and hold, before it has registered."""
+        """Read from the store, before registration, what this broker leads and holds."""
         topics = (await self._catalog.topics(passed_over=[])).values()
         me = self.broker.broker_id
         self.applier.former_epochs = {
@@ -166,11 +166,11 @@ class Controller:
         self.applier.before = self._before_orders
 
     async def _before_orders(self, orders: Orders) -> None:
-        """End the doubts that the controller knows of."""
+        """End doubts that the controller has taken into account."""
         await self._doubts.heard(orders, self.applier.broker_epoch, self._registration.doubt)
 
     async def stop(self) -> None:
-        """Decide nothing more. Waits for what is being decided, which the store may hold up."""
+        """End the term and stop all watches; waits for a decision in progress."""
         for cancel in self._unwatch:
             cancel()
         self._unwatch.clear()
@@ -179,10 +179,7 @@ class Controller:
             self._end_term()
 
     async def leave(self) -> None:
-        """Leave: our ephemeral nodes go. The broker's logs are closed by `Broker.stop`.
-
-        Who still asks the store, or waits for his turn, is told that it is closed.
-        """
+        """Close the store; this broker's ephemeral nodes are deleted, and pending calls fail."""
         self._end_term()
         await self._store.close()
 
@@ -193,11 +190,11 @@ class Controller:
 
     @property
     def is_controller(self) -> bool:
-        """Whether this broker decides for the cluster."""
+        """Whether this broker is the controller."""
         return self._term is not None
 
     async def _stand(self) -> None:
-        """Become the controller where nobody is; else show clients who is."""
+        """Become the controller if no broker is; else show clients the present one."""
         broker, catalog, now_ms = self.broker, self._catalog, self.broker.clock.wall_ms()
         if await catalog.elect(broker.broker_id, now_ms) or await catalog.resume():
             term = ControllerTerm(broker, catalog, self._peer)
@@ -215,7 +212,7 @@ class Controller:
     # --- what others do ------------------------------------------------------------------------
 
     def _resign(self) -> None:
-        """Decide nothing that somebody else may be deciding by now."""
+        """End the term: another broker may be the controller by now."""
         if self._term is not None:
             _logger.warning("this broker is the controller no longer")
             self._term = self.known.id = None
@@ -227,12 +224,12 @@ class Controller:
         self.known.id = None
 
     def _back(self) -> None:
-        """Look for what may have changed while the store was not heard of."""
+        """Look for changes that were missed while the store was unreachable."""
         self._duties.missed()
         self._look_again()
 
     def _look_again(self) -> None:
-        """Have the store looked at: brokers or the controller may be others. Once for many."""
+        """Look up registrations and controller in the store soon; several calls cause one look."""
         self._again = True
         if self._reaction is None:
             self._reaction = asyncio.get_running_loop().create_task(self._react())
@@ -282,21 +279,18 @@ class Controller:
             self._term.configs_changed(delta)
 
     def not_controller(self) -> ApiError | None:
-        """Return why this broker is not the controller; None where it is."""
+        """Return the refusal of requests to the controller; None: this broker is the controller."""
         return self.known.refusal() if self._term is None else None
 
     async def carry_out(self, event: Event) -> Result:
-        """Have an event decided on, written and ordered; what was refused, and what failed.
+        """Decide, write and order an event; return refused and failed partitions.
 
-        ApiError: NOT_CONTROLLER, and UNKNOWN_SERVER_ERROR where the store cannot be reached.
+        ApiError: NOT_CONTROLLER, and UNKNOWN_SERVER_ERROR if the store is unreachable.
         """
         return await self.in_term(lambda term: term.carry_out(event))
 
     async def in_term(self, work: Callable[[ControllerTerm], Awaitable[T]]) -> T:
-        """Have work done by the present term of ours, even if the caller gives up.
-
-        ApiError as `carry_out`.
-        """
+        """Run `work` in the present term, in turn, to its end even if the caller is cancelled."""
         return await self._in_turn(lambda: self._done(work))
 
     async def _in_turn(self, work: Callable[[], Awaitable[T]]) -> T:
@@ -334,7 +328,7 @@ class Controller:
         spend: Spend = freely,
         wait_seconds: float = 0.0,
     ) -> list[TopicInfo | ApiError]:
-        """Do as `ControllerPort` says. `validate_only`: what would be made, with an id of zeros."""
+        """Create topics as `ControllerPort` says. `validate_only`: the result has ids of zeros."""
 
         async def create() -> list[TopicInfo | ApiError | Unmade]:
             if refusal := self.not_controller():
@@ -348,7 +342,7 @@ class Controller:
     async def delete_topics(
         self, names: Sequence[str], *, spend: Spend = freely
     ) -> dict[str, ApiError | None]:
-        """Delete topics, each for itself: they are gone for clients, and for good, on return."""
+        """Delete topics, each independently; deletion is durable on return. As `ControllerPort`."""
 
         async def delete() -> dict[str, ApiError | None]:
             if refusal := self.not_controller():
@@ -377,11 +371,11 @@ class Controller:
     async def auto_create(
         self, names: Iterable[str], *, spend: Spend = freely
     ) -> dict[str, ApiError | None]:
-        """Create topics that clients ask about, as configured; None: it is there now."""
+        """Create topics that clients asked about, as configured; None: the topic exists now."""
         return await self._auto_creation.auto_create(names, spend=spend)
 
     async def ensure_internal_topic(self, name: str) -> TopicInfo:
-        """Create the internal topic with its own settings where it is missing; ApiError."""
+        """Create the internal topic with its own settings if it is missing. ApiError."""
         return await self._auto_creation.ensure_internal_topic(name)
 
     async def _create_one(self, wanted: NewTopic, spend: Spend) -> TopicInfo | ApiError:
@@ -389,7 +383,7 @@ class Controller:
         return outcome
 
     async def next_producer_id(self) -> int:
-        """Return a producer id that was never given before, in the whole cluster; ApiError."""
+        """Return a producer id that is unique in the cluster. ApiError."""
         return await self._producer_ids.next()
 
     async def reserve_producer_ids(self, broker: BrokerId) -> ProducerIdBlock:

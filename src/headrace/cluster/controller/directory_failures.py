@@ -1,9 +1,9 @@
-"""Log directories that fail while their brokers go on: told in the store, as Kafka's brokers do.
+"""`DirectoryFailures`: log directories that fail at run time, reported through the store.
 
-The broker makes a node below `/log_dir_event_notification`. The controller repeats its orders to
-that broker; what lies in the directory is answered KAFKA_STORAGE_ERROR, leaves the ISR, and is led
-by another. So are logs in which damaged batches were met: these are answered CORRUPT_MESSAGE, stay
-in the ISR with all batches that are sound, and lead nothing that another in-sync replica can lead.
+The broker creates a node below `/log_dir_event_notification`, as in Kafka. The controller repeats
+its orders to that broker, which answers KAFKA_STORAGE_ERROR for replicas in that directory: they
+leave the ISR and others lead. For logs with damaged batches it answers CORRUPT_MESSAGE: they stay
+in the ISR with all sound batches, and do not lead if a sound in-sync replica can.
 """
 
 import json
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from headrace.ports.clock import Timer
 
 DAMAGE_LOOK_SECONDS = 5.0
-"""How often a broker looks whether damage was met: that happens on any thread."""
+"""Seconds between two checks for newly found damage, which any thread may find."""
 _NOTICE = f"{znodes.DIRECTORY_FAILURES}/log_dir_event_"
 
 
 class DirectoryFailures:
-    """Both ends: the broker's, and that of the controller where this broker is it."""
+    """Reports this broker's failures, and as the controller acts on those of all brokers."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class DirectoryFailures:
         carry_out: Callable[[Event], Awaitable[Result]],
         facts: Callable[[], ClusterFacts],
     ) -> None:
-        """`facts` are the present term's; ApiError NOT_CONTROLLER."""
+        """Create it. `facts` returns those of the present term. ApiError NOT_CONTROLLER."""
         self._broker = broker
         self._store = store
         self._carry_out = carry_out
@@ -49,13 +49,13 @@ class DirectoryFailures:
         self._taking = Reaction(self._take, "failed log directories of brokers wait")
         self._unwatch: list[Callable[[], None]] = []
         self._damaged: set[TopicPartition] = set()
-        """Logs that are known to be damaged, and were told."""
+        """Damaged logs that were reported."""
         self._damage_timer: Timer | None = None
         self.look = self._taking.ask
-        """Take what was told already: who becomes the controller does that."""
+        """Read the reports in the store; called when this broker becomes the controller."""
 
     def start(self) -> None:
-        """Tell of failures, and watch for those of others, from now on."""
+        """Begin to report failures, and to watch for those of other brokers."""
         for directory in self._broker.directories:
             directory.on_failure(self._failed)
         watch = self._store.watch
@@ -63,7 +63,7 @@ class DirectoryFailures:
         self._look_for_damage()
 
     def stop(self) -> None:
-        """Do nothing any more."""
+        """Cancel all watches and timers."""
         for cancel in self._unwatch:
             cancel()
         if self._damage_timer is not None:
@@ -72,7 +72,7 @@ class DirectoryFailures:
         self._taking.cancel()
 
     def missed(self) -> None:
-        """Tell again what could not be told while the store was not heard of."""
+        """Report again failures that could not be while the store was unreachable."""
         if self._untold:
             self._telling.ask()
 
@@ -115,7 +115,7 @@ class DirectoryFailures:
 
 
 def _whose(notice: bytes) -> BrokerId | None:
-    """Return whose directory failed; None: it says nothing known."""
+    """Return the broker whose directory failed; None: the report is malformed."""
     try:
         return BrokerId(int(json.loads(notice)["broker"]))
     except znodes.NONSENSE:

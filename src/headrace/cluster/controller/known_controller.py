@@ -1,4 +1,4 @@
-"""Which broker is the controller, as far as this broker has heard from the metadata store."""
+"""Which broker is the controller, as far as this broker has read in the metadata store."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -42,7 +42,7 @@ class KnownController:
             self._broker.publish(ImageDelta(brokers=again))
 
     def missing(self) -> list[str]:
-        """Return what keeps the cluster from being changed through this broker; empty: nothing."""
+        """Return why the cluster cannot be changed through this broker; empty: it can."""
         if outage := self.outage():
             return [outage]
         return ["no broker is registered as the controller"] if self.id is None else []

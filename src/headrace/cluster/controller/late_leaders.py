@@ -1,6 +1,6 @@
-"""Topics that exist, and whose leaders have not said in time that they have the logs.
+"""`LateLeaders`: created topics whose leaders have not confirmed in time that they have the logs.
 
-The controller's next decision waits for nobody that long; who asked for the topic may.
+The controller's next decision does not wait for them; the request that created the topic may.
 """
 
 import asyncio
@@ -15,21 +15,21 @@ from headrace.model.nouns import TopicPartition
 
 
 class Unmade(NamedTuple):
-    """A created topic, and the partitions of which nothing was heard."""
+    """A created topic, and its partitions whose leaders have not answered yet."""
 
     topic: TopicInfo
     awaited: frozenset[TopicPartition]
 
 
 class Heard:
-    """What leaders have answered late since somebody began to listen."""
+    """Late answers of leaders, received while a request waits for them."""
 
     def __init__(self) -> None:
         self._codes: dict[TopicPartition, ErrorCode] = {}
         self._news = asyncio.Event()
 
     def take(self, orders: Orders, failed: Failed) -> None:
-        """Note what came of orders to lead."""
+        """Store the outcome of orders to lead."""
         for order in orders.orders:
             if isinstance(order, Lead):
                 partition = order.replication.topic_partition
@@ -39,10 +39,10 @@ class Heard:
     async def completed(
         self, outcome: Sequence[TopicInfo | ApiError | Unmade], deadline: float
     ) -> list[TopicInfo | ApiError]:
-        """Wait for the answers that are missing, and return what became of each topic.
+        """Wait for missing answers; return for each topic its info or its error.
 
-        `deadline` is in the loop's time, and may be over.
-        REQUEST_TIMED_OUT for those of which too little was heard: they come to be all the same.
+        `deadline`: in the event loop's time, may be over. REQUEST_TIMED_OUT: a leader has not
+        answered; the topic exists and its logs are created later.
         """
         unmade = [topic for topic in outcome if isinstance(topic, Unmade)]
         awaited = {partition for topic in unmade for partition in topic.awaited}
@@ -65,14 +65,14 @@ class Heard:
 
 
 class LateLeaders:
-    """Tells those who listen. On the deciding thread."""
+    """Passes late answers to the requests that wait for them. On the deciding thread."""
 
     def __init__(self) -> None:
         self._heard: list[Heard] = []
 
     @contextmanager
     def listening(self) -> Iterator[Heard]:
-        """Listen from now on; to be begun before the leaders are told."""
+        """Collect late answers in the `with` block; enter it before the orders are sent."""
         heard = Heard()
         self._heard.append(heard)
         try:
@@ -81,6 +81,6 @@ class LateLeaders:
             self._heard.remove(heard)
 
     def answered(self, orders: Orders, failed: Failed) -> None:
-        """Tell what came of orders late."""
+        """Pass on the late outcome of orders."""
         for heard in self._heard:
             heard.take(orders, failed)

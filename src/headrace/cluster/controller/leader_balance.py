@@ -1,7 +1,7 @@
-"""Leadership goes back to the preferred replicas by itself, where a broker has lost too much of it.
+"""`LeaderBalance`: automatic election of preferred replicas, as in Kafka.
 
-Kafka's automatic balance: every `leader.imbalance.check.interval.seconds` the controller looks at
-each broker's share of the partitions that name it first and are led by another.
+Every `leader.imbalance.check.interval.seconds` the controller computes, for each broker, the share
+of the partitions whose preferred replica it is and that are led by another broker.
 """
 
 from collections import Counter
@@ -59,7 +59,7 @@ class LeaderBalance:
     def __init__(
         self, controller: Controller, run: Callable[[Coroutine[Any, Any, None]], object]
     ) -> None:
-        """`run` runs what goes on by itself."""
+        """Create it. `run` starts a background task."""
         self._controller = controller
         self._broker = controller.broker
         self._run = run

@@ -1,4 +1,4 @@
-"""What the controller knows of the ways to other brokers."""
+"""`Peers`: the interface by which the controller's orders reach other brokers."""
 
 from collections.abc import Collection
 from typing import Protocol
@@ -10,23 +10,26 @@ from headrace.model.nouns import BrokerId
 
 
 class Peers(Protocol):
-    """How orders reach other brokers."""
+    """Order channels to other brokers. Implemented by `peers.order_channels.OrderChannels`."""
 
     late: Late
-    """To be told of answers that came too late to be waited for."""
+    """Called with the outcome of orders that were answered too late."""
 
     def __call__(self, broker: BrokerId, facts: ClusterFacts) -> OrderTaker | None:
-        """Return the way to a broker that `facts` know; None: there is none."""
+        """Return the order channel to a broker.
+
+        None: `facts` do not have it, or there are no channels.
+        """
 
     def keep(self, alive: Collection[BrokerInfo]) -> None:
-        """Give up on all brokers but these."""
+        """Close the channels to all registrations that are not in `alive`."""
 
     def close(self) -> None:
-        """Order nothing any more: the term is over."""
+        """Close all channels: the term is over."""
 
 
 class NoPeers:
-    """No way to other brokers: there are none, or each hears of the others by other means."""
+    """Order channels of a broker that is alone, or whose orders reach others otherwise: none."""
 
     def __init__(self) -> None:
         self.late: Late = unheard

@@ -1,4 +1,4 @@
-"""Blocks of producer ids, reserved for this broker in the whole cluster."""
+"""`ProducerIdBlocks`: blocks of producer ids, reserved for this broker in the whole cluster."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,16 +8,19 @@ from headrace.cluster.store.znodes import ProducerIdBlock
 
 
 class ProducerIdBlocks:
-    """Keeps the broker's producer ids coming."""
+    """Returns producer ids from the present block and reserves the next one when it is empty."""
 
     def __init__(self, ids: ProducerIds, reserve: Callable[[], Awaitable[ProducerIdBlock]]) -> None:
-        """Nothing is reserved before the first id is asked for; `reserve` may raise ApiError."""
+        """Create it; the first block is reserved with the first id.
+
+        `reserve` may raise ApiError.
+        """
         self._ids = ids
         self._reserve = reserve
         self._refill = asyncio.Lock()
 
     async def next(self) -> int:
-        """Return a producer id that was never given before, in the whole cluster; ApiError."""
+        """Return a producer id that is unique in the cluster. ApiError."""
         ids = self._ids
         while (taken := ids.take()) is None:
             async with self._refill:

@@ -1,4 +1,4 @@
-"""Where the coordinators of transactions get producer ids: the metadata store, by blocks."""
+"""`ProducerIdSource`: producer ids for transaction coordinators, by callback."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -12,16 +12,19 @@ if TYPE_CHECKING:
 
 
 class ProducerIdSource:
-    """Gives producer ids to those who cannot await them."""
+    """Returns producer ids to callers that cannot await."""
 
     def __init__(self, ids: "ProducerIds", controller: "ControllerPort") -> None:
-        """`ids` are the block at hand; `controller` reserves the next."""
+        """Create it. `ids`: the present block; `controller` reserves the next."""
         self._ids = ids
         self._controller = controller
         self._tasks: set[asyncio.Task[None]] = set()
 
     def new_producer_id(self, give: Done[int | ApiError]) -> None:
-        """Give one at once out of the block at hand; a new block is asked for."""
+        """Call `give` with a producer id, at once or after a new block is reserved.
+
+        Or with its error.
+        """
         taken = self._ids.take()
         if taken is not None:
             give(taken)
@@ -31,7 +34,7 @@ class ProducerIdSource:
         task.add_done_callback(self._tasks.discard)
 
     def close(self) -> None:
-        """Give nobody an id any more."""
+        """Cancel pending reservations; their callbacks are not called."""
         for task in self._tasks:
             task.cancel()
 

@@ -1,6 +1,6 @@
-"""What admins ask of the controller about replicas: elections, and moves to other brokers.
+"""`ReplicaRequests`: leader elections and reassignments, as clients request them of the controller.
 
-`controller_port.ReplicasPort`. Codes and texts are those of Kafka 4.3's controller.
+It implements `controller_port.ReplicasPort`. Error codes and texts are those of Kafka 4.3.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -44,7 +44,7 @@ class ReplicaRequests:
     async def elect(
         self, kind: ElectionType, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, ApiError | None]:
-        """Have the preferred replica lead, or with UNCLEAN any, where nobody else can."""
+        """Elect the preferred replica, or with UNCLEAN any replica if no other can lead."""
         known = [partition for partition in partitions if self._unknown(partition) is None]
         result = await self._carry_out(ElectionAsked(kind, known))
         outcome: dict[TopicPartition, ApiError | None] = {}
@@ -70,7 +70,7 @@ class ReplicaRequests:
         return None
 
     def _led(self, partition: TopicPartition) -> bool:
-        """Tell whether clients are shown a leader: its directory may have failed."""
+        """Return whether the metadata image has a leader whose directory has not failed."""
         topic = self._broker.image.topics.get(partition.topic)
         return topic is not None and topic.partitions[partition.partition].leader != NO_LEADER
 
@@ -117,7 +117,10 @@ class ReplicaRequests:
 def _refusal(
     facts: ClusterFacts, partition: TopicPartition, target: Target, factor_may_change: bool
 ) -> ApiError | None:
-    """Return why these cannot be the partition's replicas, as far as the request itself tells."""
+    """Return why `target` cannot be the partition's replicas, as far as the request shows.
+
+    Or None.
+    """
     name, index = partition
     topic = facts.topics.get(name)
     if topic is None or name in facts.deleting:

@@ -1,7 +1,7 @@
-"""One broker's time as the controller, from its election until another's.
+"""`ControllerTerm`: one broker's time as the controller, from its election to another's.
 
-Each event is decided on, written, and only then ordered; clients see what has changed with the
-orders' end. Events come one at a time.
+Each event is decided, written to the store, and then ordered, one event at a time. Clients are
+shown the change with the orders.
 """
 
 import asyncio
@@ -47,18 +47,21 @@ _NO_ID = bytes(16)
 
 @dataclass(slots=True)
 class Result:
-    """What came of an event, orders included."""
+    """The outcome of an event: refused partitions, and orders that leaders failed to carry out."""
 
     refused: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
     failed: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
-    """Partitions that their leader could not do as ordered."""
+    """Partitions whose leader could not carry out its order."""
 
 
 class ControllerTerm:
-    """Facts, decisions, orders. Every method under the caller's lock."""
+    """The controller's facts, decisions and orders.
+
+    Every method is called under the caller's lock.
+    """
 
     def __init__(self, broker: Broker, catalog: Catalog, takers: Takers) -> None:
-        """`catalog` has just been elected through. `takers`: how orders reach a broker."""
+        """Create it after `catalog` was elected. `takers` returns the order channel of a broker."""
         self.facts = ClusterFacts()
         self.facts.controller_epoch = catalog.controller_epoch
         self._broker = broker
@@ -67,7 +70,11 @@ class ControllerTerm:
         self._writer = Writer(catalog, self.facts)
 
     async def begin(self) -> None:
-        """Take the cluster as the store has it; every broker is told all it must know."""
+        """Read the cluster from the store, and send orders to all brokers.
+
+        With a shared store, dead brokers leave the ISRs; with one of its own, a broker also adopts
+        unknown logs.
+        """
         facts, catalog, broker = self.facts, self._catalog, self._broker
         facts.unclean_default = broker.config.unclean_leader_election_enable
         facts.register(await catalog.registered())
@@ -132,7 +139,7 @@ class ControllerTerm:
                 stored.config = topic.config
 
     async def brokers_changed(self) -> None:
-        """Look who is registered, and act on who came, went, or was away in between."""
+        """Read the registrations; decide for brokers that joined, left or registered again."""
         facts = self.facts
         alive = await self._catalog.registered()
         known = facts.brokers
@@ -149,7 +156,7 @@ class ControllerTerm:
         await self._greet(sorted(new))
 
     async def _greet(self, joined: Sequence[BrokerId]) -> None:
-        """Give the brokers that came what they can lead, and tell all who is there."""
+        """Decide for joined brokers, and send all brokers the new list of live ones."""
         outcome = Outcome()
         mine = not self._catalog.store.shared
         await self._writer.carry_out(BrokersJoined(joined, logs_made=mine), outcome)
@@ -173,14 +180,14 @@ class ControllerTerm:
                 )  # fmt: skip
 
     def _stops(self) -> list[Change]:
-        """Return what is to be said again of topics whose deletion has begun."""
+        """Return changes that repeat the stop orders of topics whose deletion has begun."""
         return [
             changes.deletion(self.facts.topics[name], marked=True)
             for name in sorted(self.facts.deleting & self.facts.topics.keys())
         ]
 
     async def answered_late(self, broker: BrokerId, orders: Orders, failed: Failed) -> None:
-        """Act on what came of orders that were not waited for: errors of each kind as usual."""
+        """Act on the late outcome of orders, as on one in time."""
         await self._follow_up((), {broker: failed})
         if any(isinstance(order, Stop) and order.delete for order in orders.orders):
             stops = self._stops()
@@ -194,9 +201,9 @@ class ControllerTerm:
     async def alter_partitions(
         self, event: IsrAsked
     ) -> dict[TopicPartition, IsrAnswer | ErrorCode]:
-        """Carry out what a leader asks; each partition's state after it, or why it stays.
+        """Apply a leader's ISR changes; return for each partition its state now, or the error code.
 
-        ApiError STALE_BROKER_EPOCH: who asks is registered anew, or not at all.
+        ApiError STALE_BROKER_EPOCH: the leader is registered again, or not at all.
         """
         self._check_broker(event.broker, event.broker_epoch)
         result = await self.carry_out(event)
@@ -223,11 +230,11 @@ class ControllerTerm:
         return await self._catalog.reserve_producer_ids(broker, PRODUCER_ID_BLOCK_SIZE)
 
     async def shut_down(self, broker: BrokerId, broker_epoch: int) -> list[TopicPartition]:
-        """Hand over what a broker leads that is about to stop; returns what it is to wait for.
+        """Move leadership from a broker that stops; return the partitions that it should wait for.
 
-        That is what it leads still and another broker that stays has a replica of: it may come
-        into the ISR. ApiError: BROKER_NOT_AVAILABLE where the one that stops is not registered,
-        STALE_BROKER_EPOCH where it is anew.
+        These it still leads, and another remaining broker has a replica that may join the ISR.
+        ApiError: BROKER_NOT_AVAILABLE if the broker is not registered, STALE_BROKER_EPOCH if it
+        registered again.
         """
         facts = self.facts
         known = facts.brokers.get(broker)
@@ -326,17 +333,17 @@ class ControllerTerm:
         await self._advance(moving)
 
     async def _advance(self, moving: Iterable[TopicPartition]) -> None:
-        """End the reassignments that have arrived, each decided on what the one before left."""
+        """Complete the reassignments that can be, each decided on the result of the one before."""
         for partition in moving:
             await self.carry_out(ReassignmentAdvanced([partition]))
 
     async def _end_deletions(
         self, taken: Iterable[Change], failed: Mapping[BrokerId, Failed]
     ) -> None:
-        """Forget topics all of whose logs are gone.
+        """Remove topics from the store whose logs are all deleted.
 
-        The others stay marked, and a broker that comes goes on: forgotten, the logs of a failed
-        directory would come back as a topic to adopt.
+        Others stay marked, and their deletion continues when their brokers return: without the
+        mark, a failed directory's logs would be adopted as a topic.
         """
         kept = {key.topic for codes in failed.values() for key in codes}
         for change in taken:
@@ -354,7 +361,7 @@ class ControllerTerm:
             self.facts.forget(topic.name)
 
     async def _finish_deletions(self) -> None:
-        """Go on with deletions that a former process began, in a store of our own."""
+        """Continue deletions that a former process began, with a store of this broker's own."""
         epoch = self.facts.controller_epoch
         for name in sorted(self.facts.deleting):
             found = [key for key in self._broker.found() if key.topic == name]

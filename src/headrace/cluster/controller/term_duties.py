@@ -1,4 +1,7 @@
-"""What a broker of a cluster sees to beside its orders. A broker on a store of its own has none."""
+"""`Duties`: what a broker in a cluster watches for in the store, beyond the controller's orders.
+
+A broker with a metadata store of its own has no such duties.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Duties:
-    """What others alter: settings, ACLs, tokens; failed directories; the controller's: tools."""
+    """Watches for changes by other brokers (settings, ACLs, tokens), by tools, and failures."""
 
     def __init__(
         self,
@@ -31,9 +34,12 @@ class Duties:
         facts: Callable[[], ClusterFacts],
         change: asyncio.Lock,
     ) -> None:
-        """`facts` are the present term's; ApiError NOT_CONTROLLER. `change`: held by who writes."""
+        """Create it. `facts` returns those of the present term.
+
+        `change`: lock held by each writer.
+        """
         self.replicas = ReplicaRequests(broker, carry_out, facts)
-        """Elections, and moves of partitions; a broker on its own has these too."""
+        """Elections and reassignments; a broker with its own store uses these too."""
         self._settings = ConfigChanges(broker, catalog.configs, settings, change)
         self._tools = ToolRequests(broker, catalog, self.replicas, carry_out, facts, change)
         self._failures = DirectoryFailures(broker, catalog.store, carry_out, facts)
@@ -52,7 +58,7 @@ class Duties:
             )
 
     def start(self) -> None:
-        """Begin: the broker is registered."""
+        """Begin to watch; the broker is registered."""
         self._settings.start()
         for noticed in self._noticed:
             noticed.start()
@@ -60,18 +66,18 @@ class Duties:
         self._failures.start()
 
     def stop(self) -> None:
-        """End them."""
+        """Stop all watches."""
         for noticed in self._noticed:
             noticed.stop()
         for part in (self._settings, self._tools, self._failures):
             part.stop()
 
     def missed(self) -> None:
-        """Look for what happened while the store was not heard of."""
+        """Look for changes that were missed while the store was unreachable."""
         self._settings.missed()
         self._failures.missed()
 
     def elected(self) -> None:
-        """Take on what the controller does: this broker has become it."""
+        """Begin the controller's part: this broker was elected."""
         self._tools.look()
         self._failures.look()

@@ -1,9 +1,12 @@
-"""What tools write into the store for the controller to do: those that do not ask a broker.
+"""`ToolRequests`: requests to the controller that tools write into the store, as for Kafka.
 
-As Kafka's controller with ZooKeeper: topics made in `/brokers/topics`, and what is asked for in
-`/admin/delete_topics`, `/admin/preferred_replica_election` and `/admin/reassign_partitions`, and
-partitions added to a topic's node. Taken by whoever is the controller, what its predecessor left
-included; what was asked for is removed once it has been taken, a move once it has ended.
+    /brokers/topics                     topics to create, and partitions to add
+    /admin/delete_topics                topics to delete
+    /admin/preferred_replica_election   elections
+    /admin/reassign_partitions          reassignments
+
+The controller carries out those left by its predecessor too. A request is removed once it is
+carried out, a reassignment once it has ended.
 """
 
 import asyncio
@@ -33,7 +36,7 @@ WATCHED = (znodes.TOPICS, znodes.DELETE_TOPICS, znodes.ELECTIONS, znodes.REASSIG
 
 
 class ToolRequests:
-    """The controller's eye on what tools write."""
+    """Watches the store for tools' requests, and carries them out as the controller."""
 
     def __init__(
         self,
@@ -44,7 +47,10 @@ class ToolRequests:
         facts: Callable[[], ClusterFacts],
         change: asyncio.Lock,
     ) -> None:
-        """`facts` are the present term's; ApiError NOT_CONTROLLER. `change`: held by who writes."""
+        """Create it. `facts` returns those of the present term.
+
+        `change`: lock held by each writer.
+        """
         self._broker = broker
         self._catalog = catalog
         self._replicas = replicas
@@ -54,22 +60,22 @@ class ToolRequests:
         self._reaction = Reaction(self._take, "what tools wrote into the store waits")
         self._unwatch: list[Callable[[], None]] = []
         self._topics: dict[str, Callable[[], None]] = {}
-        """The ends of watching each topic's node; while this broker is the controller."""
+        """Cancels the watch of each topic's node, while this broker is the controller."""
         self._altered: dict[str, None] = {}
-        """Topics whose nodes somebody has written."""
+        """Topics whose nodes were written."""
         self._moving = False
-        """Whether partitions are being moved that a tool asked for."""
+        """Whether reassignments that a tool requested are running."""
         self.look = self._reaction.ask
-        """Take what was written already: who becomes the controller does that."""
+        """Carry out requests in the store; called when this broker becomes the controller."""
 
     def start(self) -> None:
-        """Watch from now on."""
+        """Begin to watch the store."""
         store = self._catalog.store
         self._unwatch = [store.watch(path, lambda _: self.look()) for path in WATCHED]
         self._broker.image.observers.append(self._picture_changed)
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Cancel all watches."""
         for cancel in (*self._unwatch, *self._topics.values()):
             cancel()
         self._reaction.cancel()
@@ -82,7 +88,7 @@ class ToolRequests:
         try:
             self._facts()
             async with self._change:
-                pass  # what this broker is just writing itself, it knows then
+                pass  # wait until this broker's own writes are in the facts
             await self._take_topics()
             await self._take_deletions()
             await self._take_elections()
@@ -93,7 +99,7 @@ class ToolRequests:
             self._watch_topics(())
 
     async def _take_topics(self) -> None:
-        """Give leaders, and ids where they have none, to topics that are new in the store."""
+        """Adopt new topics: give them leaders, and ids if they have none."""
         names = await self._catalog.store.children(znodes.TOPICS)
         facts = self._facts()
         known = facts.topics
@@ -165,7 +171,7 @@ class ToolRequests:
         await self._take_request(znodes.ELECTIONS, elect)
 
     async def _take_reassignments(self) -> None:
-        """Begin the moves that are asked for; those that have ended are asked for no more."""
+        """Begin requested reassignments; remove those that have ended from the request."""
         left: dict[TopicPartition, tuple[BrokerId, ...]] = {}
 
         async def reassign(value: bytes) -> Mapping[TopicPartition, ApiError | None]:
@@ -188,9 +194,11 @@ class ToolRequests:
         take: Callable[[bytes], Awaitable[Mapping[TopicPartition, ApiError | None]]],
         left: Mapping[TopicPartition, tuple[BrokerId, ...]] = MappingProxyType({}),
     ) -> None:
-        """Do what the node at `path` asks for, and remove it, but for what `take` puts in `left`.
+        """Carry out the request in the node at `path`.
 
-        Written again meanwhile it stays.
+        Then delete it, or write `left` if that is not empty.
+
+        A node that was written again in the meantime stays.
         """
         store = self._catalog.store
         (node,) = await store.get_all([path])

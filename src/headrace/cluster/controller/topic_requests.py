@@ -1,7 +1,6 @@
-"""What the controller does when it is asked to create topics, delete them or let them grow.
+"""`TopicRequests`: topics that clients ask the controller to create, delete or grow.
 
-Planned on the picture and refused by it; what is left is decided on the facts. Under the
-controller's lock.
+Planned and checked on the metadata image, then decided on the facts, under the controller's lock.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -33,9 +32,9 @@ class TopicRequests:
     async def create(
         self, wanted: Sequence[NewTopic], spend: Spend, *, validate_only: bool
     ) -> list[TopicInfo | ApiError | Unmade]:
-        """Create topics; the answers in the order asked. As `ControllerPort.create_topics`.
+        """Create topics as `ControllerPort.create_topics`; return the outcomes in the same order.
 
-        Unmade: it exists, and leaders of it have not answered in time.
+        `Unmade`: the topic exists, and some of its leaders have not answered in time.
         """
         planner = TopicPlanner(self._broker.image, self._broker.config)
         outcome: list[TopicInfo | ApiError | Unmade] = []
@@ -61,7 +60,7 @@ class TopicRequests:
         return outcome
 
     async def _make_real(self, topics: Sequence[StoredTopic]) -> dict[str, ApiError | Unmade]:
-        """Make planned topics real; returns those that were refused or have no log."""
+        """Create planned topics; return those that were refused or have no log."""
         try:
             self._broker.check_writable()
             result = await self._decided(TopicsCreated(topics))
@@ -80,7 +79,7 @@ class TopicRequests:
         return unmade | failed | refused
 
     async def delete(self, names: Sequence[str], spend: Spend) -> dict[str, ApiError | None]:
-        """Delete topics: they are gone for clients, and for good, on return."""
+        """Delete topics; on return they are not shown to clients and their deletion is durable."""
         image = self._broker.image
         outcome: dict[str, ApiError | None] = {}
         for name in names:

@@ -1,8 +1,8 @@
-"""Has events decided on, and writes what was decided with the versions it was decided on.
+"""`Writer`: decides on events and writes the decisions with the versions they are based on.
 
-What somebody else changed meanwhile is read again, and the event decided anew. After a lost answer
-nobody knows whether the write was done: the topics it touched are read again before the next
-decision, and their replicas are told what the store says.
+If another broker changed a node first, the node is read again and the event decided again. If the
+store's answer is lost, it is unknown whether the write succeeded: the topics it touched are read
+again before the next decision, and their replicas receive the store's state.
 """
 
 import logging
@@ -21,33 +21,35 @@ from headrace.ports.store import BadVersion, NodeExists, NoNode, Operation, Sess
 _logger = logging.getLogger(__name__)
 
 ATTEMPTS_MAX = 20
-"""How often an event is decided on anew because others write at the same time."""
+"""How often an event is decided because others change the store at the same time."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of an event."""
+    """The changes that an event led to, and the refused partitions."""
 
     taken: list[Change] = field(default_factory=list)
-    """Written, or found to be written: their orders may go out."""
+    """Changes that the store has, so that their orders may be sent."""
     refused: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
 
 
 class Writer:
-    """Changes the store in the controller's name. One call at a time."""
+    """Writes the controller's changes to the store. One call at a time."""
 
     def __init__(self, catalog: Catalog, facts: ClusterFacts) -> None:
-        """`facts` are as `catalog` was read."""
+        """Create it. `facts` are as `catalog` was read."""
         self._catalog = catalog
         self._facts = facts
         self._uncertain: dict[str, None] = {}
-        """Topics of which the store may know more than we do."""
+        """Topics whose nodes may have changed since the facts were read."""
 
     async def carry_out(self, event: Event, outcome: Outcome) -> None:
-        """Decide and write until nothing is left to do. `outcome` is filled as far as it goes.
+        """Decide and write until the event leads to no change.
 
-        ApiError NOT_CONTROLLER: somebody else is the controller. StoreError: the store cannot be
-        reached; what `outcome` holds has been written.
+        `outcome` is filled even on an error.
+
+        ApiError NOT_CONTROLLER: another broker is the controller. StoreError: the store is
+        unreachable.
         """
         outcome.taken += await self._read_uncertain()
         own: list[Change] = []
@@ -70,9 +72,10 @@ class Writer:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "the metadata store keeps changing")
 
     async def write(self, wanted: Sequence[Change], taken: list[Change]) -> bool:
-        """Write changes, several at once; those written are appended to `taken`.
+        """Write changes, several in one transaction of the store; append those written to `taken`.
 
-        False where somebody else was faster: the rest is not written. Errors as `carry_out`.
+        False: another broker changed a node first, and the rest is not written. Errors as
+        `carry_out`.
         """
         for batch in _batches(wanted):
             operations: list[Operation] = [
@@ -98,7 +101,10 @@ class Writer:
         self._uncertain |= dict.fromkeys(change.topic for change in batch)
 
     async def _read_uncertain(self) -> list[Change]:
-        """Read again what may have changed; what the replicas of changed partitions must know."""
+        """Read uncertain topics again.
+
+        Return changes that inform the replicas of changed partitions.
+        """
         if not self._uncertain:
             return []
         names = list(self._uncertain)
@@ -133,7 +139,7 @@ class Writer:
 
 
 def _batches(wanted: Sequence[Change]) -> Iterable[list[Change]]:
-    """Yield changes in runs of so many operations that the store takes them at once."""
+    """Yield changes in groups that fit into one transaction of the store."""
     batch: list[Change] = []
     size = 0
     for change in wanted:

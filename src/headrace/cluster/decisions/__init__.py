@@ -1,10 +1,10 @@
-"""What follows from an event: facts in, changes of the store and orders to brokers out. Pure.
+"""The controller's decisions: facts and an event in, store changes and orders out. Pure functions.
 
-events         what happens, and is to be decided about
-facts          what the controller knows of the store, with the versions it was read at
+events         events that need a decision
+facts          the controller's copy of the store, with the versions of its nodes
 decide         from an event to a decision
-elections      who leads a partition next
-reassignment   how its replicas become others
-changes        changes of topics as operations of the store and orders
-orders         what brokers are told to do with their replicas
+elections      the next leader of a partition
+reassignment   the steps from a partition's replicas to others
+changes        changes of topics as store operations and orders
+orders         orders to brokers about their replicas: lead, follow, stop
 """

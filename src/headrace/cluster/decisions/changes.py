@@ -14,18 +14,19 @@ from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.ports.store import Create, Operation, Set
 
 PARTITIONS_PER_CHANGE = 400
-"""A topic of more partitions is made by several changes: each is to fit into what ZooKeeper takes
-at once, 1 MiB, whatever the topic's name."""
+"""Partitions in one change. More are created by several changes, as ZooKeeper accepts 1 MiB in one
+request, whatever the length of the topic's name."""
 DELETED_EPOCH = LeaderEpoch(-2)
-"""The leader epoch of orders about a topic that is being deleted: no later one comes (Kafka's)."""
+"""Leader epoch of orders about a topic that is being deleted; no later one follows (as in
+Kafka)."""
 
 
 def creations(facts: ClusterFacts, topic: StoredTopic) -> list[Change]:
-    """Return the changes that create a new topic, of many partitions by and by.
+    """Return the changes that create a topic; one with many partitions needs several.
 
-    The first has the topic exist with all its partitions; where `facts` have it begun, those that
-    are left. If its controller goes before the last, the next one finds partitions that nobody has
-    led, and gives them a leader.
+    The first creates the topic with all its partitions. If `facts` have the topic, the result is
+    the rest. If its controller stops before the last change, the next controller elects leaders of
+    the partitions without a state.
     """
     known = facts.topics.get(topic.name)
     if known is not None and topic.name in facts.deleting:
@@ -59,7 +60,7 @@ def _more_partitions(
 
 
 def creation(facts: ClusterFacts, topic: StoredTopic) -> Change:
-    """Return the change that creates a new topic, and those partitions that have a state."""
+    """Return the change that creates a topic, with the partitions that have a state."""
     path, config = znodes.topic_config_path(topic.name), znodes.encode_config(topic.config)
     left = facts.orphan_configs.get(topic.name)  # by a deletion that was cut short, or by a tool
     partitions = _more_partitions(facts, topic, tuple(topic.states.items()))
@@ -73,7 +74,7 @@ def creation(facts: ClusterFacts, topic: StoredTopic) -> Change:
 
 
 def adoption(topic: StoredTopic, topic_id: bytes) -> Change:
-    """Return the change that takes a topic up as it was read; `topic_id`: where it has none."""
+    """Return the change that adopts a topic of the store, giving it `topic_id` if it has none."""
     if topic.node.topic_id is not None:
         return Change(topic.name, created=topic)
     node = topic.node._replace(topic_id=topic_id)
@@ -84,10 +85,10 @@ def adoption(topic: StoredTopic, topic_id: bytes) -> Change:
 def growths(
     facts: ClusterFacts, topic: StoredTopic, present: int, added: Sequence[tuple[BrokerId, ...]]
 ) -> list[Change]:
-    """Return the changes that add partitions to a topic of `present`, many of them by and by.
+    """Return the changes that add partitions to a topic of `present` ones; `added`: replicas.
 
-    `added` are their replicas. As `creations`: the first has the partitions exist, and where
-    the topic has them already, those that are left.
+    The first change writes the node with all partitions. If it was written before, the result has
+    the partitions that have no state yet.
     """
     more = dict(enumerate(added, present))
     node = topic.node._replace(partitions={**topic.node.partitions, **more})
@@ -108,9 +109,9 @@ def growths(
 
 
 def deletion(topic: StoredTopic, *, marked: bool = False) -> Change:
-    """Return the change that begins a topic's end: from now on it is to go, whatever happens to us.
+    """Return the change that begins a topic's deletion; a later controller can complete it.
 
-    `marked`: the store says so already.
+    `marked`: the store has the deletion already.
     """
     orders = tuple(
         (broker, Stop(TopicPartition(topic.name, index), topic.topic_id, DELETED_EPOCH, True))
@@ -131,9 +132,10 @@ def state_change(
     *,
     told: bool = True,
 ) -> Change:
-    """Return the change of a partition's state, with other replicas where `node` is given.
+    """Return the change of a partition's state, and of the assignment if `node` is given.
 
-    `told`: whether its replicas hear of it by orders; the leader that asked has its answer.
+    `dropped`: replicas to delete. `told`: whether to send orders to the replicas; not after
+    AlterPartition, whose response informs the leader.
     """
     operations = [] if node is None else [_put_node(topic, node)]
     version = topic.versions.get(index)
@@ -164,7 +166,7 @@ def state_change(
 
 
 def node_change(topic: StoredTopic, node: TopicNode) -> Change:
-    """Return the change of a topic's node whose partitions stay as they are."""
+    """Return the change of a topic's node; partition states stay."""
     return Change(topic.name, (_put_node(topic, node),), node=node)
 
 
@@ -175,7 +177,7 @@ def reminder(
     *,
     is_new: bool = False,
 ) -> Change:
-    """Return a change that only repeats what the store says of partitions, for their replicas."""
+    """Return a change without store operations that repeats the orders to `brokers`."""
     states, versions = topic.states, topic.versions
     orders = tuple(
         pair
@@ -189,7 +191,7 @@ def reminder(
 def orders_of(
     topic: StoredTopic, index: int, state: PartitionState, partition_epoch: int, *, is_new: bool
 ) -> Iterator[tuple[BrokerId, Order]]:
-    """Yield what each replica is to do under this state."""
+    """Yield an order for each replica of a partition in this state: lead, or follow."""
     replicas = topic.node.partitions[index]
     replication = Replication(
         TopicPartition(topic.name, index),

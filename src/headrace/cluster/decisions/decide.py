@@ -1,10 +1,9 @@
-"""What follows from an event: versioned operations for the store, and orders for brokers.
+"""`decide`: from an event and the facts to store operations and orders. Pure.
 
-Pure: the facts in, a decision out. Nothing is believed before the store has taken it
-(`controller.writer`), and no order goes out before that. Decided anew on facts that hold the
-outcome, nothing follows.
+Facts change and orders are sent only once the store has the change (`controller.writer`). Decided
+again on facts that contain the outcome, an event leads to no change.
 
-The rules are those of Kafka 3.9's controller with ZooKeeper, codes included.
+The rules and error codes are those of Kafka 3.9's controller with ZooKeeper.
 """
 
 from collections.abc import Iterable, Iterator
@@ -42,7 +41,7 @@ from headrace.replication.controller_calls import AskedIsr
 
 
 def decide(facts: ClusterFacts, event: Event) -> Decision:
-    """Return what is to be written and ordered, now that this has happened or been asked for."""
+    """Return the changes and refusals that follow from an event."""
     return _decide(event, facts)
 
 
@@ -53,7 +52,10 @@ def _decide(event: Event, facts: ClusterFacts) -> Decision:
 
 @_decide.register
 def _(event: TopicsCreated, facts: ClusterFacts) -> Decision:
-    """Refuse a name that is taken, still being deleted, or not understood (partition -1)."""
+    """Create topics.
+
+    Refuse names that exist, are being deleted, or are malformed (partition -1).
+    """
     found: list[Change] = []
     refused: dict[TopicPartition, ErrorCode] = {}
     for topic in event.topics:
@@ -85,8 +87,7 @@ def _(event: TopicsDeleted, facts: ClusterFacts) -> Decision:
 
 @_decide.register
 def _(event: TopicsFound, facts: ClusterFacts) -> Decision:
-    """Take up what a tool made, topics and partitions of those that there were: ids where they
-    have none, a leader for each partition."""
+    """Adopt topics and partitions that a tool wrote: give ids to topics, leaders to partitions."""
     found: list[Change] = []
     for read in event.topics:
         if read.name in facts.deleting:
@@ -123,7 +124,7 @@ def _(event: TopicGrown, facts: ClusterFacts) -> Decision:
 
 
 def _is_begun(event: TopicGrown, topic: StoredTopic) -> bool:
-    """Tell whether a part of it is written: the partitions are there, and not all have a state."""
+    """Return whether the new partitions are written and some of them have no state yet."""
     more = dict(enumerate(event.added, event.present))
     held = topic.node.partitions
     return (
@@ -135,9 +136,9 @@ def _is_begun(event: TopicGrown, topic: StoredTopic) -> bool:
 
 @_decide.register
 def _(event: BrokersJoined, facts: ClusterFacts) -> Decision:
-    """Give a leader to partitions that have none, and have who is in doubt leave the ISR.
+    """Elect leaders where there are none, and remove replicas in doubt from ISRs.
 
-    All others' replicas there are told what they are.
+    Orders for all other replicas on the joined brokers are sent again.
     """
     found: list[Change] = []
     told: dict[str, list[int]] = {}
@@ -172,7 +173,7 @@ def _(event: ReplicasFailed, facts: ClusterFacts) -> Decision:
 
 @_decide.register
 def _(event: ReplicasDamaged, facts: ClusterFacts) -> Decision:
-    """Have sound replicas lead in their place, and show which are damaged."""
+    """Elect sound replicas in place of damaged leaders; show which replicas are damaged."""
     found: list[Change] = []
     for partition in event.partitions:
         topic = _topic_of(facts, partition)
@@ -188,13 +189,16 @@ def _(event: ReplicasDamaged, facts: ClusterFacts) -> Decision:
 
 @_decide.register
 def _(event: DirectoriesFailed, facts: ClusterFacts) -> Decision:
-    """Repeat the orders for all replicas there."""
+    """Send the orders for all replicas on these brokers again."""
     return decide(facts, BrokersJoined([who for who in event.brokers if who in facts.brokers]))
 
 
 @_decide.register
 def _(event: LeadersRestarted, facts: ClusterFacts) -> Decision:
-    """Elect anew, the same one perhaps: it has lost what it had not flushed, and others have it."""
+    """Elect a leader, perhaps the same, under a new epoch.
+
+    The restarted leader may have lost unflushed records that followers have.
+    """
     found: list[Change] = []
     for partition in event.partitions:
         topic = _topic_of(facts, partition)
@@ -206,7 +210,7 @@ def _(event: LeadersRestarted, facts: ClusterFacts) -> Decision:
 
 @_decide.register
 def _(event: ShutdownAsked, facts: ClusterFacts) -> Decision:
-    """Hand leaderships over; what nobody else can lead is refused NOT_ENOUGH_REPLICAS."""
+    """Move leadership from the broker; NOT_ENOUGH_REPLICAS: no other replica can lead."""
     found: list[Change] = []
     refused: dict[TopicPartition, ErrorCode] = {}
     for topic, index in facts.partitions_of((event.broker,)):
@@ -267,7 +271,7 @@ def _(event: ReassignmentAsked, facts: ClusterFacts) -> Decision:
 
 
 def _is_on_its_way(topic: StoredTopic, index: int, target: tuple[BrokerId, ...] | None) -> bool:
-    """Tell whether these are the partition's replicas already, or will be."""
+    """Return whether `target` is the partition's assignment after a running reassignment."""
     node = topic.node
     going = node.removing.get(index, ())
     return target == tuple(replica for replica in node.partitions[index] if replica not in going)
@@ -281,7 +285,7 @@ def _reassigned(
     elif not target or len(set(target)) < len(target):
         return None
     elif not set(target) <= facts.brokers.keys() | set(topic.node.partitions[index]):
-        return None  # who holds it may be away, who is to hold it may not
+        return None  # a present replica may be offline, a new one may not
     else:
         step = reassignment.begun(facts, topic, index, target)
     if step is None:
@@ -291,7 +295,7 @@ def _reassigned(
 
 @_decide.register
 def _(event: ReassignmentAdvanced, facts: ClusterFacts) -> Decision:
-    """Advance one reassignment of each topic: the next is decided on the node that this changed."""
+    """Advance one reassignment of each topic; the next is decided on the changed node."""
     found: dict[str, Change] = {}
     for partition in event.partitions:
         topic = _topic_of(facts, partition)
@@ -305,7 +309,7 @@ def _(event: ReassignmentAdvanced, facts: ClusterFacts) -> Decision:
 
 
 _OUTDATED = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_UPDATE_VERSION)
-"""Who asks has not heard of the partition's present state."""
+"""Refusals of a leader that does not know the partition's present state."""
 
 
 @_decide.register

@@ -1,4 +1,4 @@
-"""Who leads a partition next. Pure: asks the facts, changes nothing."""
+"""The next leader and ISR of a partition. Pure: read the facts, return a new state."""
 
 from collections.abc import Sequence
 
@@ -15,13 +15,14 @@ def elected(
 ) -> PartitionState:
     """Return the partition's state after an election, under the next leader epoch.
 
-    The first in the order of the assignment that may lead, is in the ISR and in no doubt; the ISR
-    keeps those that are served and in no doubt either. Without one, where all of the ISR are back
-    and in doubt, the one with most of the log; or if `unclean` (by default as configured), the
-    first that may lead, those last whose log was changed by hand. Where `unclean` was asked for,
-    and all replicas are here and gone, the first of them leads an empty log. Such a leader
-    is the whole ISR, and may lack committed records. Else nobody, and the ISR stays: one of them
-    has what was acknowledged.
+        1  the first assigned replica that may lead, is in the ISR and not in doubt (never led: any)
+           (sound ones before damaged ones). The ISR keeps the served members not in doubt
+        2  if all ISR members are back and in doubt: the one with the greatest epoch and end offset
+        3  if `unclean` (None: as configured): the first that may lead; last those changed by hand
+        4  if `unclean` is True and all replicas' logs are gone: the first, with an empty log
+        5  else no leader, and the ISR stays: one of its members has the acknowledged records
+
+    In cases 2 to 4 the leader is the only ISR member and may lack committed records.
     """
     partition = TopicPartition(topic.name, index)
     state = topic.states.get(index, NEVER_LED)
@@ -52,7 +53,7 @@ def elected(
 def _trusted(
     facts: ClusterFacts, partition: TopicPartition, members: tuple[BrokerId, ...]
 ) -> tuple[BrokerId, ...]:
-    """Return those of the ISR that are served, and have what was committed."""
+    """Return the ISR members that are served and not in doubt."""
     return tuple(
         broker
         for broker in members
@@ -68,7 +69,7 @@ def _with_doubts(
     *,
     unclean: bool | None,
 ) -> BrokerId | None:
-    """Return the replica of `able` that may lead though it may lack committed records."""
+    """Return the replica of `able` that may lead although it may lack committed records."""
     partition = TopicPartition(topic.name, index)
     doubts = {
         broker: doubt
@@ -91,10 +92,10 @@ def _with_doubts(
 def _with_most(
     facts: ClusterFacts, topic: StoredTopic, index: int, left: Sequence[BrokerId]
 ) -> BrokerId | None:
-    """Return the replica of `left` with the greatest end, if all of the ISR are in doubt.
+    """Return the replica of `left` with the greatest end, if all ISR members are in doubt.
 
-    None where the log of one was changed by hand and there are replicas outside of the ISR: these
-    may have more.
+    None if a member's log was changed by hand and there are replicas outside of the ISR, as these
+    may have more records.
     """
     partition, replicas = TopicPartition(topic.name, index), topic.node.partitions[index]
     isr = [broker for broker in topic.states.get(index, NEVER_LED).isr if broker in replicas]
@@ -110,10 +111,10 @@ def _with_most(
 
 
 def returned(facts: ClusterFacts, topic: StoredTopic, index: int) -> PartitionState | None:
-    """Return the partition's state now that replicas have come back; None: it stays as it is.
+    """Return the partition's state after replicas have come back; None: unchanged.
 
-    Who is in doubt leaves the ISR, which has another leader then; the last of it stays, and leads
-    where all of the ISR are back.
+    Without a leader, one is elected. Replicas in doubt leave the ISR if another member leads; a
+    leader in doubt is replaced (`elected`).
     """
     partition = TopicPartition(topic.name, index)
     state = topic.states.get(index, NEVER_LED)
@@ -132,9 +133,9 @@ def returned(facts: ClusterFacts, topic: StoredTopic, index: int) -> PartitionSt
 def without(
     facts: ClusterFacts, topic: StoredTopic, index: int, gone: frozenset[BrokerId]
 ) -> PartitionState | None:
-    """Return the partition's state once `gone` serve it no longer; None: it stays as it is.
+    """Return the partition's state once brokers `gone` no longer serve it; None: unchanged.
 
-    Their leadership goes to another, they leave the ISR; the last of the ISR stays in it.
+    They leave the ISR, except the last member; their leadership moves to another member.
     """
     state = topic.states.get(index, NEVER_LED)
     partition = TopicPartition(topic.name, index)
@@ -151,9 +152,9 @@ def without(
 
 
 def led_by_sound(facts: ClusterFacts, topic: StoredTopic, index: int) -> PartitionState | None:
-    """Return the partition's state once a damaged leader has handed it to a sound in-sync replica.
+    """Return the partition's state with a sound in-sync leader in place of a damaged one.
 
-    None: it stays as it is; a damaged leader leads on where there is no other.
+    None: unchanged, as the leader is sound or no sound member can lead.
     """
     damaged = facts.damage_of(TopicPartition(topic.name, index))
     state = topic.states.get(index, NEVER_LED)
@@ -166,10 +167,9 @@ def led_by_sound(facts: ClusterFacts, topic: StoredTopic, index: int) -> Partiti
 def moved_from(
     facts: ClusterFacts, topic: StoredTopic, index: int, leaving: BrokerId
 ) -> PartitionState | None:
-    """Return the partition's state once a broker that shuts down has handed it over.
+    """Return the partition's state after controlled shutdown of broker `leaving`.
 
-    None: it stays as it is; so does what nobody else in sync could lead, and what nobody leads:
-    the last of its ISR have what was acknowledged.
+    None: unchanged, as no other in-sync replica can lead, or there is no leader.
     """
     partition = TopicPartition(topic.name, index)
     state = topic.states.get(index, NEVER_LED)
@@ -195,10 +195,7 @@ def moved_from(
 
 
 def preferred(facts: ClusterFacts, topic: StoredTopic, index: int) -> PartitionState | None:
-    """Return the partition's state with its preferred replica as leader.
-
-    None where that cannot be.
-    """
+    """Return the partition's state with its preferred replica as leader; None: it cannot lead."""
     first = topic.node.partitions[index][0]
     state = topic.states.get(index, NEVER_LED)
     partition = TopicPartition(topic.name, index)

@@ -1,4 +1,4 @@
-"""What happens to a cluster, and the controller has to decide about."""
+"""Events about which the controller decides."""
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
@@ -10,36 +10,36 @@ from headrace.replication.controller_calls import AskedIsr
 
 
 class ElectionType(IntEnum):
-    """Who may be elected, with the protocol's numbers."""
+    """Types of leader elections, numbered as in the protocol."""
 
     PREFERRED = 0
     UNCLEAN = 1
 
 
 class TopicsCreated(NamedTuple):
-    """Planned topics are to be."""
+    """Create planned topics."""
 
     topics: Sequence[StoredTopic]
 
 
 class TopicsDeleted(NamedTuple):
-    """Topics are to go."""
+    """Delete topics."""
 
     names: Sequence[str]
     marked: bool = False
-    """Whether the store says so already: a tool wrote it."""
+    """Whether the store has the deletion already, written by a tool."""
 
 
 class TopicsFound(NamedTuple):
-    """Topics are in the store that a tool made, or gave more partitions."""
+    """A tool has written topics, or more partitions of topics, to the store."""
 
     topics: Sequence[StoredTopic]
     ids: Mapping[str, bytes]
-    """By name: for those that have none."""
+    """Topic id for each topic that has none."""
 
 
 class TopicGrown(NamedTuple):
-    """A topic of `present` partitions is to have more; `added` are their replicas."""
+    """Add partitions with replicas `added` to a topic of `present` partitions."""
 
     name: str
     present: int
@@ -47,73 +47,76 @@ class TopicGrown(NamedTuple):
 
 
 class BrokersJoined(NamedTuple):
-    """Brokers are alive that were not. The facts say so already."""
+    """Brokers have registered. The facts contain them."""
 
     brokers: Sequence[BrokerId]
     logs_made: bool = False
-    """Whether a missing log is made: nobody else uses the store, its word is all there is."""
+    """Whether missing logs are created: a broker with a metadata store of its own."""
 
 
 class BrokersLeft(NamedTuple):
-    """Brokers are alive no longer. The facts say so already."""
+    """Brokers are no longer registered. The facts do not contain them."""
 
     brokers: Sequence[BrokerId]
 
 
 class ReplicasFailed(NamedTuple):
-    """A broker cannot serve replicas: their directory failed. The facts say so already."""
+    """Replicas of a broker are offline, as their directory failed. The facts contain this."""
 
     broker: BrokerId
     partitions: Sequence[TopicPartition]
 
 
 class ReplicasDamaged(NamedTuple):
-    """A broker has met damaged batches in replicas. The facts say so already."""
+    """A broker has found damaged batches in replicas. The facts contain this."""
 
     broker: BrokerId
     partitions: Sequence[TopicPartition]
 
 
 class DirectoriesFailed(NamedTuple):
-    """Log directories of brokers that go on have failed: their answers to orders will say which."""
+    """Log directories of live brokers have failed.
+
+    Repeated orders will show which replicas failed.
+    """
 
     brokers: Sequence[BrokerId]
 
 
 class LeadersRestarted(NamedTuple):
-    """Leaders of partitions are other processes than were elected: they begin another epoch."""
+    """Leaders have restarted since their election, and need a new leader epoch."""
 
     partitions: Sequence[TopicPartition]
 
 
 class ShutdownAsked(NamedTuple):
-    """A broker is about to leave, and hands over what it leads. The facts say so already."""
+    """A broker is in controlled shutdown. The facts contain this."""
 
     broker: BrokerId
 
 
 class ElectionAsked(NamedTuple):
-    """Somebody wants leaders elected."""
+    """A client requests leader elections."""
 
     kind: ElectionType
     partitions: Sequence[TopicPartition]
 
 
 class ReassignmentAsked(NamedTuple):
-    """A partition is to be held by these replicas; None: a running reassignment is called off."""
+    """Reassign a partition to replicas `target`; None: cancel the running reassignment."""
 
     partition: TopicPartition
     target: tuple[BrokerId, ...] | None
 
 
 class ReassignmentAdvanced(NamedTuple):
-    """Partitions on their way to other replicas have another ISR: some may have arrived."""
+    """Partitions under reassignment have a new ISR, so that a reassignment may be complete."""
 
     partitions: Sequence[TopicPartition]
 
 
 class IsrAsked(NamedTuple):
-    """A leader asks for other ISRs (AlterPartition)."""
+    """A leader requests ISR changes (AlterPartition)."""
 
     broker: BrokerId
     broker_epoch: int

@@ -1,4 +1,4 @@
-"""What the controller knows of the store: topics, the versions they were read at, who is alive."""
+"""`ClusterFacts`: the controller's copy of the store: topics with node versions, live brokers."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -22,69 +22,76 @@ from headrace.ports.store import Operation
 
 
 class Change(NamedTuple):
-    """One change of one topic: written whole or not at all, and what holds once it is."""
+    """A change of one topic, written atomically, with the orders that follow it."""
 
     topic: str
     operations: tuple[Operation, ...] = ()
-    """With the versions that were read; none where only orders go out."""
+    """Store operations with the versions that were read; empty: only orders are sent."""
     created: StoredTopic | None = None
+    """The topic, if this change creates or adopts it."""
     deleted: bool = False
-    """Its deletion has begun."""
+    """Whether this change begins the topic's deletion."""
     node: TopicNode | None = None
-    """The topic's replicas, where they are others."""
+    """The topic's new replica assignment; None: unchanged."""
     grown: bool = False
-    """`node` has more partitions."""
+    """Whether `node` has more partitions."""
     states: tuple[tuple[int, PartitionState], ...] = ()
+    """New partition states, by partition index."""
     unclean: bool = False
-    """The leader of `states` was elected though it may lack committed records."""
+    """Whether the new leader in `states` may lack committed records."""
     shown: tuple[int, ...] = ()
-    """Partitions whose states clients may not know."""
+    """Partitions whose unchanged states are sent to brokers again."""
     orders: tuple[tuple[BrokerId, Order], ...] = ()
+    """Orders to send once the change is written."""
 
 
 class Decision(NamedTuple):
-    """What follows from an event."""
+    """The changes that an event leads to, and the refused partitions."""
 
     changes: tuple[Change, ...] = ()
     refused: Mapping[TopicPartition, ErrorCode] = MappingProxyType({})
-    """Partitions that nothing is done about, though it was asked for."""
+    """Error code of each requested partition that is left unchanged; partition -1: the topic."""
 
 
 class ClusterFacts:
-    """The controller's picture. `take` is the only way in for what was decided and written."""
+    """The controller's copy of the store.
+
+    Decided changes enter by `take`, once they are written.
+    """
 
     def __init__(self) -> None:
-        """Nothing is known yet."""
+        """Create without topics and brokers."""
         self.controller_epoch = 0
         self.brokers: dict[BrokerId, BrokerInfo] = {}
-        """Alive: registered in the store."""
+        """Live brokers: those registered in the store."""
         self.leaving: set[BrokerId] = set()
-        """Alive, and asked to hand over what they lead."""
+        """Live brokers in controlled shutdown."""
         self.failed: set[tuple[BrokerId, TopicPartition]] = set()
-        """Replicas whose directory has failed."""
+        """Replicas whose log directory has failed, with their broker."""
         self.damaged: set[tuple[BrokerId, TopicPartition]] = set()
-        """Replicas of which batches cannot be read. They may lead where nobody else can."""
+        """Replicas with unreadable batches, with their broker. They lead only if no sound one
+        can."""
         self.doubts: dict[tuple[BrokerId, TopicPartition], Doubt] = {}
-        """Replicas that may lack what was committed, as their brokers' registrations say."""
+        """Replicas that may lack committed records, from their brokers' registrations."""
         self.topics: dict[str, StoredTopic] = {}
         self.deleting: set[str] = set()
-        """Topics of which the store still knows something, and nobody may."""
+        """Topics whose deletion has begun and that the store still has."""
         self.passed_over: list[str] = []
-        """Topics of which the store holds what cannot be understood: that was said."""
+        """Topics whose nodes are malformed; this was logged."""
         self.orphan_configs: dict[str, int] = {}
-        """Versions of the settings that the store has of topics that are not there, where known."""
+        """Node versions of settings in the store whose topic does not exist."""
         self.unclean_default = False
-        """unclean.leader.election.enable, where the topic does not say."""
+        """unclean.leader.election.enable for topics without a setting of their own."""
 
     def register(self, registered: Iterable[Registered]) -> None:
-        """Take brokers in that are alive, with what they say of their replicas."""
+        """Add live brokers and the doubts in their registrations."""
         for broker, doubts in registered:
             self.brokers[broker.broker_id] = broker
             for partition, doubt in doubts.items():
                 self.doubts[broker.broker_id, partition] = doubt
 
     def keep(self, alive: Collection[BrokerId]) -> None:
-        """Know of no other broker any more."""
+        """Remove all brokers that are not in `alive`, and what is known of their replicas."""
         self.brokers = {key: broker for key, broker in self.brokers.items() if key in alive}
         self.leaving.intersection_update(alive)
         self.failed = {pair for pair in self.failed if pair[0] in alive}
@@ -92,16 +99,16 @@ class ClusterFacts:
         self.doubts = {pair: doubt for pair, doubt in self.doubts.items() if pair[0] in alive}
 
     def is_registered_as(self, broker: BrokerId, epoch: int) -> bool:
-        """Tell whether `epoch` is that of the broker's present registration; -1: nobody knows."""
+        """Return whether `epoch` is that of the broker's present registration, or -1 (unknown)."""
         known = self.brokers.get(broker)
         return epoch == -1 or (known is not None and known.epoch == epoch)
 
     def serves(self, broker: BrokerId, partition: TopicPartition) -> bool:
-        """Tell whether the broker is alive and its replica of the partition has not failed."""
+        """Return whether the broker is alive and its replica of the partition has not failed."""
         return broker in self.brokers and (broker, partition) not in self.failed
 
     def may_lead(self, broker: BrokerId, partition: TopicPartition) -> bool:
-        """Tell whether the broker serves the partition and is not leaving."""
+        """Return whether the broker serves the partition and is not in controlled shutdown."""
         return broker not in self.leaving and self.serves(broker, partition)
 
     def damage_of(self, partition: TopicPartition) -> Callable[[BrokerId], bool]:
@@ -109,12 +116,12 @@ class ClusterFacts:
         return lambda broker: (broker, partition) in self.damaged
 
     def unclean(self, topic: StoredTopic) -> bool:
-        """Tell whether a replica outside of the ISR may lead when none of the ISR can."""
+        """Return whether unclean leader election is enabled for the topic."""
         own = topic.config.get("unclean.leader.election.enable")
         return self.unclean_default if own is None else own.strip().lower() == "true"
 
     def partitions_of(self, brokers: Iterable[BrokerId]) -> Iterator[tuple[StoredTopic, int]]:
-        """Yield the partitions that one of the brokers holds a replica of."""
+        """Yield topic and partition index of each replica assigned to one of the brokers."""
         wanted = frozenset(brokers)
         for name, topic in self.topics.items():
             if name not in self.deleting:
@@ -123,7 +130,7 @@ class ClusterFacts:
                         yield topic, index
 
     def take(self, change: Change) -> None:
-        """Believe a change that the store has taken."""
+        """Apply a change that was written to the store."""
         if change.created is not None:
             self.topics[change.topic] = change.created
             self.orphan_configs.pop(change.topic, None)
@@ -141,14 +148,17 @@ class ClusterFacts:
             self._settle(TopicPartition(change.topic, index), state)
 
     def _settle(self, partition: TopicPartition, state: PartitionState) -> None:
-        """Forget doubts that a state takes into account: who is in its ISR belongs there."""
+        """Remove the doubts that a new state accounts for.
+
+        They are those of all replicas if one leads, else those of replicas outside of the ISR.
+        """
         if self.doubts:
             for broker in self.topics[partition.topic].node.partitions[partition.partition]:
                 if state.leader != NO_LEADER or broker not in state.isr:
                     self.doubts.pop((broker, partition), None)
 
     def forget(self, name: str) -> None:
-        """Forget the topic: the store knows nothing of it any more."""
+        """Remove a topic that the store no longer has."""
         self.deleting.discard(name)
         topic = self.topics.pop(name, None)
         if topic is not None:
@@ -157,7 +167,7 @@ class ClusterFacts:
             self.damaged = {pair for pair in self.damaged if pair[1] not in gone}
 
     def delta(self, changes: Iterable[Change]) -> ImageDelta:
-        """Return what clients are to see of changes that were taken."""
+        """Return the delta of the metadata image for changes that were applied."""
         whole: dict[str, None] = {}
         partitions: dict[str, dict[int, PartitionInfo]] = {}
         removed: list[str] = []
@@ -179,7 +189,7 @@ class ClusterFacts:
         )
 
     def everything(self, controller: BrokerId) -> ImageDelta:
-        """Return the whole cluster, for who knows nothing of it."""
+        """Return the whole cluster as a delta, for a broker that has joined."""
         topics = [
             self._shown(topic) for topic in self.topics.values() if topic.name not in self.deleting
         ]
@@ -193,9 +203,9 @@ class ClusterFacts:
         return replace(found, partitions=tuple(partitions))
 
     def _with_failed(self, name: str, partition: PartitionInfo) -> PartitionInfo:
-        """Mark replicas that are damaged or whose directory has failed; brokers tell their own end.
+        """Add damaged replicas, and those of failed directories, to the partition's offline ones.
 
-        A damaged one that leads is marked, too: it is not whole, whatever it serves.
+        A damaged leader is included: it is not complete, though it serves.
         """
         if not (self.failed or self.damaged):
             return partition
@@ -206,6 +216,6 @@ class ClusterFacts:
 
 
 def with_epoch(told: BrokerInfo, registered: Mapping[BrokerId, BrokerInfo]) -> BrokerInfo:
-    """Return the broker with the epoch of its registration, where that has the same addresses."""
+    """Return the broker as registered, with its epoch, if the endpoints are equal; else `told`."""
     known = registered.get(told.broker_id)
     return known if known is not None and known.endpoints == told.endpoints else told

@@ -1,4 +1,4 @@
-"""What the controller tells brokers to do with their replicas, however it reaches them."""
+"""Orders of the controller to brokers about their replicas, and the `OrderTaker` interface."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 
 
 class Replication(NamedTuple):
-    """Who holds a partition, as its state in the store says."""
+    """A partition's replicas, leader and ISR, as its state in the store has them."""
 
     topic_partition: TopicPartition
     topic_id: bytes
@@ -22,81 +22,81 @@ class Replication(NamedTuple):
     partition_epoch: int
     """Version of the state's node: grows with each change of leader or ISR."""
     is_new: bool = False
-    """Nobody has led it before: a missing log is made, not missed."""
+    """Whether the partition was never led, so that a missing log is created."""
     recovering: bool = False
-    """Its leader, or one before, was elected uncleanly, and not all replicas have followed since:
-    what a follower has committed may have to go."""
+    """Whether a leader was elected uncleanly and not all replicas have followed it since: a
+    follower may have to truncate committed records."""
     adding: tuple[BrokerId, ...] = ()
-    """Those of the replicas that a running reassignment adds."""
+    """Replicas that a running reassignment adds."""
 
 
 class Lead(NamedTuple):
-    """Lead the partition."""
+    """An order to lead the partition."""
 
     replication: Replication
 
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """Hold a replica: of its leader, or of nobody's while there is none.
+    """An order to hold a replica and to follow its leader, if there is one.
 
-    A dataclass: a named tuple would equal a `Lead` of the same.
+    A dataclass, as a named tuple would equal a `Lead` of the same content.
     """
 
     replication: Replication
 
 
 class Stop(NamedTuple):
-    """Hold the partition no longer."""
+    """An order to stop a replica."""
 
     topic_partition: TopicPartition
     topic_id: bytes
     leader_epoch: LeaderEpoch
     delete: bool
-    """Whether the log goes too."""
+    """Whether to delete the log."""
 
 
 Order = Lead | Follow | Stop
 
 
 class Orders(NamedTuple):
-    """One message of a controller to a broker."""
+    """A message of the controller to a broker: orders, and a delta of the metadata image."""
 
     controller_epoch: int
     broker_epoch: int
-    """Of the registration it is meant for; -1: of whichever, from the same process."""
+    """Broker epoch of the registration that it is for; -1: any, from the same process."""
     orders: Sequence[Order] = ()
     delta: ImageDelta = ImageDelta()
     configs: Mapping[str, Mapping[str, str]] = MappingProxyType({})
-    """Settings of topics that neither `delta` nor the broker's picture shows."""
+    """Settings of topics that neither `delta` nor the broker's metadata image has."""
 
 
 Failed = dict[TopicPartition, ErrorCode]
-"""What could not be carried out, by partition."""
+"""Error code of each partition whose order could not be carried out."""
 
 
 class Late(Protocol):
-    """Told what came of orders whose answer was not waited for any more."""
+    """Called with the outcome of orders that the controller no longer waited for."""
 
     def __call__(self, broker: BrokerId, orders: Orders, failed: Failed) -> None: ...
 
 
 def unheard(broker: BrokerId, orders: Orders, failed: Failed) -> None:
-    """Do nothing: nobody listens yet."""
+    """Do nothing: the default of `Late`."""
 
 
 class OrderTaker(Protocol):
-    """A broker as its controller sees it."""
+    """A broker as its controller sends orders to it."""
 
     async def take(self, orders: Orders) -> Mapping[TopicPartition, ErrorCode]:
-        """Have the orders carried out; what could not be, by partition. ApiError: refused whole."""
+        """Carry out the orders; return the failed partitions. ApiError: all orders are refused."""
 
 
 def is_overtaken(refusal: ApiError) -> bool:
-    """Return whether the departure or restart of a broker explains that orders are refused.
+    """Return whether a stop or restart of the broker explains that it refused orders.
 
-    The broker has gone, has registered again, or the controller is another: newer orders follow,
-    and nothing needs to be done. A broker that cannot be ordered for another reason says which.
+    The broker has stopped or registered again, or another controller was elected: newer orders
+    follow.
     """
     stale = {ErrorCode.STALE_BROKER_EPOCH, ErrorCode.STALE_CONTROLLER_EPOCH}
     gone = refusal.code is ErrorCode.BROKER_NOT_AVAILABLE and not refusal.message

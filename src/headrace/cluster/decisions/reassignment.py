@@ -1,7 +1,8 @@
-"""A partition on its way from some replicas to others. Pure: asks the facts, changes nothing.
+"""Partition reassignment: the steps from a partition's replicas to others. Pure.
 
-While it runs the node names all replicas, with those that come and those that go. It ends in one
-change, once all that are to stay are in the ISR.
+begun ──► node: new and old replicas, `adding`, `removing` ──► all new ones in the ISR
+             │                                                        │
+             └► cancelled: back to the original replicas              └► completed: new ones
 """
 
 from collections.abc import Mapping
@@ -19,23 +20,23 @@ Replicas = tuple[BrokerId, ...]
 
 
 class Step(NamedTuple):
-    """One step of a reassignment."""
+    """A step of a reassignment: the topic's new node and the partition's new state."""
 
     node: TopicNode
     state: PartitionState
     dropped: Replicas
-    """Replicas that are none any more: their logs go."""
+    """Replicas that are removed and whose logs are deleted."""
 
 
 def runs(node: TopicNode, index: int) -> bool:
-    """Tell whether the partition is being reassigned."""
+    """Return whether the partition is being reassigned."""
     return bool(node.adding.get(index) or node.removing.get(index))
 
 
 def begun(facts: ClusterFacts, topic: StoredTopic, index: int, target: Replicas) -> Step | None:
-    """Return the step towards `target`, in place of one that runs; the last where all are in sync.
+    """Return the step towards `target`, in place of a running one; the last if all are in sync.
 
-    None: the last of the ISR would go, or the last that can lead.
+    None: no ISR member, or no possible leader, would remain.
     """
     node = topic.node
     if set(target) <= set(topic.states.get(index, NEVER_LED).isr):
@@ -48,14 +49,17 @@ def begun(facts: ClusterFacts, topic: StoredTopic, index: int, target: Replicas)
 
 
 def cancelled(facts: ClusterFacts, topic: StoredTopic, index: int) -> Step | None:
-    """Return the step back to the replicas there were; None: none of them is in sync."""
+    """Return the step back to the original replicas; None: none of them is in sync."""
     coming = topic.node.adding.get(index, ())
     originals = tuple(replica for replica in topic.node.partitions[index] if replica not in coming)
     return _step(facts, topic, index, originals, (), ())
 
 
 def completed(facts: ClusterFacts, topic: StoredTopic, index: int) -> Step | None:
-    """Return the last step once all to stay are in the ISR; None before, or if none runs."""
+    """Return the last step once all remaining replicas are in the ISR.
+
+    None: not yet, or none runs.
+    """
     node = topic.node
     if not runs(node, index):
         return None

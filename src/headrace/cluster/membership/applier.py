@@ -1,8 +1,8 @@
-"""Carries out a controller's orders on its broker, wherever they come from.
+"""`Applier`: carries out a controller's orders (lead, follow, stop) on its broker.
 
-Refused whole from a controller, or for a registration, that has been replaced; an order under an
-older leader epoch than one carried out before is refused by itself. Logs are made off the loop, and
-the loop has its turn between: there may be thousands.
+All orders of a message are refused if its controller or the broker's registration has been
+replaced. A single order is refused if a later leader epoch was ordered before. Log files are
+created on a thread, and the event loop runs between batches, as there may be thousands.
 """
 
 import asyncio
@@ -25,55 +25,68 @@ from headrace.posix.awaiting import called_back
 _logger = logging.getLogger(__name__)
 
 APPLIED_PER_TURN = 10
+"""Orders carried out before other tasks of the event loop run."""
 CUT_LOOK_SECONDS = 0.002
+"""Seconds between two checks of whether a log's truncation has ended."""
 PREPARED_AT_ONCE = 100
-"""New logs whose files are made in one go, on a thread."""
+"""New logs whose files are created by one call on a thread."""
 
 Failed = dict[TopicPartition, ErrorCode]
+"""Error code of each partition whose order could not be carried out."""
 
 
 async def _at_once(orders: Orders) -> None:
-    """Do nothing: orders are carried out as they come."""
+    """Return at once: the default of `Applier.before`."""
 
 
 def _never(partition: TopicPartition) -> bool:
-    """Tell that it is not so."""
+    """Return False: the default of `may_make` and `is_damaged`."""
     return False
 
 
 class Applier:
-    """The broker's end of the controller's orders. `decisions.orders.OrderTaker`."""
+    """The broker's receiver of the controller's orders.
+
+    Implements `decisions.orders.OrderTaker`.
+    """
 
     def __init__(
         self, broker: Broker, log_config: Callable[[str, Mapping[str, str]], LogConfig]
     ) -> None:
-        """`log_config`: the settings of a topic's logs, by its name and own settings."""
+        """Create one that has received no order.
+
+        `log_config` returns the settings of a topic's logs, from its name and its own settings.
+        """
         self.controller_epoch = 0
-        """Of the latest controller that was heard of."""
+        """Epoch of the latest controller that sent orders; 0: none yet."""
         self.broker_epoch = -1
-        """Of our registration."""
+        """Epoch of this broker's registration; -1: not registered."""
         self._broker = broker
         self._log_config = log_config
         self._epochs: dict[TopicPartition, LeaderEpoch] = {}
-        """The leader epoch that each replica was ordered under last."""
+        """Leader epoch of the last order for each replica."""
         self.may_commit: Callable[[], bool] = always
-        """Whether the lease on leading holds."""
+        """Returns whether the leadership lease holds."""
         self.former_epochs: Mapping[TopicPartition, LeaderEpoch] = {}
-        """Under which a former process of this broker led, and no other may go on: it may have lost
-        what was not flushed, and followers have it."""
+        """Leader epochs under which a former process of this broker led. It must not lead again
+        under the same epoch: records that were not flushed may be lost here although followers
+        have them."""
         self.before: Callable[[Orders], Awaitable[None]] = _at_once
-        """What is done with orders before they are carried out. ApiError: they are not."""
+        """Awaited with orders before they are carried out; ApiError: they are refused."""
         self.may_make: Callable[[TopicPartition], bool] = _never
-        """Whether a log that is not there never was, though its partition is not new."""
+        """Returns whether a missing log was never created, although the partition is not new."""
         self.is_damaged: Callable[[TopicPartition], bool] = _never
-        """Whether damaged batches were met in a replica's log."""
+        """Returns whether damaged batches were found in a replica's log."""
         self._turn = asyncio.Lock()
 
     async def take(self, orders: Orders) -> Failed:
-        """Carry out orders, all that came before done first; what could not be, by partition.
+        """Carry out orders behind all earlier ones.
 
-        Partitions led can be written to, and clients see `orders.delta`, when this returns.
-        ApiError STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH: none of them is.
+        Return the partitions that failed, with error codes.
+
+        When this returns, partitions that the broker was ordered to lead accept writes, and clients
+        are shown `orders.delta`. ApiError STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH: no order was
+        carried out.
         """
         async with self._turn:
             self._check(orders)
@@ -99,18 +112,19 @@ class Applier:
             return failed
 
     def _tell_damaged(self, orders: Sequence[Order], failed: Failed) -> None:
-        """Have the controller know which replicas have batches that cannot be read."""
+        """Add CORRUPT_MESSAGE to `failed` for each replica whose log has damaged batches."""
         for order in orders:
             if not isinstance(order, Stop) and self.is_damaged(order.replication.topic_partition):
                 failed.setdefault(order.replication.topic_partition, ErrorCode.CORRUPT_MESSAGE)
 
     def _check(self, orders: Orders) -> None:
+        """Raise STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH for orders that are superseded."""
         if orders.controller_epoch < self.controller_epoch:
             raise ApiError(
                 ErrorCode.STALE_CONTROLLER_EPOCH,
                 f"controller epoch {orders.controller_epoch} is over: {self.controller_epoch}",
             )
-        # A later one than we know: the store has told the controller first.
+        # A later broker epoch than ours is accepted: the controller read it in the store first.
         if -1 != orders.broker_epoch < self.broker_epoch:
             raise ApiError(
                 ErrorCode.STALE_BROKER_EPOCH,
@@ -118,6 +132,10 @@ class Applier:
             )
 
     def _is_current(self, order: Lead | Follow | Stop, failed: Failed) -> bool:
+        """Return whether an order's leader epoch is not older than the last one.
+
+        Else note the failure.
+        """
         if isinstance(order, Stop):
             key, epoch = order.topic_partition, order.leader_epoch
         else:
@@ -128,6 +146,7 @@ class Applier:
         return True
 
     def _configs(self, orders: Orders) -> dict[str, LogConfig]:
+        """Return the log settings of each topic that is to be led or followed."""
         shown = dict(orders.configs) | {topic.name: topic.config for topic in orders.delta.topics}
         known = self._broker.image.topics
         names = {order.replication.topic_partition.topic for order in orders.orders
@@ -144,10 +163,11 @@ class Applier:
     async def _prepare(
         self, orders: Sequence[Order], configs: Mapping[str, LogConfig], failed: Failed
     ) -> None:
-        """Make the files of logs that are to be held and are not there.
+        """Create the files of missing logs that are to be led or followed.
 
-        A follower's may be empty always. A leader's only where nobody has led before, or where it
-        is known that the log was never made.
+        A missing log is always created for a follower. For a leader it is created only if the
+        partition was never led, or the log is known never to have been created; else the order
+        fails with KAFKA_STORAGE_ERROR.
         """
         broker = self._broker
         wanted = []
@@ -160,7 +180,7 @@ class Applier:
             if at in broker.partitions or at in broker.followed or broker.has_replica(key):
                 continue
             if what.leader == NO_LEADER:
-                continue  # there is nobody to copy from: an empty log would pass for a whole one
+                continue  # no leader to copy from: an empty log would pass for complete
             if isinstance(order, Lead) and not (what.is_new or self._may_begin(what)):
                 _logger.error(
                     "%s is to be led here, and its log is not there: bring its directory back and "
@@ -174,10 +194,10 @@ class Applier:
             await called_back(partial(broker.prepare_partitions, some))
 
     def _may_begin(self, what: Replication) -> bool:
-        """Tell whether a log that is not here may begin empty, to be led."""
+        """Return whether a missing log may be created empty in order to lead."""
         if self.may_make(what.topic_partition):
             return True
-        # What is gone is elected where an operator asks for it, and then it is the whole ISR.
+        # An operator's unclean election of a replica without its log makes it the only ISR member.
         asked = what.recovering and what.isr == (self._broker.broker_id,)
         if asked:
             _logger.warning(
@@ -190,6 +210,7 @@ class Applier:
     def _carry_out(
         self, order: Lead | Follow, configs: Mapping[str, LogConfig], failed: Failed
     ) -> None:
+        """Carry out one order to lead or to follow; record an error in `failed`."""
         what = order.replication
         key = what.topic_partition
         new = NewLog(key, what.topic_id, configs[key.topic])
@@ -215,13 +236,16 @@ class Applier:
             failed[key] = error.code
 
     async def _cut_over(self, key: TopicPartition) -> None:
-        """Wait until a log is whole that was being cut to what its former leader has."""
+        """Wait until the log is truncated to the offsets that its former leader has."""
         partition = self._broker.followed.get((key.topic, key.partition))
         while partition is not None and partition.log.cutting:  # noqa: ASYNC110 - over soon
             await asyncio.sleep(CUT_LOOK_SECONDS)
 
     def _follow(self, new: NewLog, what: Replication, failed: Failed) -> None:
-        """Follow; where that fails this replica does not fetch, and the controller is told."""
+        """Follow the leader.
+
+        Record KAFKA_STORAGE_ERROR in `failed`, so that the controller learns of it.
+        """
         if what.leader == NO_LEADER and not self._broker.has_replica(new.topic_partition):
             return
         leader, epoch = what.leader, what.leader_epoch
@@ -233,7 +257,7 @@ class Applier:
                 failed[new.topic_partition] = error.code
 
     async def delete_unassigned(self, stops: Sequence[Stop]) -> None:
-        """Delete logs that no assignment holds, unless they are led or followed by now."""
+        """Delete the logs named by `stops`, except those that are led or followed now."""
         async with self._turn:
             broker = self._broker
             held = broker.partitions.keys() | broker.followed.keys()
@@ -241,7 +265,7 @@ class Applier:
             await self._stop(free, {})
 
     async def _stop(self, stops: Sequence[Stop], failed: Failed) -> None:
-        """Serve partitions no longer; logs that are deleted are so for good when this returns."""
+        """Stop serving partitions; deletions are durable when this returns."""
         deleted = []
         for done, stop in enumerate(stops, 1):
             key = stop.topic_partition

@@ -1,11 +1,16 @@
-"""Which of this broker's replicas may lack what was committed: found at its start, told, resolved.
+"""`OwnDoubts`: replicas of this broker that may lack committed records, found at its start.
 
 Each log directory has a file that names it and all directories of its broker, and says whether acks
-waited for its flushes (`directory_notes`). So a start knows that a directory is gone, that it is an
-older copy (`directory_stamps`), and what a power cut can have taken. Another file names single logs
-that lack records (`given_up_replicas`). A doubt ends when a controller that was told of it orders
-the replica to lead or to follow; the registration says so before the order is carried out. See ADR
-27 and ADR 64.
+waited for flushes (`directory_notes`). From these files a start learns that a directory is missing,
+that a directory is an older copy (`directory_stamps`), and that a power failure may have taken
+acknowledged records. Another file names single logs that lack records (`given_up_replicas`).
+
+      in doubt ──► in the broker's registration ──► an order to lead, follow or stop arrives
+         ▲                                                      │
+         └── the next start finds it again    registration without it ──► order carried out
+
+A doubt ends when a controller that read it in the registration orders the replica to lead, to
+follow or to stop. The registration is updated before the order is carried out. See ADR 27, ADR 64.
 """
 
 import asyncio
@@ -43,34 +48,40 @@ from headrace.posix.awaiting import called_back
 _logger = logging.getLogger(__name__)
 
 UNKNOWN = "unknown"
-"""In place of the ids of directories that there may have been."""
+"""Stands in a note for the ids of directories that may have existed."""
 NAMED_MAX = 20
-"""So many replicas in doubt are named in the log."""
+"""Replicas in doubt that are named in one log line at most."""
 
 
 class OwnDoubts:
     """The doubts about this broker's replicas. On the deciding thread."""
 
     def __init__(self, broker: Broker, store: Store) -> None:
-        """Begin without doubts; `judge` and `find` note them. `store`: the cluster's."""
+        """Create without doubts; `judge` and `find` add them.
+
+        `store`: the cluster's metadata store.
+        """
         self.doubts: dict[TopicPartition, Doubt] = {}
-        """Those that no controller has taken into account."""
+        """Replicas in doubt for which no controller has sent an order yet."""
         self._broker = broker
         self._ids: dict[str, str] = {}
-        """Of the directories, by path."""
+        """Id of each log directory, by its path."""
         self._gone: set[str] = set()
-        """Ids of directories that this broker had, while replicas are in doubt."""
+        """Ids of missing directories of this broker; {UNKNOWN}: they are not known. Empty once
+        settled."""
         self._unclean: set[str] = set()
-        """Paths of directories that a power cut took acknowledged records from, perhaps."""
+        """Paths of directories where a power failure may have taken acknowledged records."""
         self._older: set[str] = set()
-        """Paths of directories that are older copies of what this broker had."""
+        """Paths of directories that are older copies of this broker's directories."""
         self._whole = False
-        """Whether the directories are those that there were: what they do not have was not made."""
+        """Whether no directory is missing, so that a log in none of them was never created."""
         self._unflushed = False
-        """Whether acks have been given without a flush since the start."""
+        """Whether records have been acknowledged without a flush since the start."""
         self._never_made: set[TopicPartition] = set()
+        """Replicas whose logs were never created, or were lost with the page cache in a power
+        failure."""
         self._writing = asyncio.Lock()
-        """Held by each write of a file: what is written last is what is known last."""
+        """Held while a note is composed and written, so that the newest note is written last."""
         self._noting = Reaction(self._note_unflushed, "log.dirs: that acks do not wait is unnoted")
         self._stamps = DirectoryStamps(broker, store, self._write_stamped)
         self._given_up = GivenUpReplicas(broker)
@@ -79,9 +90,9 @@ class OwnDoubts:
     # --- at the start --------------------------------------------------------------------------
 
     async def judge(self) -> None:
-        """Read what the directories say of their last stop, and note what a second one must know.
+        """Read each directory's note of its last stop, and write the note for the next start.
 
-        Before any log is loaded. ConfigError: a file makes no sense. StoreError.
+        Call it before any log is loaded. ConfigError: a note is malformed. StoreError.
         """
         broker, stamps = self._broker, self._stamps
         await stamps.read()
@@ -104,7 +115,7 @@ class OwnDoubts:
                 self._older.add(directory.path)
         together = {directory_id for note in found.values() for directory_id in note.together}
         self._gone = together - set(self._ids.values())
-        if not found:  # nobody knows what there was: so says the file until that is settled
+        if not found:  # no note: noted as such until the doubts end
             self._gone = {UNKNOWN}
         self._whole = not self._gone
         self._say(found)
@@ -117,6 +128,7 @@ class OwnDoubts:
         broker.reconfigured.append(self._reconfigured)
 
     def _say(self, found: Mapping[str, Note]) -> None:
+        """Log older copies and missing directories."""
         for path in sorted(self._older):
             _logger.error(
                 "%s: this is an older copy of a log directory of broker %d, or its checkpoints are"
@@ -132,7 +144,10 @@ class OwnDoubts:
             )  # fmt: skip
 
     async def find(self, topics: Iterable[StoredTopic]) -> None:
-        """Note which of the store's replicas here are in doubt. The logs are loaded."""
+        """Find the replicas in doubt among `topics` of the store.
+
+        Call it after the logs are loaded.
+        """
         if not await self._given_up.read():
             self._older |= {directory.path for directory in self._broker.directories}
             await self._write()
@@ -169,6 +184,7 @@ class OwnDoubts:
         index: int,
         here: Mapping[TopicPartition, tuple[Log, str]],
     ) -> Doubt | None:
+        """Return the doubt about a replica assigned to this broker; None: there is no doubt."""
         key = TopicPartition(topic.name, index)
         log, path = here.get(key, (None, ""))
         if log is not None and log.topic_id in (topic.node.topic_id, NO_TOPIC_ID):
@@ -181,11 +197,13 @@ class OwnDoubts:
             return LOST
         if self._failed() is not None:
             return LOST
-        # All directories are there, and none has it: it was never made, or gone with a power cut.
+        # No directory is missing and none has the log: it was never created, or a power failure
+        # took it.
         self._never_made.add(key)
         return Doubt(NO_EPOCH, Offset(0)) if self._unclean else None
 
     def _doubt_of(self, log: Log, path: str) -> Doubt | None:
+        """Return the doubt about an existing log, with its last leader epoch and its end offset."""
         found = Doubt(log.epochs.latest, log.end_offset)
         if log.topic_partition in self._given_up:
             return found._replace(cause=REPAIRED)
@@ -198,23 +216,25 @@ class OwnDoubts:
         self._stamps.start()
 
     def _working(self) -> list[LogDirectory]:
+        """Return the directories that are not fenced."""
         return [directory for directory in self._broker.directories if not directory.fenced]
 
     def _failed(self) -> LogDirectory | None:
-        """Return a directory whose disk failed at this start, if one did."""
+        """Return a directory whose disk failed at this start, or None."""
         return next((each for each in self._broker.directories if each.fenced), None)
 
     def _leave_to_failed(self, key: TopicPartition, doubt: Doubt | None) -> None:
-        """Have a replica that is missing while a directory has failed be offline, as by Kafka.
+        """Keep a missing replica offline while a log directory has failed, as Kafka does.
 
-        It lies there, most probably; fetched into another directory it would be there twice.
+        Its log is most probably in that directory. Fetched into another directory, it would exist
+        twice.
         """
         failed = self._failed()
         if doubt == LOST and failed is not None and not self._broker.has_replica(key):
             hold(failed, key)
 
     def _was_set_aside(self, topic: StoredTopic, index: int) -> bool:
-        """Return whether this topic's own log lies in a `-stray` directory: it is not served."""
+        """Return whether this topic's log is in a `-stray` directory, which is not served."""
         return any(
             stray.topic_id == topic.node.topic_id and stray.partition.partition == index
             for directory in self._broker.directories
@@ -224,8 +244,8 @@ class OwnDoubts:
     async def settle(self) -> None:
         """Clear the notes for the next start once no replica is in doubt.
 
-        Where a replica is lost though all directories are there, the next start must know: by then
-        the directory or checkpoint that showed it may be gone.
+        If replicas are lost although no directory is missing, the notes say so instead: at the next
+        start the directory or checkpoint that showed it may not exist any more.
         """
         if self.doubts:
             if self._gone or not any(doubt.is_lost for doubt in self.doubts.values()):
@@ -245,12 +265,12 @@ class OwnDoubts:
     # --- later ---------------------------------------------------------------------------------
 
     def may_make(self, key: TopicPartition) -> bool:
-        """Tell whether a log that is not here was never here: then it may be made to be led."""
+        """Return whether a missing log was never created: then it may be created to lead."""
         fenced = any(directory.fenced for directory in self._broker.directories)
         return key in self._never_made and not fenced
 
     def is_damaged(self, key: TopicPartition) -> bool:
-        """Tell whether damaged batches were met in the replica's log since the start."""
+        """Return whether damaged batches were found in the replica's log since the start."""
         return any(
             directory.context.damaged
             and (log := directory.logs.get(key)) is not None
@@ -261,9 +281,10 @@ class OwnDoubts:
     async def heard(
         self, orders: Orders, broker_epoch: int, tell: Callable[[Doubts], Awaitable[None]]
     ) -> None:
-        """End the doubts that a controller has taken into account: before its orders are done.
+        """End the doubts about replicas that `orders` have lead, follow or stop.
 
-        `tell` has the registration say what is left.
+        Call it before the orders are carried out. `tell` updates the registration with the doubts
+        that remain.
         """
         if not self.doubts or orders.broker_epoch < broker_epoch:
             return
@@ -280,7 +301,7 @@ class OwnDoubts:
             await self.settle()
 
     def _reconfigured(self, config: BrokerConfig) -> None:
-        """Store at once that acks no longer wait for flushes."""
+        """Note in the directories that acks no longer wait for flushes, if that is new."""
         if not config.log_flush_on_ack and not self._unflushed:
             self._noting.ask()
 
@@ -293,6 +314,7 @@ class OwnDoubts:
     # --- files ---------------------------------------------------------------------------------
 
     def _note(self, directory: LogDirectory) -> Note:
+        """Return the note of a directory."""
         self._unflushed = self._unflushed or not self._broker.config.log_flush_on_ack
         acks = UNFLUSHED if self._unflushed else FLUSHED
         if directory.path in self._unclean:
@@ -304,6 +326,7 @@ class OwnDoubts:
         return Note(directory_id, together, boot_id, acks, stamps, older)
 
     async def _write(self) -> None:
+        """Write the notes of all working directories. OSError."""
         for directory in self._working():
             await self._write_note(directory)
 
@@ -313,7 +336,7 @@ class OwnDoubts:
             await called_back(partial(directory.disk.run, work))
 
     async def _write_stamped(self) -> list[str]:
-        """Write the stamps into the directories; return the ids of those written."""
+        """Write the stamps into the directories; return the ids of directories written."""
         written = []
         for directory in self._working():
             if directory.path in self._older:
@@ -328,12 +351,12 @@ class OwnDoubts:
 
 
 def _holds_logs(directory: LogDirectory) -> bool:
-    """Tell whether the log directory has a partition's directory. Blocking. OSError."""
+    """Return whether the log directory has a partition's directory. Blocking. OSError."""
     return any(map(file_names.parse_directory, directory.disk.list(directory.path)))
 
 
 def _is_unclean(directory: LogDirectory, note: Note) -> bool:
-    """Tell whether records may be gone that were acknowledged from the page cache."""
+    """Return whether a power failure may have taken records acknowledged before a flush."""
     if note.acks == UNCLEAN:
         return True
     loader, boot_id = directory.loader, directory.disk.boot_id()

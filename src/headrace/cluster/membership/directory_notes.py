@@ -1,7 +1,12 @@
-"""`headrace-directories`: facts in each log directory that the next start needs.
+"""The file `headrace-directories` in each log directory: facts that the next start needs.
 
-Its id, the ids of all directories of its broker, whether acks have waited for its flushes, and the
-stamps by which a start recognises an older copy of the directory (`directory_stamps`).
+directory.id   this directory's id
+together       ids of all directories of the broker, missing ones included while it matters
+boot.id        the boot of the machine under which the file was written
+acks           flushed: acks wait for the disk. unflushed: they do not. unclean: a power
+               failure came, and replicas are still in doubt
+stamps         stamps by which a start recognises an older copy (`directory_stamps`)
+older          true: a start found an older copy, and replicas are still in doubt
 """
 
 from typing import NamedTuple
@@ -19,16 +24,17 @@ class Note(NamedTuple):
 
     directory_id: str
     together: tuple[str, ...]
-    """The ids of all directories of its broker; of those that are gone too, while that matters."""
+    """Ids of all directories of the broker; also of missing ones, while replicas are in doubt."""
     boot_id: str
     acks: str
-    """FLUSHED: they wait for the disk. UNFLUSHED: not, under this boot. UNCLEAN: a power cut came,
-    and replicas are in doubt still."""
+    """FLUSHED: acks wait for the disk. UNFLUSHED: they do not, under this boot. UNCLEAN: a power
+    failure came, and replicas are still in doubt."""
     stamps: tuple[str, ...] = ()
-    """Include the store's stamp, unless the directory is an older copy. Empty: an earlier version
-    wrote the file."""
+    """Include the stamp that the store has, unless the directory is an older copy. Empty: a version
+    without stamps wrote the file."""
     older: bool = False
-    """Whether a start has found an older copy, and replicas are in doubt still."""
+    """Whether a start found that the directory is an older copy, and replicas are still in
+    doubt."""
 
     def encode(self) -> bytes:
         """Return the file's content. Earlier versions ignore the last two lines."""
@@ -62,7 +68,7 @@ def read(directory: LogDirectory) -> Note | None:
 
 
 def write(directory: LogDirectory, note: Note) -> None:
-    """Write the file if its content differs: a full disk has no space. Blocking. OSError."""
+    """Write the file if its content differs, as a full disk has no space. Blocking. OSError."""
     if read_file(directory.disk, path_in(directory)) != note.encode():
         directory.disk.replace(path_in(directory), note.encode())
 

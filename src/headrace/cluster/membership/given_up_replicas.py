@@ -1,8 +1,11 @@
-"""Logs of this broker that lack flushed records: they were repaired, or their directory is gone.
+"""`GivenUpReplicas`: logs of this broker that lack flushed records.
 
-`log.directory.given_up` names them until a controller that knows of it orders the replica to lead
-or to follow. A replica that is to follow starts with an empty log. Its former log is set aside with
-all its bytes: it may have gaps between offsets, whose records a follower never fetches.
+The logs were repaired, or their files are missing.
+
+The file of `log.directory.given_up` names them until a controller that knows of it orders the
+replica to lead or to follow. A replica that is to follow starts with an empty log: its former log
+may have gaps between offsets, and a follower never fetches the missing records. The former log is
+renamed to a `-stray` directory and keeps all its bytes.
 """
 
 import logging
@@ -23,19 +26,20 @@ _logger = logging.getLogger(__name__)
 
 
 class GivenUpReplicas:
-    """This broker's logs that lack flushed records. On the deciding thread."""
+    """The logs of this broker that lack flushed records. On the deciding thread."""
 
     def __init__(self, broker: Broker) -> None:
-        """Begin with none; `read` loads them."""
+        """Create without logs; `read` loads them."""
         self._broker = broker
         self._ends: dict[str, dict[TopicPartition, Offset]] = {}
-        """By directory: where the logs ended."""
+        """End offset of each log that lacks records, by the path of its log directory."""
         self._written: dict[str, dict[TopicPartition, Offset]] = {}
+        """`_ends` as last written to the files."""
         self._missed: list[tuple[LogDirectory, TopicPartition, bytes]] = []
-        """Logs that are gone, which the directories' checkpoints knew, with their topics' ids."""
+        """Missing logs that checkpoints name: directory, partition and topic id."""
 
     def __contains__(self, key: object) -> bool:
-        """Tell whether the partition's log lacks records here."""
+        """Return whether the partition's log lacks records here."""
         return any(key in ends for ends in self._ends.values())
 
     async def read(self) -> bool:
@@ -50,9 +54,11 @@ class GivenUpReplicas:
         return sound
 
     def was_here(self, key: TopicPartition, topic_id: bytes) -> bool:
-        """Tell whether a partition without a log had one with records; `write` makes it durable.
+        """Return whether a partition without a log had one with records.
 
-        The checkpoints of its directory, or its read bounds, name records of it.
+        `write` makes that durable.
+
+        The checkpoints or the read bounds of its directory name records of it.
         """
         if key in self:
             return True
@@ -92,7 +98,7 @@ class GivenUpReplicas:
     # --- orders --------------------------------------------------------------------------------
 
     async def ordered(self, orders: Orders) -> None:
-        """Empty the logs that are to follow another broker, before the orders are carried out."""
+        """Set aside logs that are to follow another broker, before orders are carried out."""
         settled = {key for key in map(_settled, orders.orders) if key is not None and key in self}
         if not settled:
             return
@@ -104,7 +110,11 @@ class GivenUpReplicas:
         await self.write()
 
     def _set_aside(self, key: TopicPartition) -> bool:
-        """Set a partition's remaining log aside; return False without space for a second copy."""
+        """Rename a partition's remaining log to a `-stray` directory.
+
+        Return False if the disk has no space to fetch the log again; then the replica stays
+        offline.
+        """
         for directory in self._working():
             log = directory.logs.get(key)
             if log is None:
@@ -133,7 +143,7 @@ class GivenUpReplicas:
         return True
 
     async def _forget_former(self) -> None:
-        """Write the checkpoints without the former logs' ends: the new logs begin below them."""
+        """Write the checkpoints without the former logs' ends; the new logs begin below them."""
         for directory in self._working():
             try:
                 await called_back(partial(directory.disk.run, directory.bounds.sync))
@@ -150,12 +160,12 @@ def _checkpointed(directory: LogDirectory, done: Done[None]) -> None:
 
 
 def _settled(order: Order) -> TopicPartition | None:
-    """Return the partition that an order stops, or has lead or follow; None: it has no leader."""
+    """Return the partition of an order to stop, lead or follow; None: an order without a leader."""
     if isinstance(order, Stop):
         return order.topic_partition
     return None if order.replication.leader == NO_LEADER else order.replication.topic_partition
 
 
 def _followed(order: Order) -> TopicPartition | None:
-    """Return the partition that is to follow a leader; None: another order."""
+    """Return the partition of an order to follow a leader; None: another order."""
     return _settled(order) if isinstance(order, Follow) else None

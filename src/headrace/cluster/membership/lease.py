@@ -1,4 +1,7 @@
-"""The lease that a leader alone in sync acknowledges by: its session of the store lives surely."""
+"""`Lease`: how long a leader that is alone in the ISR may acknowledge.
+
+The lease holds while the store's session certainly lives, as no other leader is elected then.
+"""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -6,12 +9,14 @@ from typing import Protocol
 from headrace.ports.clock import Clock
 
 LEASE_SHARE = 2 / 3
-"""Of the session's time: the store may count it from a little earlier than we do."""
+"""Part of the session timeout for which the lease holds after the store's last answer. Less than
+the whole, as the store may count the timeout from an earlier moment."""
 LOOK_AGAIN_SECONDS = 0.1
+"""Seconds between two checks of whether a lost lease holds again."""
 
 
 class Session(Protocol):
-    """What of `ports.store.Store` says how long others believe us alive."""
+    """The part of `ports.store.Store` that says how long the session lives."""
 
     @property
     def session_seconds(self) -> float: ...
@@ -19,7 +24,7 @@ class Session(Protocol):
 
 
 class Lease:
-    """Whether nobody else can have been made leader in our place."""
+    """Whether no other broker can have been elected leader in this broker's place."""
 
     def __init__(
         self,
@@ -28,8 +33,11 @@ class Lease:
         clock: Clock,
         renewed: Callable[[], None],
     ) -> None:
-        """`boot_seconds`: a clock that goes on while the machine sleeps. `renewed` is called when
-        the lease holds again after somebody was told that it does not."""
+        """Create a lease on a store's session.
+
+        `boot_seconds`: a clock that also advances while the machine sleeps. `renewed` is called
+        when the lease holds again after `holds` has returned False.
+        """
         self._store = store
         self._boot_seconds = boot_seconds
         self._clock = clock
@@ -37,7 +45,10 @@ class Lease:
         self._waiting = False
 
     def holds(self) -> bool:
-        """Tell whether the store has heard of us within its share of the session's time."""
+        """Return whether the store answered within `LEASE_SHARE` of the session timeout.
+
+        If not, `renewed` is called once it has.
+        """
         if self._lives():
             return True
         if not self._waiting:
@@ -54,4 +65,5 @@ class Lease:
             self._clock.call_later(LOOK_AGAIN_SECONDS, self._look_again)
             return
         self._waiting = False
+        """Whether `holds` has returned False and a timer checks the session."""
         self._renewed()

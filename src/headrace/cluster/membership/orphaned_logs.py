@@ -1,9 +1,9 @@
-"""Logs of partitions that were moved to other brokers while this one was away.
+"""`OrphanedLogs`: logs of partitions that were reassigned to other brokers while this one was down.
 
-The controller orders a replica that a reassignment removes to be deleted once; a broker that is
-away then never hears of it. When it is back its copy is held by no assignment. It is deleted as by
-that order, once all replicas of the assignment are in sync and the partition is led; until then,
-and where it may be another topic's, it is named in the log and stays.
+The controller orders the deletion of a replica that a reassignment removes once; a broker that is
+down does not receive that order. After its start, the log belongs to no assignment. It is deleted
+once all assigned replicas are in sync and one of them leads. Until then, or if its topic id differs
+from the topic's, it stays and is named in the log.
 """
 
 import logging
@@ -26,22 +26,25 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 30.0
-"""How long after the start, and after each look, logs without an order are looked for."""
+"""Seconds from the start to the first check, and from one check to the next."""
 
 
 class OrphanedLogs:
-    """This broker's logs without an order: looks for them. On the deciding thread."""
+    """The logs of this broker that no order concerns, checked periodically.
+
+    On the deciding thread.
+    """
 
     def __init__(self, broker: "Broker", catalog: "Catalog", applier: "Applier") -> None:
-        """`applier`: carries out the deletion in turn with the controller's orders."""
+        """Create it. `applier` deletes logs, in sequence with the controller's orders."""
         self._broker = broker
         self._catalog = catalog
         self._applier = applier
         self._named: dict[TopicPartition, str] = {}
-        """The last message logged about each log."""
+        """The last message logged about each log; the same message is not logged twice in a row."""
 
     async def keep_up(self) -> None:
-        """Look for them, again and again, until cancelled."""
+        """Check every `LOOK_SECONDS` until cancelled; errors of the store are logged."""
         while True:
             await called_back(self._soon)
             try:
@@ -52,10 +55,14 @@ class OrphanedLogs:
                 )
 
     def _soon(self, done: "Done[BaseException | None]") -> None:
+        """Call `done` in `LOOK_SECONDS`."""
         self._broker.clock.call_later(LOOK_SECONDS, partial(done, None))
 
     async def look(self) -> None:
-        """Delete or name what is there now. StoreError, BadPayload."""
+        """Delete orphaned logs that are not needed, and name the others in the log.
+
+        StoreError, BadPayload.
+        """
         logs = self._without_role()
         self._named = {key: text for key, text in self._named.items() if key in logs}
         if not logs:
@@ -88,10 +95,12 @@ class OrphanedLogs:
         }
 
     def _is_elsewhere(self, topic: StoredTopic, key: TopicPartition) -> bool:
+        """Return whether the partition is assigned, and not to this broker."""
         replicas = topic.node.partitions.get(key.partition)
         return replicas is not None and self._broker.broker_id not in replicas
 
     def _name(self, topic: StoredTopic, key: TopicPartition, log: "Log", what: str) -> None:
+        """Log a message about a log, unless it was the last one about it."""
         if self._named.get(key) == what:
             return
         self._named[key] = what
@@ -103,7 +112,7 @@ class OrphanedLogs:
 
 
 def _kept_because(topic: StoredTopic, key: TopicPartition, log: "Log") -> str:
-    """Return why a copy must not be deleted yet; empty: it may be."""
+    """Return the reason why a log must not be deleted yet; empty: it may be."""
     state = topic.states.get(key.partition, NEVER_LED)
     if log.topic_id != topic.node.topic_id:
         return "because it has another topic id; delete it if its records are not needed"

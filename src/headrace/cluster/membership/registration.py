@@ -1,9 +1,15 @@
-"""This broker's registration in the store, and its session there, kept in the log directories.
+"""`OwnRegistration`: this broker's registration in the store, and the session that owns it.
 
-A broker that is killed and starts at once finds itself registered still: its former session goes on
-until the store has not heard of it for long. That the registration is its own it knows by a file in
-its log directories; nobody else can be using them, for they are locked. A copy of them is somebody
-else's: the file says where, and since which start of the machine, it was written.
+A broker that is killed and starts at once finds its former registration, as the store keeps a
+session until its timeout. A file in its log directories names the session, so the broker knows the
+registration as its own and deletes it; the directories are locked, so no other process uses them.
+The file also names its path and the machine's boot: in a copy of the directory they differ, and the
+session is ignored.
+
+    headrace-session:   version: 0
+                        session: <id>
+                        boot_id: <boot of the machine>
+                        path: <absolute path of the directory>
 """
 
 import logging
@@ -36,15 +42,16 @@ from headrace.posix.awaiting import called_back
 
 _logger = logging.getLogger(__name__)
 REGISTRATION_BYTES_MAX = 1_000_000
-"""ZooKeeper takes 1 MiB at once (its jute.maxbuffer), and breaks the connection over more."""
+"""Bytes of a registration at most: ZooKeeper closes the connection over requests beyond 1 MiB (its
+jute.maxbuffer)."""
 _PREFIX = "version: 0\nsession: "
 
 
 class OwnRegistration:
-    """What others know this broker by."""
+    """This broker's registration in the metadata store: endpoints, rack and doubts."""
 
     def __init__(self, broker: Broker, store: Store) -> None:
-        """Nobody knows it yet."""
+        """Create it without registering the broker."""
         self._broker = broker
         self._store = store
         self._path = znodes.broker_path(broker.broker_id)
@@ -53,7 +60,10 @@ class OwnRegistration:
     async def announce(
         self, endpoints: Sequence[Endpoint], doubts: Doubts = MappingProxyType({})
     ) -> int:
-        """Announce this broker; returns its epoch. ConfigError where its id is taken."""
+        """Register this broker and return its broker epoch. ConfigError: its id is taken.
+
+        A registration of a former session of this broker is deleted first.
+        """
         config, now_ms = self._broker.config, self._broker.clock.wall_ms()
         self._registration = Registration(
             tuple(endpoints), config.broker_rack, now_ms, doubts=doubts
@@ -63,7 +73,10 @@ class OwnRegistration:
         return await self.announce_again()
 
     async def doubt(self, doubts: Doubts) -> None:
-        """Say of which replicas it is in doubt still. ApiError: the store cannot be reached."""
+        """Write `doubts` to the registration in place of the former ones.
+
+        ApiError: the store failed.
+        """
         registration = self._registration._replace(doubts=doubts)
         try:
             await self._store.set(self._path, znodes.encode_registration(registration))
@@ -72,7 +85,10 @@ class OwnRegistration:
         self._registration = registration
 
     async def announce_again(self) -> int:
-        """Announce it as before, in a new session; returns its epoch. ConfigError."""
+        """Register with the same content in the present session; return the broker epoch.
+
+        ConfigError.
+        """
         if self._store.shared:
             await self._keep(self._store.session)
         value = znodes.encode_registration(self._registration)
@@ -85,7 +101,8 @@ class OwnRegistration:
                 " cluster reassign)"
             )
         try:
-            # In two, as Kafka does: the answer to the second tells the epoch.
+            # Two operations, as in Kafka: the result of Set has the node's creation id, the broker
+            # epoch.
             _, node = await self._store.multi(
                 [Create(self._path, b"", ephemeral=True), Set(self._path, value, 0)]
             )
@@ -97,12 +114,12 @@ class OwnRegistration:
         return cast("Node", node).created
 
     async def epoch(self) -> int | None:
-        """Return the broker's epoch; None: it is not registered by our session."""
+        """Return the broker epoch; None: this session owns no registration of this broker."""
         node = await self._get(self._path)
         return None if node is None or node.owner != self._store.session else node.created
 
     async def _where(self) -> str:
-        """Tell where the broker is that has our id, and in which session."""
+        """Return the address and session of the broker registered with our id, as text."""
         node = await self._get(self._path)
         if node is None:
             return ""
@@ -112,6 +129,7 @@ class OwnRegistration:
         return f"{at}, session {node.owner:#x}"
 
     async def _get(self, path: str) -> Node | None:
+        """Return a node of the store, or None if it does not exist."""
         try:
             return await self._store.get(path)
         except NoNode:
@@ -120,7 +138,7 @@ class OwnRegistration:
     # --- the session before this one -----------------------------------------------------------
 
     async def _end_former(self, sessions: set[int]) -> None:
-        """Delete what former sessions of this broker still hold."""
+        """Delete the registration and the controller node if one of `sessions` owns them."""
         for path in (self._path, znodes.CONTROLLER):
             node = await self._get(path)
             if node is not None and node.owner in sessions:
@@ -128,7 +146,7 @@ class OwnRegistration:
                     await self._store.delete(path, node.version)
 
     async def _former(self) -> set[int]:
-        """Return the sessions that the log directories name: one, or none in new ones."""
+        """Return the session ids that the log directories name; none in new directories."""
         found: set[int] = set()
         for directory in self._broker.directories:
             if not directory.fenced:
@@ -136,7 +154,10 @@ class OwnRegistration:
         return found
 
     async def _keep(self, session: int) -> None:
-        """Have the next start know that this session is ours, before anything is made in it."""
+        """Write the session to a log directory, before anything is created in it.
+
+        The first directory that can be written suffices.
+        """
         for directory in self._broker.directories:
             if directory.fenced:
                 continue
@@ -157,19 +178,27 @@ def _path_in(directory: LogDirectory) -> str:
 
 
 def _place(directory: LogDirectory) -> str:
-    """Return what a copy of the directory does not have. Blocking."""
+    """Return the lines that differ in a copy of the directory: boot id and absolute path.
+
+    Blocking.
+    """
     disk = directory.disk
     return f"boot_id: {disk.boot_id()}\npath: {disk.absolute(directory.path)}\n"
 
 
 def _write(directory: LogDirectory, session: int) -> None:
-    """Write down a session. Blocking. OSError."""
+    """Write the session to `headrace-session` of a directory. Blocking. OSError."""
     content = f"{_PREFIX}{session}\n{_place(directory)}"
     directory.disk.replace(_path_in(directory), content.encode())
 
 
 def _read(directory: LogDirectory) -> set[int]:
-    """Return the session that a directory names, unless it is a copy. Blocking. ConfigError."""
+    """Return the session that a directory's file names, as a set.
+
+    Empty: none, or the file is a copy.
+
+    Blocking. ConfigError: the file is malformed.
+    """
     content = read_file(directory.disk, _path_in(directory))
     if content is None:
         return set()

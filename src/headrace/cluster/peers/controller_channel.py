@@ -1,7 +1,7 @@
-"""The controller as the other brokers ask it: found in the store, asked over one connection.
+"""`ControllerChannel`: requests to the controller, which is found in the metadata store.
 
-A broker that is asked and is not the controller answers so. Then, and when the connection is lost,
-the controller is looked up in the store again.
+A broker that is not the controller answers NOT_CONTROLLER. After any failed request, the address of
+the controller is read from the store again.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,18 +21,28 @@ T = TypeVar("T")
 
 
 class ControllerChannel:
-    """Asks the controller. Every method may raise ApiError and ClientError."""
+    """A connection to the broker that is the controller.
+
+    Each method may raise ApiError, ClientError.
+    """
 
     def __init__(self, client: Client, catalog: Catalog, listener: str) -> None:
-        """`client` is the channel's own; `listener` is the one for brokers."""
+        """Create a channel without a connection.
+
+        `client` is owned by the channel, which closes it. `listener`: name of the inter-broker
+        listener.
+        """
         self._peer = Peer(client, self._locate)
         self._catalog = catalog
         self._listener = listener
         self._address: Address | None = None
-        """Of the controller, as long as its answers do not say otherwise."""
+        """Address of the controller; None: read it from the store before the next request."""
 
     async def ask_once(self, call: Call[T]) -> T:
-        """Ask the present controller, once."""
+        """Send one request to the controller, without a retry.
+
+        Forget its address if the request fails.
+        """
         try:
             return await self._peer.ask(call)
         except BaseException:
@@ -40,23 +50,34 @@ class ControllerChannel:
             raise
 
     async def reach(self) -> None:
-        """Check that the controller of the store answers; raise the error that prevents it."""
+        """Check that the controller named in the store answers an ApiVersions request.
+
+        Raise its error.
+        """
         await self.ask_once(VersionsCall())
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Try `attempt`, again after what may pass, NOT_CONTROLLER among it, for a while."""
+        """Call `attempt` until it succeeds, the error is not retriable, or the client gives up.
+
+        NOT_CONTROLLER is retriable.
+        """
         return await self._peer.retrying(attempt)
 
     def close(self) -> None:
-        """Ask nothing any more."""
+        """Close the connection and stop retries."""
         self._peer.close()
 
     async def _locate(self) -> Address:
+        """Return the controller's address, from the store if it is not known."""
         if self._address is None:
             self._address = await self._find()
         return self._address
 
     async def _find(self) -> Address:
+        """Read the controller and its listener from the store.
+
+        ApiError NOT_CONTROLLER: the store has no controller.
+        """
         try:
             controller = await self._catalog.controller()
             for broker in await self._catalog.brokers():

@@ -1,4 +1,4 @@
-"""What a broker asks of the controller: of itself where it is that, else of the other broker."""
+"""`ControllerLink`: a broker's requests to the controller, which is this broker or another one."""
 
 import asyncio
 import logging
@@ -28,26 +28,29 @@ _logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SHOWN_SECONDS_MAX = 10.0
-"""How long is waited until this broker hears of a topic that the controller has created."""
+"""Seconds until this broker's metadata image must have a topic that the controller has created."""
 _CREATION_SECONDS = 30.0
 REACH_SECONDS_MAX = 2.0
-"""How long the controller has to answer when it is checked whether it can be reached."""
+"""Seconds that the controller has to answer a check of whether it can be reached."""
 _ASKED_AGAIN_SECONDS = 0.1
-"""Between two questions to controllers that may have gone, while this broker stops."""
+"""Seconds between two ControlledShutdown requests while no controller answers."""
 _UNAVAILABLE = ErrorCode.LEADER_NOT_AVAILABLE
 
 
 class ControllerLink:
-    """One broker's end. `replication.controller_calls.ControllerCalls`."""
+    """A broker's requests to the controller.
+
+    Implements `replication.controller_calls.ControllerCalls`.
+    """
 
     def __init__(self, controller: Controller, channel: ControllerChannel) -> None:
-        """`controller` is this broker's part in being it."""
+        """Create the link. `controller`: this broker's, used while it is the elected controller."""
         self._controller = controller
         self._channel = channel
         self._broker = controller.broker
 
     def close(self) -> None:
-        """Ask nothing any more."""
+        """Close the channel to other controllers; later requests to them fail."""
         self._channel.close()
 
     async def reach(self) -> None:
@@ -63,10 +66,11 @@ class ControllerLink:
     async def alter_partitions(
         self, asked: Sequence[AskedIsr]
     ) -> Mapping[TopicPartition, IsrAnswer | ErrorCode]:
-        """Ask for other ISRs; what holds of each partition now, or why nothing was done about it.
+        """Request ISR changes; return for each partition its state now, or the error code.
 
-        Asked once: a second question, answered, would hide that the first may be carried out yet.
-        ApiError and ClientError: no answer came, each change may have been written or not.
+        Sent once: the refusal of a second request would not tell whether the first is still carried
+        out. ApiError and ClientError: no answer came, and each change may or may not have been
+        written.
         """
         own = self._broker.broker_id
 
@@ -77,7 +81,7 @@ class ControllerLink:
         return await self._once(local, lambda: self._alter_call(asked))
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
-        """Have a block of producer ids reserved for this broker. ApiError."""
+        """Reserve a block of producer ids for this broker. ApiError."""
         own = self._broker.broker_id
 
         def call() -> Call[ProducerIdBlock]:
@@ -90,7 +94,11 @@ class ControllerLink:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error
 
     async def create_topic(self, wanted: NewTopic, spend: Spend) -> TopicInfo | ApiError:
-        """Have a topic created; it is in this broker's picture when this returns."""
+        """Create a topic; on success this broker's metadata image has it. Errors are returned.
+
+        `spend` is called with the number of partitions before they are created, and raises ApiError
+        where the quota of the caller is used up.
+        """
         partitions = wanted.partitions
         default = self._broker.config.num_partitions
         try:
@@ -108,10 +116,11 @@ class ControllerLink:
             return ApiError(_UNAVAILABLE, str(error))
 
     async def hand_over(self, attempt_seconds_max: float) -> None:
-        """Have others lead what this broker leads: it is about to stop (controlled shutdown).
+        """Move leadership away from this broker, which is about to stop (controlled shutdown).
 
-        Tried `controlled.shutdown.max.retries` times, each for `attempt_seconds_max` at most, with
-        `controlled.shutdown.retry.backoff.ms` in between; then it stops all the same.
+        Tried `controlled.shutdown.max.retries` times, each for `attempt_seconds_max` seconds at
+        most, with `controlled.shutdown.retry.backoff.ms` between attempts. Then a warning is logged
+        and the broker stops while it still leads partitions.
         """
         config = self._broker.config
         pause = config.controlled_shutdown_retry_backoff_ms / 1000
@@ -141,7 +150,11 @@ class ControllerLink:
         )  # fmt: skip
 
     async def _hand_over_soon(self, seconds_max: float) -> Sequence[TopicPartition]:
-        """Ask until a controller answers: where it stops too, another is elected in moments."""
+        """Send ControlledShutdown until a controller answers; return the partitions still led here.
+
+        Errors are retried for `seconds_max`: if the controller stops as well, another is elected
+        soon.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds_max
         while True:
@@ -153,6 +166,10 @@ class ControllerLink:
             await asyncio.sleep(min(_ASKED_AGAIN_SECONDS, deadline - loop.time()))
 
     async def _hand_over_once(self) -> Sequence[TopicPartition]:
+        """Send one ControlledShutdown request.
+
+        Return the partitions that this broker still leads.
+        """
         own, epoch = self._broker.broker_id, self._epoch
         if self._controller.is_controller:
             return await self._controller.in_term(lambda term: term.shut_down(own, epoch))
@@ -163,12 +180,15 @@ class ControllerLink:
 
     @property
     def _epoch(self) -> int:
+        """Broker epoch of this broker's registration; -1: not registered."""
         return self._controller.applier.broker_epoch
 
     async def _ask(self, local: Callable[[], Awaitable[T]], call: Callable[[], Call[T]]) -> T:
+        """Call the local controller or send `call` to the other one, with retries."""
         return await self._channel.retrying(lambda: self._once(local, call))
 
     async def _once(self, local: Callable[[], Awaitable[T]], call: Callable[[], Call[T]]) -> T:
+        """Call `local` if this broker is the controller, else send `call` once."""
         if self._controller.is_controller:
             return await local()
         return await self._channel.ask_once(call())
@@ -176,7 +196,10 @@ class ControllerLink:
     def _alter_call(
         self, asked: Sequence[AskedIsr]
     ) -> Call[Mapping[TopicPartition, IsrAnswer | ErrorCode]]:
-        """Make the request; ApiError UNKNOWN_TOPIC_ID: the picture has lost a topic meanwhile."""
+        """Build the AlterPartition request.
+
+        ApiError UNKNOWN_TOPIC_ID: the image lacks a topic by now.
+        """
         topics = self._broker.image.topics
         names: dict[bytes, str] = {}
         wanted: list[dict[str, Any]] = []
@@ -202,13 +225,17 @@ class ControllerLink:
         return ProducerIdBlock(self._broker.broker_id, first, last)
 
     async def _create_here(self, wanted: NewTopic, spend: Spend) -> TopicInfo | None:
+        """Create the topic as the controller; ApiError: refused."""
         (outcome,) = await self._controller.create_topics([wanted], spend=spend)
         if isinstance(outcome, ApiError):
             raise outcome
         return outcome
 
     async def _shown(self, name: str) -> TopicInfo:
-        """Wait until the picture has the topic. ApiError: it does not hear of it."""
+        """Wait until the metadata image has the topic.
+
+        ApiError LEADER_NOT_AVAILABLE after the timeout.
+        """
         image = self._broker.image
         heard = asyncio.get_running_loop().create_future()
 

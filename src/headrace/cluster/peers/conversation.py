@@ -1,4 +1,4 @@
-"""A conversation: questions of one kind to one peer, gathered into requests, bounded, closed.
+"""`Conversation`: requests of one kind to one peer, batched, bounded, and closed together.
 
                  a request is free               the peer answers
       ask() ──► WAITING ──────────────► IN FLIGHT ──────────────► done(answer)
@@ -8,14 +8,17 @@
         │        └──────── close() ──────► done(NETWORK_EXCEPTION) ◄── close()
         └─ more than `waiting_max` wait, or closed ──► done(NETWORK_EXCEPTION)
 
-`done` is called once for each question. NETWORK_EXCEPTION says that the question may have been
-carried out or not. Questions asked in one turn of the loop, and while all requests that may be in
-flight are, go out together: those of one group, each key once, in the order of asking. So a slow
-peer costs fewer, larger requests. Retries are the exchange's (`Peer.ask_until_answered`) where a
-request must arrive, and otherwise the asker's (`coordination.runtime.ask_leader`), since another
-broker may be the one to ask by then.
+A question is one item of a request, for example one partition. `done` is called once for each.
+NETWORK_EXCEPTION means that the question may or may not have been carried out.
 
-A conversation ends with the registration of its broker (`registrations`).
+Questions of one group that wait while all permitted requests are in flight, or that are asked in
+one turn of the event loop, are sent in one request, in the order of asking; two with the same key
+are never in one request. So a slow peer receives fewer and larger requests.
+
+A conversation retries only if its exchange does (`Peer.ask_until_answered`), where a request must
+arrive. Otherwise the caller retries (`coordination.runtime.ask_leader`), as another broker may be
+the right one by then. A conversation is closed when the broker's registration ends
+(`registrations`).
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
@@ -35,18 +38,18 @@ A = TypeVar("A")
 Codes = dict[TopicPartition, ErrorCode]
 Run = Callable[[Coroutine[Any, Any, None]], Running]
 Exchange = Callable[[Peer, Sequence[Q]], Awaitable[Sequence[A | ApiError]]]
-"""Asks the peer some questions and returns their answers in the same order."""
+"""Sends questions to the peer and returns their answers in the same order."""
 
 
 class Limits(NamedTuple):
-    """How much a conversation holds and sends."""
+    """Bounds on the requests and the waiting questions of a conversation."""
 
     requests_max: int = 1
-    """Requests in flight."""
+    """Requests in flight at most."""
     questions_max: int = 1000
-    """Questions of one request."""
+    """Questions in one request at most."""
     waiting_max: int | None = 100_000
-    """Questions that wait for a request; None where each of them must arrive."""
+    """Questions that may wait for a request; None: no bound, as each of them must arrive."""
 
 
 DEFAULT_LIMITS = Limits()
@@ -55,7 +58,7 @@ DEFAULT_LIMITS = Limits()
 def one_request(
     call_of: Callable[[Sequence[Q]], Call[Sequence[A]]],
 ) -> Callable[[Peer, Sequence[Q]], Awaitable[Sequence[A]]]:
-    """Return an exchange of one request, sent once."""
+    """Return an exchange that sends all questions in one request, without a retry."""
 
     async def exchange(peer: Peer, questions: Sequence[Q]) -> Sequence[A]:
         return await peer.ask(call_of(questions))
@@ -64,7 +67,7 @@ def one_request(
 
 
 def all_together(question: object) -> None:
-    """Return the group of a question where one request may hold any of them."""
+    """Return None for each question: any questions may share a request."""
 
 
 class _Asked(NamedTuple, Generic[Q, A]):
@@ -73,7 +76,7 @@ class _Asked(NamedTuple, Generic[Q, A]):
 
 
 class Conversation(Generic[Q, A]):
-    """Questions of one kind to one peer. On the deciding thread."""
+    """Questions of one kind to one peer, with their callbacks. Called on the deciding thread."""
 
     def __init__(
         self,
@@ -85,10 +88,12 @@ class Conversation(Generic[Q, A]):
         group_of: Callable[[Q], Hashable] = all_together,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        """`peer` is the conversation's own. `run` runs an exchange on the loop.
+        """Create an open conversation. It owns `peer` and closes it.
 
-        `key_of` returns what answers of one request are told apart by. `group_of` returns which
-        questions may share a request.
+        `run` starts a task on the loop.
+
+        `key_of` returns the key by which answers in one response are matched to questions;
+        `group_of` returns a value that is equal for questions that may share a request.
         """
         self._peer = peer
         self._exchange = exchange
@@ -98,20 +103,24 @@ class Conversation(Generic[Q, A]):
         self._limits = limits
         self._waiting: list[_Asked[Q, A]] = []
         self._in_flight: dict[int, Sequence[_Asked[Q, A]]] = {}
-        """By the number of the worker that sent them."""
+        """Questions in flight, by the number of the worker task that sent them."""
         self._workers: dict[int, Running] = {}
         self._number = 0
         self._starting = False
-        """Whether a worker was begun that has taken no question yet."""
+        """Whether a worker task was started that has not taken a request yet."""
         self._closed = False
 
     @property
     def idle(self) -> bool:
-        """Whether every question is answered."""
+        """Whether each question has its answer."""
         return not self._waiting and not self._in_flight
 
     def ask(self, question: Q, done: Done[A | ApiError]) -> None:
-        """Ask; `done` is called once, later. At once where it is closed or too much waits."""
+        """Queue a question; `done` is called once, with the answer or an error.
+
+        `done` is called before this returns, with NETWORK_EXCEPTION, if the conversation is closed
+        or `waiting_max` questions wait.
+        """
         limit = self._limits.waiting_max
         if self._closed:
             done(_lost("the broker is not asked any more"))
@@ -122,7 +131,7 @@ class Conversation(Generic[Q, A]):
             self._begin_worker()
 
     def close(self) -> None:
-        """Ask nothing more; each asker without an answer is told NETWORK_EXCEPTION."""
+        """Cancel all requests; each question without an answer ends with NETWORK_EXCEPTION."""
         self._closed = True
         workers, self._workers = self._workers, {}
         for worker in workers.values():
@@ -135,7 +144,7 @@ class Conversation(Generic[Q, A]):
             asked.done(_lost("the broker is not asked any more"))
 
     def _begin_worker(self) -> None:
-        """Have what waits sent by another worker, unless one is about to look or all are busy."""
+        """Start a worker task for waiting questions, unless one is starting or all are in use."""
         if self._starting or len(self._workers) >= self._limits.requests_max:
             return
         self._starting = True
@@ -143,6 +152,7 @@ class Conversation(Generic[Q, A]):
         self._workers[self._number] = self._run(self._work(self._number))
 
     async def _work(self, number: int) -> None:
+        """Send requests until no question waits."""
         self._starting = False
         try:
             while request := self._next_request():
@@ -154,11 +164,13 @@ class Conversation(Generic[Q, A]):
                 for asked, answer in zip(request, answers, strict=True):
                     asked.done(answer)
         finally:
-            # After a bug, which the loop reports, the next question begins a worker for these.
+            # An unexpected exception puts the questions back; the next `ask` starts a worker for
+            # them.
             self._waiting[:0] = self._in_flight.pop(number, ())
             self._workers.pop(number, None)
 
     async def _answers(self, questions: Sequence[Q]) -> Sequence[A | ApiError]:
+        """Exchange questions for answers; an error becomes the answer of each question."""
         try:
             return await self._exchange(self._peer, questions)
         except (ClientError, Malformed) as error:
@@ -167,7 +179,7 @@ class Conversation(Generic[Q, A]):
             return [error] * len(questions)
 
     def _next_request(self) -> Sequence[_Asked[Q, A]]:
-        """Remove and return the questions of the next request, the first that waits among them."""
+        """Remove the first waiting question and those that may share its request; return them."""
         taken: dict[Hashable, _Asked[Q, A]] = {}
         left: list[_Asked[Q, A]] = []
         for asked in self._waiting:

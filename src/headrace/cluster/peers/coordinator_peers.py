@@ -1,4 +1,4 @@
-"""Questions of coordinators to other brokers: each kind's conversations begin when first needed."""
+"""`CoordinatorPeers`: the coordinators' requests to other brokers, created on first use."""
 
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,13 +14,16 @@ if TYPE_CHECKING:
 
 
 class CoordinatorPeers:
-    """Questions of coordinators to other brokers. On the deciding thread.
+    """Requests of the coordinators to other brokers. On the deciding thread.
 
     Implements `coordination.coordinators.Others`.
     """
 
     def __init__(self, broker: Broker, listener: str, clients: PeerClients, run: Run) -> None:
-        """`listener`: by which brokers reach each other. `run` runs a conversation."""
+        """Create without connections.
+
+        `listener`: name of the inter-broker listener. `run` starts a task on the event loop.
+        """
         self._broker = broker
         self._listener = listener
         self._clients = clients
@@ -28,27 +31,27 @@ class CoordinatorPeers:
 
     @cached_property
     def transactions(self) -> "RemoteTransactions":
-        """Markers for partitions led elsewhere, and transactions coordinated there."""
+        """Requests to write markers, and requests to transaction coordinators, on other brokers."""
         from headrace.cluster.peers.remote_transactions import RemoteTransactions
 
         return RemoteTransactions(self._broker, self._listener, self._clients, self._run)
 
     @cached_property
     def share_states(self) -> "RemoteShareStates":
-        """State of share groups that they store."""
+        """Requests for share-group state that other brokers store."""
         from headrace.cluster.peers.remote_share_states import RemoteShareStates
 
         return RemoteShareStates(self._broker, self._listener, self._clients, self._run)
 
     @cached_property
     def log_ends(self) -> "RemoteLogEnds":
-        """High watermarks of partitions that they lead."""
+        """Requests for high watermarks of partitions that other brokers lead."""
         from headrace.cluster.peers.remote_log_ends import RemoteLogEnds
 
         return RemoteLogEnds(self._broker, self._listener, self._clients, self._run)
 
     def close(self) -> None:
-        """Ask nothing more; each asker without an answer is told so."""
+        """Close what was created; each request without an answer ends with an error."""
         made = vars(self)
         if "transactions" in made:
             self.transactions.close()

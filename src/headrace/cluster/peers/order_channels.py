@@ -1,9 +1,9 @@
-"""The controller's orders for each broker: in sequence, sent again until they have arrived.
+"""`OrderChannels`: deliver the controller's orders to each broker, in sequence, until answered.
 
-A channel is the conversation with one registration of a broker, through its listener for brokers.
-It goes on until the broker is registered no longer or its controller's term is over. The controller
-waits for an answer only so long, and not at all for a broker that is behind: an answer that arrives
-later is reported to `Late`.
+A channel belongs to one registration of a broker and sends to its inter-broker listener. It is
+closed when the registration or the controller's term ends. The controller waits for an answer at
+most `ANSWER_SECONDS_MAX`, and not at all while the broker still has older orders to answer; an
+answer that arrives later is reported to the `Late` callback.
 """
 
 import asyncio
@@ -38,17 +38,20 @@ from headrace.wire.kafka.api import ApiKey
 _logger = logging.getLogger(__name__)
 
 ANSWER_SECONDS_MAX = 2.0
-"""How long the controller's next decision may wait for a broker's answer."""
+"""Seconds that the controller's next decision may wait for a broker's answer."""
 _ONE_BY_ONE = Limits(questions_max=1, waiting_max=None)
-"""Each order depends on the ones before it: none may be refused, or overtake another."""
+"""Single orders in flight and no bound on waiting ones: each depends on the ones before it."""
 
 
 @dataclass(slots=True)
 class _Delivery:
+    """Orders to one broker, as requests, with the future of their answer."""
+
     orders: Orders
     requests: Sequence[Told]
     answer: "asyncio.Future[Failed]"
     waited_for: bool = True
+    """Whether the controller still waits for the answer; else it is reported as late."""
 
 
 _FINAL = frozenset(
@@ -59,11 +62,11 @@ _FINAL = frozenset(
         ErrorCode.UNSUPPORTED_VERSION,
     )
 )
-"""Refusals that are the same the next time."""
+"""Refusals that a retry would receive again."""
 
 
 class OrderChannel:
-    """Orders for one registration of a broker. `decisions.orders.OrderTaker`."""
+    """The orders to one registration of a broker. Implements `decisions.orders.OrderTaker`."""
 
     def __init__(
         self,
@@ -73,7 +76,7 @@ class OrderChannel:
         teller: Teller,
         late: Late,
     ) -> None:
-        """`client` is the channel's own. `facts` are those of the controller's term."""
+        """Create an open channel. It owns `client`. `facts` are those of the controller's term."""
         self.broker = broker
         self.facts = facts
         self._teller = teller
@@ -83,14 +86,18 @@ class OrderChannel:
         )
         self._closed = False
         self._behind = False
-        """Whether orders were not answered in time, and others stand behind them."""
+        """Whether an order was not answered in time and the conversation was not idle since
+        then."""
 
     async def take(self, orders: Orders) -> Mapping[TopicPartition, ErrorCode]:
-        """Have the orders carried out over there, all that came before done first.
+        """Deliver orders behind all earlier ones.
 
-        That clients are shown another leader or ISR is not waited for: a leader that asked for the
-        ISR would wait for the slowest broker of all. ApiError: REQUEST_TIMED_OUT where it takes
-        longer, BROKER_NOT_AVAILABLE where the broker has gone, or what it refused them with.
+        Return the partitions that failed, with error codes.
+
+        Orders that only change the metadata shown to clients return at once: otherwise a leader
+        that requested the ISR change would wait for the slowest broker. ApiError: REQUEST_TIMED_OUT
+        after `ANSWER_SECONDS_MAX` (the orders are still delivered), BROKER_NOT_AVAILABLE if the
+        registration ended, or the broker's refusal.
         """
         if self._closed:
             raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
@@ -109,12 +116,15 @@ class OrderChannel:
         raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "it has not answered yet")
 
     def close(self) -> None:
-        """Order nothing any more: the broker has gone, or another one is the controller."""
+        """Drop all undelivered orders: the registration or the controller's term has ended."""
         self._closed = True
         self._conversation.close()
 
     async def _delivered(self, peer: Peer, deliveries: Sequence[_Delivery]) -> Sequence[Failed]:
-        """Send each request of a delivery until it is answered; ApiError: it is refused."""
+        """Send each request of one delivery until it is answered.
+
+        ApiError: the broker refused it.
+        """
         await self._address()  # no attempt reaches a registration without the listener
         failed: Failed = {}
         failures = _Failures(self.broker.broker_id)
@@ -127,6 +137,10 @@ class OrderChannel:
         return [failed]
 
     async def _address(self) -> Address:
+        """Return the inter-broker address of the registration.
+
+        ApiError: it has no such listener.
+        """
         address = listener_address(self.broker, self._teller.listener)
         if address is None:
             raise ApiError(
@@ -136,6 +150,7 @@ class OrderChannel:
         return address
 
     def _end(self, delivery: _Delivery, outcome: Failed | ApiError) -> None:
+        """Pass the outcome of a delivery to the waiting caller, or to the `Late` callback."""
         if self._closed:
             outcome = ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
         if self._conversation.idle:
@@ -148,7 +163,7 @@ class OrderChannel:
             elif not delivery.answer.done():
                 delivery.answer.set_result(outcome)
         elif isinstance(outcome, ApiError):
-            # Of a broker that has gone, or has registered again since, it is no news.
+            # Expected if the broker stopped or registered again: not an error.
             level = logging.INFO if self._closed or is_overtaken(outcome) else logging.ERROR
             _logger.log(level, "broker %d does not take orders: %s", self.broker.broker_id, outcome)
         else:
@@ -156,7 +171,7 @@ class OrderChannel:
 
 
 class _Failures:
-    """Logs why requests of one delivery are sent again; raises refusals that stay the same."""
+    """Logs why requests of one delivery are resent; raises refusals that a retry cannot change."""
 
     def __init__(self, broker: BrokerId) -> None:
         self._broker = broker
@@ -171,7 +186,7 @@ class _Failures:
             return
         if error.code in _FINAL:
             raise error
-        if not self._refused:  # its store may fail, or it has not heard of us yet
+        if not self._refused:  # its store may fail, or name another controller still
             _logger.warning(
                 "broker %d does not take orders: %s; they are sent again until it does:"
                 " see its log", self._broker, error,
@@ -180,20 +195,23 @@ class _Failures:
 
 
 class OrderChannels:
-    """Orders for all brokers. `controller.order_peers.Peers`."""
+    """The channels to all registered brokers. Implements `controller.order_peers.Peers`."""
 
     def __init__(self, make_client: Callable[[], Client], teller: Teller) -> None:
-        """`make_client` makes one for each broker."""
+        """Create without channels. `make_client` makes the client of one channel."""
         self.late: Late = unheard
-        """Told the outcome of orders that came late; set by the controller."""
+        """Called with the outcome of orders that were answered late; the controller sets it."""
         self._make_client = make_client
         self._teller = teller
         self._channels: Registrations[OrderChannel] = Registrations()
         self._facts: ClusterFacts | None = None
-        """Of the term that the channels belong to."""
+        """Facts of the term that the channels belong to; None before the first one."""
 
     def __call__(self, broker: BrokerId, facts: ClusterFacts) -> OrderTaker | None:
-        """Return the channel to a broker that `facts` say is alive."""
+        """Return the channel to a broker; None: `facts` do not have it as alive.
+
+        With the facts of another term, all channels of the term before are closed.
+        """
         info = facts.brokers.get(broker)
         if info is None:
             return None
@@ -203,11 +221,11 @@ class OrderChannels:
         return self._channels.of(info, lambda: self._begin(info, facts))
 
     def keep(self, alive: Collection[BrokerInfo]) -> None:
-        """Give up on all brokers that are not among these, or have registered again."""
+        """Close the channels to registrations that are not among `alive`."""
         self._channels.keep(alive)
 
     def close(self) -> None:
-        """Order nothing any more."""
+        """Close all channels and drop their undelivered orders."""
         self._channels.keep(())
 
     def _begin(self, broker: BrokerInfo, facts: ClusterFacts) -> OrderChannel:
@@ -222,7 +240,7 @@ def _run(work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
 
 
 def _only_shows(orders: Orders) -> bool:
-    """Tell whether there is nothing to do but to show partitions' states."""
+    """Return whether orders only change partition states in the metadata shown to clients."""
     delta = orders.delta
     return not (orders.orders or delta.topics or delta.removed or delta.brokers is not None)
 

@@ -1,11 +1,11 @@
-"""A controller's orders as the requests of Kafka 3.9's, and such requests as orders. Pure.
+"""Encode a controller's orders as Kafka 3.9's inter-broker requests, and decode them. Pure.
 
-    LeaderAndIsr     what a broker leads and follows
-    UpdateMetadata   what it shows clients; a topic that goes is led by -2 in each partition
-    StopReplica      what it holds no longer
+    LeaderAndIsr     replicas to lead or to follow
+    UpdateMetadata   metadata that clients are shown; a deleted topic's partitions have leader -2
+    StopReplica      replicas to stop, and perhaps delete
 
-One message of ours may be all three, in this order. A topic's settings are in none of them: who is
-told of a topic reads them in the store.
+One `Orders` becomes up to three requests, in this order. None of them carries a topic's settings:
+the receiving broker reads those of an unknown topic in the store.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,30 +29,30 @@ from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition, shown_as
 from headrace.wire.kafka.api import ApiKey
 
 LEADER_OF_WHAT_GOES = BrokerId(-2)
-"""Who leads the partitions of a topic that is being deleted (Kafka's LeaderDuringDelete)."""
+"""Leader id of each partition of a topic that is being deleted (Kafka's LeaderDuringDelete)."""
 _INCREMENTAL = 1
-"""The request tells of changes: what it does not name stays."""
+"""Request type: the request contains changes only; partitions that it does not name stay."""
 _NO_ID = bytes(16)
 PARTITIONS_OF_TOPIC_MAX = 100_000
-"""A partition of a higher number is not believed: all below it would be shown too."""
+"""A partition index from this on is refused: all lower indexes would be shown to clients too."""
 
 
 class Told(NamedTuple):
-    """One request of a controller."""
+    """A request of a controller: its API key and its fields."""
 
     key: ApiKey
     fields: Fields
 
 
 class Teller(NamedTuple):
-    """Who tells, and by which listener brokers reach each other."""
+    """The sending controller's broker id, and the name of the inter-broker listener."""
 
     controller: BrokerId
     listener: str
 
 
 def requests_of(orders: Orders, facts: ClusterFacts, teller: Teller) -> list[Told]:
-    """Return orders as requests, in the order in which they are to be sent."""
+    """Return orders as requests, in the order in which they must be sent."""
     head = {
         "controllerId": teller.controller,
         "isKRaftController": False,
@@ -162,6 +162,7 @@ def _update_metadata(orders: Orders, facts: ClusterFacts) -> dict[str, Any]:
 
 
 def _going(facts: ClusterFacts, name: str) -> Iterator[PartitionInfo]:
+    """Return the partitions of a topic that is being deleted, each with leader -2."""
     topic = facts.topics.get(name)
     for index in () if topic is None else topic.node.partitions:
         yield PartitionInfo(index, LEADER_OF_WHAT_GOES, LeaderEpoch(0), (), ())
@@ -202,7 +203,7 @@ def _broker_fields(broker: BrokerInfo) -> dict[str, Any]:
 
 
 def led_and_followed(request: Fields, own: BrokerId) -> Orders:
-    """Return what a LeaderAndIsr request orders broker `own` to do."""
+    """Decode a LeaderAndIsr request: `Lead` where broker `own` is the leader, else `Follow`."""
     orders = [
         Lead(replication) if replication.leader == own else Follow(replication)
         for topic in request["topicStates"]
@@ -228,7 +229,7 @@ def _replications(topic: Fields) -> Iterator[Replication]:
 
 
 def stopped(request: Fields, topics: Mapping[str, TopicInfo]) -> Orders:
-    """Return what a StopReplica request orders; `topics` know the ids, which it does not say."""
+    """Decode a StopReplica request; topic ids, which it lacks, are taken from `topics`."""
     orders = [
         Stop(
             TopicPartition(topic["topicName"], state["partitionIndex"]),
@@ -243,7 +244,10 @@ def stopped(request: Fields, topics: Mapping[str, TopicInfo]) -> Orders:
 
 
 def unknown_topics(request: Fields, topics: Mapping[str, TopicInfo]) -> list[str]:
-    """Return the topics of a LeaderAndIsr or UpdateMetadata request that `topics` do not have."""
+    """Return the names of the request's topics that `topics` lacks or has with another id.
+
+    `request`: LeaderAndIsr or UpdateMetadata.
+    """
     return [
         topic["topicName"]
         for topic in request["topicStates"]
@@ -258,11 +262,11 @@ def shown(
     configs: Mapping[str, Mapping[str, str]],
     registered: Mapping[BrokerId, BrokerInfo],
 ) -> ImageDelta:
-    """Return what an UpdateMetadata request has clients be shown.
+    """Decode an UpdateMetadata request into a delta of the metadata image.
 
-    `topics` are those shown now, `configs` the settings of those that are not; `registered` are the
-    brokers as the store has them, with the epochs that the request does not say. ApiError
-    INVALID_REQUEST for a partition's number that cannot be.
+    `topics`: those of the image; `configs`: settings of topics that it lacks; `registered`: brokers
+    with their epochs, which the request lacks. ApiError INVALID_REQUEST: a partition index is out
+    of range.
     """
     removed: list[str] = []
     whole: list[TopicInfo] = []
@@ -307,7 +311,7 @@ def _topic_shown(
     found: Mapping[int, PartitionInfo],
     config: Mapping[str, str],
 ) -> TopicInfo:
-    """Return the topic; partitions below the last that nobody has told of yet have no leader."""
+    """Return the topic; partitions that no request has named yet are without a leader."""
     present = {partition.index: partition for partition in known} | dict(found)
     all_of_it = tuple(
         present.get(index) or PartitionInfo(index, NO_LEADER, LeaderEpoch(-1), (), ())

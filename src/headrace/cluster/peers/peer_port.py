@@ -1,4 +1,4 @@
-"""What frontends may ask of this broker in the name of another one, its controller among them."""
+"""`PeerPort`: the interface by which frontends serve requests of other brokers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -12,27 +12,34 @@ from headrace.replication.controller_calls import AskedIsr, IsrAnswer
 
 
 class PeerPort(Protocol):
-    """A broker as the others of its cluster see it. Every method may raise ApiError."""
+    """A broker as the other brokers of its cluster call it. Every method may raise ApiError."""
 
     async def knows(self, broker: BrokerId) -> bool:
-        """Tell whether a broker of this id is registered."""
+        """Return whether a broker with this id is registered."""
 
     async def lead_and_follow(self, request: Fields) -> Failed:
-        """Carry out a LeaderAndIsr request; what could not be, by partition."""
+        """Apply a LeaderAndIsr request; return the partitions that failed, with error codes."""
 
     async def show(self, request: Fields) -> None:
-        """Show clients what an UpdateMetadata request tells."""
+        """Apply an UpdateMetadata request to the metadata image that clients are shown."""
 
     async def stop_replicas(self, request: Fields) -> Failed:
-        """Carry out a StopReplica request; what could not be, by partition."""
+        """Apply a StopReplica request; return the partitions that failed, with error codes."""
 
     async def shut_down(self, broker: BrokerId, broker_epoch: int) -> Sequence[TopicPartition]:
-        """Have others lead what a broker leads, as the controller; what it leads still."""
+        """Move leadership away from `broker`, as the controller.
+
+        Return the partitions that it still leads and whose other replicas may yet join the ISR.
+        ApiError: BROKER_NOT_AVAILABLE, STALE_BROKER_EPOCH.
+        """
 
     async def alter_partitions(
         self, broker: BrokerId, broker_epoch: int, asked: Sequence[AskedIsr]
     ) -> Mapping[TopicPartition, IsrAnswer | ErrorCode]:
-        """Change ISRs as the controller; each partition's state then, or why it stays."""
+        """Change ISRs, as the controller.
+
+        Return for each partition its state now, or the error code.
+        """
 
     async def allocate_producer_ids(self, broker: BrokerId, broker_epoch: int) -> ProducerIdBlock:
-        """Reserve a block of producer ids as the controller."""
+        """Reserve a block of producer ids for `broker`, as the controller."""

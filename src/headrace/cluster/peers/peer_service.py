@@ -1,4 +1,7 @@
-"""A broker's answers to the others of its cluster. `peer_port.PeerPort`."""
+"""`PeerService`: serves the requests of other brokers and of the controller.
+
+Implements `PeerPort`.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -20,17 +23,19 @@ from headrace.replication.controller_calls import AskedIsr, IsrAnswer
 
 
 class PeerService:
-    """Takes orders in the sequence in which they come; decides where it is the controller."""
+    """Applies a controller's requests, one at a time, and serves requests to the controller."""
 
     def __init__(self, controller: Controller, catalog: Catalog) -> None:
-        """`catalog` is read: the settings of topics, and who is registered, are in no order."""
+        """Create the service. `catalog`: the store, for topic settings and registrations."""
         self._controller = controller
         self._catalog = catalog
         self._broker = controller.broker
         self._turn = asyncio.Lock()
+        """Held while one request of a controller is decoded and applied, so that none overtakes
+        another."""
 
     async def knows(self, broker: BrokerId) -> bool:
-        """Tell whether a broker of this id is registered."""
+        """Return whether the metadata image or the store has a broker with this id."""
         if broker in self._broker.image.brokers:
             return True
         try:
@@ -39,14 +44,14 @@ class PeerService:
             raise store_failed(error) from error
 
     async def lead_and_follow(self, request: Fields) -> Failed:
-        """Carry out a LeaderAndIsr request; what could not be, by partition."""
+        """Apply a LeaderAndIsr request; return the partitions that failed, with error codes."""
         async with self._turn:
             orders = order_messages.led_and_followed(request, self._broker.broker_id)
             configs = await self._configs_of_unknown(request)
             return await self._take(orders, configs)
 
     async def show(self, request: Fields) -> None:
-        """Show clients what an UpdateMetadata request tells."""
+        """Apply an UpdateMetadata request to the metadata image that clients are shown."""
         async with self._turn:
             configs = await self._configs_of_unknown(request)
             registered = await self._registered(request)
@@ -56,23 +61,29 @@ class PeerService:
             await self._take(Orders(*epochs, delta=delta))
 
     async def stop_replicas(self, request: Fields) -> Failed:
-        """Carry out a StopReplica request; what could not be, by partition."""
+        """Apply a StopReplica request; return the partitions that failed, with error codes."""
         async with self._turn:
             return await self._take(order_messages.stopped(request, self._broker.image.topics))
 
     async def shut_down(self, broker: BrokerId, broker_epoch: int) -> Sequence[TopicPartition]:
-        """Have others lead what a broker leads, as the controller; what it leads still."""
+        """Move leadership away from `broker`, as the controller.
+
+        Return the partitions that it still leads and whose other replicas may yet join the ISR.
+        """
         return await self._controller.in_term(lambda term: term.shut_down(broker, broker_epoch))
 
     async def alter_partitions(
         self, broker: BrokerId, broker_epoch: int, asked: Sequence[AskedIsr]
     ) -> Mapping[TopicPartition, IsrAnswer | ErrorCode]:
-        """Change ISRs as the controller; each partition's state then, or why it stays."""
+        """Change ISRs, as the controller.
+
+        Return for each partition its state now, or the error code.
+        """
         event = IsrAsked(broker, broker_epoch, asked)
         return await self._controller.in_term(lambda term: term.alter_partitions(event))
 
     async def allocate_producer_ids(self, broker: BrokerId, broker_epoch: int) -> ProducerIdBlock:
-        """Reserve a block of producer ids as the controller."""
+        """Reserve a block of producer ids for `broker`, as the controller."""
         return await self._controller.in_term(
             lambda term: term.allocate_producer_ids(broker, broker_epoch)
         )
@@ -87,7 +98,7 @@ class PeerService:
         return dict(await self._controller.applier.take(orders))
 
     async def _configs_of_unknown(self, request: Fields) -> Mapping[str, Mapping[str, str]]:
-        """Read the settings of the request's topics that the picture does not have."""
+        """Read the settings of those topics of the request that the metadata image lacks."""
         names = order_messages.unknown_topics(request, self._broker.image.topics)
         if not names:
             return {}
@@ -97,7 +108,10 @@ class PeerService:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
 
     async def _registered(self, request: Fields) -> Mapping[BrokerId, BrokerInfo]:
-        """Return the brokers with their epochs: the picture's, or the store's where one is new."""
+        """Return the registered brokers with their epochs.
+
+        From the metadata image, or from the store if the image lacks a broker of the request.
+        """
         known = self._broker.image.brokers
         if all(broker["id"] in known for broker in request["liveBrokers"]):
             return known

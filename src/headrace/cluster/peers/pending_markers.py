@@ -1,7 +1,8 @@
-"""Markers that other brokers were asked to write: none waits for a broker that leads no longer.
+"""`PendingMarkers`: WriteTxnMarkers requests to other brokers that have no answer yet.
 
-A broker that is registered and does not answer is waited for as long as a request may take. Once
-its partition is led by another, that one can be asked.
+If the metadata image shows another leader for a partition, its marker ends at once with
+NETWORK_EXCEPTION, so that the new leader can be asked. Without a change of leader, a broker that
+does not answer is waited for until the request times out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,11 +13,11 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 
 Errors = Mapping[TopicPartition, ApiError | None]
-"""What became of each partition."""
+"""For each partition None if its marker was written, or the error."""
 
 
 class _Asked:
-    """One transaction's marker, for some partitions of one broker."""
+    """The marker of one transaction, requested of one broker for some of its partitions."""
 
     __slots__ = ("broker", "done", "missing")
 
@@ -28,30 +29,34 @@ class _Asked:
         self.done = done
 
     def tell(self, partition: TopicPartition, error: ApiError | None) -> None:
+        """Call `done` for one partition, which then has its outcome."""
         del self.missing[partition]
         self.done(partition, error)
 
 
 class PendingMarkers:
-    """Those that have no answer yet. On the deciding thread."""
+    """The markers that were requested of other brokers and are unanswered.
+
+    On the deciding thread.
+    """
 
     def __init__(self, image: MetadataImage) -> None:
-        """`image` says who leads what."""
+        """Begin to observe `image`, which has the leader of each partition."""
         self._image = image
         self._asked: dict[_Asked, None] = {}
         image.observers.append(self._image_changed)
 
     def close(self) -> None:
-        """Observe the metadata image no longer."""
+        """Stop observing the metadata image."""
         self._image.observers.remove(self._image_changed)
 
     def add(
         self, broker: BrokerId, partitions: Sequence[TopicPartition], done: MarkerWritten
     ) -> Callable[[Errors], None]:
-        """Note that `broker` is asked; returns who takes its answer.
+        """Register markers requested of `broker`; return the callback for its answer.
 
         `done` is called once for each partition: with the answer, or with NETWORK_EXCEPTION as soon
-        as the broker does not lead it: its marker may be written, or not.
+        as another broker leads it. Then the marker may or may not have been written.
         """
         asked = _Asked(broker, partitions, done)
         self._asked[asked] = None
@@ -64,6 +69,7 @@ class PendingMarkers:
         return answered
 
     def _image_changed(self, delta: ImageDelta, structural: bool) -> None:
+        """End the markers of partitions that the asked broker no longer leads."""
         names = {topic.name for topic in delta.topics} | {*delta.removed, *delta.partitions}
         for asked in tuple(self._asked) if names else ():
             for partition in tuple(asked.missing):

@@ -1,7 +1,7 @@
-"""Conversations with brokers as they are registered: each ends when its broker's registration does.
+"""`Registrations`: one conversation for each registration of a broker, closed when that ends.
 
-A broker that restarts registers again, with another epoch and perhaps another address. Then the
-conversation with its former incarnation is closed, and the next question begins another one.
+A broker that restarts registers with a new broker epoch and perhaps a new address. Then the
+conversation with its former registration is closed, and the next request begins a new one.
 """
 
 from collections.abc import Callable, Collection
@@ -14,7 +14,7 @@ from headrace.model.nouns import BrokerId
 
 
 class Closable(Protocol):
-    """A conversation, or several with one broker: its askers are told when it is closed."""
+    """A conversation, or several with one broker; `close` ends each question without an answer."""
 
     def close(self) -> None: ...
 
@@ -28,27 +28,27 @@ class _Known(NamedTuple, Generic[C]):
 
 
 class Registrations(Generic[C]):
-    """A conversation for each registration of a broker."""
+    """The open conversation with each broker, for its present registration."""
 
     def __init__(self) -> None:
         self._known: dict[BrokerId, _Known[C]] = {}
 
     def of(self, broker: BrokerInfo, make: Callable[[], C]) -> C:
-        """Return the conversation with this registration, made when it is first needed.
+        """Return the conversation with this registration; `make` creates it on first use.
 
-        The one with a former registration of the broker is closed.
+        The conversation with a former registration of the broker is closed.
         """
         known = self._known.get(broker.broker_id)
         if known is not None and known.broker == broker:
             return known.conversation
         conversation = make()
         self._known[broker.broker_id] = _Known(broker, conversation)
-        if known is not None:  # its askers may ask again at once: the new one is there by then
+        if known is not None:  # its callers may ask again at once: the new one is there by then
             known.conversation.close()
         return conversation
 
     def keep(self, registered: Collection[BrokerInfo]) -> None:
-        """Close the conversations with all registrations but these."""
+        """Close the conversations with all registrations that are not in `registered`."""
         present = {broker.broker_id: broker for broker in registered}
         for broker, known in tuple(self._known.items()):
             if present.get(broker) != known.broker:
@@ -57,10 +57,10 @@ class Registrations(Generic[C]):
 
 
 class RegisteredPeers(Generic[C]):
-    """Conversations with the brokers that the metadata image has."""
+    """Conversations with the brokers of the metadata image, closed as their registrations end."""
 
     def __init__(self, image: MetadataImage, listener: str, make: Callable[[Address], C]) -> None:
-        """`listener`: by which brokers reach each other. `make` begins one with an address."""
+        """Observe `image`. `listener`: inter-broker listener; `make` creates one for an address."""
         self._image = image
         self._listener = listener
         self._make = make
@@ -69,7 +69,10 @@ class RegisteredPeers(Generic[C]):
         image.observers.append(self._image_changed)
 
     def to(self, broker: BrokerId) -> C | None:
-        """Return the conversation with a broker; None: it is not registered, or all are ended."""
+        """Return the conversation with a broker.
+
+        None: it is not registered, it has no inter-broker listener, or `close` was called.
+        """
         info = self._image.brokers.get(broker) if self._open else None
         address = None if info is None else listener_address(info, self._listener)
         if info is None or address is None:
@@ -77,7 +80,7 @@ class RegisteredPeers(Generic[C]):
         return self._conversations.of(info, partial(self._make, address))
 
     def close(self) -> None:
-        """End all conversations."""
+        """Close all conversations, and create none any more."""
         self._open = False
         self._image.observers.remove(self._image_changed)
         self._conversations.keep(())
@@ -88,6 +91,6 @@ class RegisteredPeers(Generic[C]):
 
 
 def listener_address(broker: BrokerInfo, listener: str) -> Address | None:
-    """Return where a broker's listener is reached; None where it has no such listener."""
+    """Return the address of a broker's listener, or None if it has no listener of that name."""
     endpoint = broker.endpoint(listener)
     return None if endpoint is None else Address(endpoint.host, endpoint.port)

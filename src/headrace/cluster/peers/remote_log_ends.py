@@ -1,4 +1,4 @@
-"""High watermarks of partitions that other brokers lead, asked of their leaders once."""
+"""`RemoteLogEnds`: ask other leaders for the high watermarks of partitions, without a retry."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -18,7 +18,7 @@ from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import list_offsets
 
 ANSWER_SECONDS_MAX = 5.0
-"""After that a leader's partitions are left out."""
+"""Seconds after which a leader that has not answered is left out of the result."""
 LIMITS = Limits(requests_max=10, questions_max=1)
 _CONSUMER = -1
 _COMMITTED = 0
@@ -27,10 +27,16 @@ _Ends = dict[TopicPartition, Offset]
 
 
 class RemoteLogEnds:
-    """`coordination.coordinators.LogEnds` over the network. On the deciding thread."""
+    """High watermarks from other leaders. Implements `coordination.coordinators.LogEnds`.
+
+    Called on the deciding thread.
+    """
 
     def __init__(self, broker: Broker, listener: str, clients: PeerClients, run: Run) -> None:
-        """`listener`: by which brokers reach each other. `run` runs a conversation."""
+        """Create without connections.
+
+        `listener`: name of the inter-broker listener. `run` starts a task on the event loop.
+        """
         self._broker = broker
         self._clients = clients
         self._run = run
@@ -39,9 +45,9 @@ class RemoteLogEnds:
     def ask(
         self, wanted: Sequence[TopicPartition], done: Done[Mapping[TopicPartition, Offset]]
     ) -> None:
-        """Call `done` with the high watermarks of partitions that others lead.
+        """Call `done` with the high watermarks of `wanted` partitions that other brokers lead.
 
-        Those that no leader tells are left out.
+        Partitions without a leader, or whose leader fails or does not answer in time, are left out.
         """
         asked = by_leader(self._broker.image, wanted)
         asked.pop(self._broker.broker_id, None)
@@ -59,7 +65,7 @@ class RemoteLogEnds:
                 conversation.ask(keys, partial(heard, leader))
 
     def close(self) -> None:
-        """Ask nothing more; each asker without an answer is told that nothing is known."""
+        """Close all connections; a pending `ask` ends without the offsets that are missing."""
         self._peers.close()
 
     def _begin(self, address: Address) -> "Conversation[Sequence[TopicPartition], _Ends]":
@@ -70,6 +76,7 @@ class RemoteLogEnds:
 
 
 async def _ends_at(peer: Peer, asked: Sequence[Sequence[TopicPartition]]) -> Sequence[_Ends]:
+    """Send ListOffsets for the latest offsets of one group of partitions; leave out failed ones."""
     topics: dict[str, list[list_offsets.PartitionRequest]] = {}
     for topic, index in asked[0]:
         latest = list_offsets.PartitionRequest(index, list_offsets.LATEST)

@@ -1,7 +1,9 @@
-"""Questions of share groups to the brokers that store their state (keys 83 to 87, KIP-932).
+"""`RemoteShareStates`: requests to the brokers that store share-group state (KIP-932).
 
-Questions of one kind about one group that are asked in one turn go in one request; requests do not
-wait for each other's answers, which a broker gives in their order.
+API keys 83 to 87.
+
+Questions of one kind and group that are asked in one turn of the event loop share a request. Up to
+1000 requests are in flight at once; a broker answers them in order.
 """
 
 from headrace.broker.broker import Broker
@@ -19,25 +21,34 @@ from headrace.ports.callbacks import Done
 
 LIMITS = Limits(requests_max=1000, questions_max=100)
 ANSWER_SECONDS_BEYOND = 5.0
-"""How much longer than the coordinator waits for its replicas its answer is waited for."""
+"""Seconds added to `share.coordinator.write.timeout.ms` to give the timeout of a request."""
 
 
 class RemoteShareStates:
-    """`coordination.share.all_share_states.OtherStates` over the network."""
+    """Requests to other share coordinators.
+
+    Implements `coordination.share.all_share_states.OtherStates`.
+    """
 
     def __init__(self, broker: Broker, listener: str, clients: PeerClients, run: Run) -> None:
-        """`listener`: by which brokers reach each other. `run` runs a conversation."""
+        """Create without connections.
+
+        `listener`: name of the inter-broker listener. `run` starts a task on the event loop.
+        """
         self._broker = broker
         self._clients = clients
         self._run = run
         self._peers = RegisteredPeers(broker.image, listener, self._begin)
 
     def close(self) -> None:
-        """Ask nothing more; each asker without an answer is told so."""
+        """Close all connections; each question without an answer ends with NETWORK_EXCEPTION."""
         self._peers.close()
 
     def ask(self, broker: BrokerId, question: Question, done: Done[Answer]) -> None:
-        """Ask `broker` once; NETWORK_EXCEPTION: it may be done, or not."""
+        """Ask `broker` once.
+
+        NETWORK_EXCEPTION: the question may or may not have been carried out.
+        """
         conversation = self._peers.to(broker)
         if conversation is None:
             done(ApiError(ErrorCode.NETWORK_EXCEPTION, f"broker {broker} is not registered"))

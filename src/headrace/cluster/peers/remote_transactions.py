@@ -1,5 +1,7 @@
-"""What transactions ask of other brokers: markers of those that lead partitions, and partitions of
-those that coordinate (WriteTxnMarkers and AddPartitionsToTxn among brokers).
+"""`RemoteTransactions`: requests to other brokers for transactions.
+
+WriteTxnMarkers      to leaders of partitions: write the marker of a decided transaction
+AddPartitionsToTxn   to transaction coordinators: add or verify partitions of a transaction
 """
 
 from collections.abc import Collection, Sequence
@@ -24,36 +26,39 @@ _NO_BROKER = ApiError(ErrorCode.NETWORK_EXCEPTION, "the broker is not registered
 
 
 class Markers(NamedTuple):
-    """One transaction's marker, for some of its partitions."""
+    """The marker of one transaction, for some of its partitions on one broker."""
 
     marker: Marker
     partitions: Sequence[TopicPartition]
 
 
 class _Question(NamedTuple):
-    """A membership, and whether it is only verified."""
+    """Partitions to add to a transaction, or only to verify."""
 
     asked: Membership
     verify_only: bool
 
 
 class _Conversations(NamedTuple):
-    """The two with one registration of a broker: neither waits for the other."""
+    """The two conversations with one registration of a broker; neither waits for the other."""
 
     markers: Conversation[Markers, Codes]
     memberships: Conversation[_Question, Codes]
 
     def close(self) -> None:
-        """Ask nothing more; who waits is told so."""
+        """Close both; each question without an answer ends with NETWORK_EXCEPTION."""
         self.markers.close()
         self.memberships.close()
 
 
 class RemoteTransactions:
-    """`coordination.transactions.all_transactions.OtherBrokers` over the network."""
+    """Implements `coordination.transactions.all_transactions.OtherBrokers` over the network."""
 
     def __init__(self, broker: Broker, listener: str, clients: PeerClients, run: Run) -> None:
-        """`listener`: by which brokers reach each other. `run` runs a conversation."""
+        """Create without connections.
+
+        `listener`: name of the inter-broker listener. `run` starts a task on the event loop.
+        """
         self._broker = broker
         self._clients = clients
         self._run = run
@@ -61,7 +66,7 @@ class RemoteTransactions:
         self._markers = PendingMarkers(broker.image)
 
     def close(self) -> None:
-        """Ask nothing more; who waits is told so."""
+        """Close all connections; each question without an answer ends with NETWORK_EXCEPTION."""
         self._peers.close()
         self._markers.close()
 
@@ -72,7 +77,10 @@ class RemoteTransactions:
         partitions: Sequence[TopicPartition],
         done: MarkerWritten,
     ) -> None:
-        """Have `broker` write a marker to partitions that it leads, and as long as it does."""
+        """Ask `broker` to write a marker to partitions that it leads; call `done` for each of them.
+
+        NETWORK_EXCEPTION: no answer came, or another broker leads the partition by now.
+        """
         tell = self._markers.add(broker, partitions, done)
 
         def answered(answer: Codes | ApiError) -> None:
@@ -87,7 +95,7 @@ class RemoteTransactions:
     def verify(
         self, broker: BrokerId, question: Membership, done: Done[Unwritable | ApiError]
     ) -> None:
-        """Ask `broker` which partitions the producer may not write to."""
+        """Ask the coordinator `broker` which partitions the producer may not write to, and why."""
 
         def answered(answer: Codes | ApiError) -> None:
             if isinstance(answer, ApiError):
@@ -99,7 +107,10 @@ class RemoteTransactions:
         self._ask(broker, _Question(question, verify_only=True), answered)
 
     def add(self, broker: BrokerId, question: Membership, done: Done[ApiError | None]) -> None:
-        """Have `broker` take partitions into the transaction; CONCURRENT_TRANSACTIONS: not yet."""
+        """Ask the coordinator `broker` to add partitions to the transaction.
+
+        CONCURRENT_TRANSACTIONS: the markers of the previous transaction are still being written.
+        """
 
         def answered(answer: Codes | ApiError) -> None:
             errors = _errors(question.partitions, answer)
@@ -136,7 +147,7 @@ def _transactional_id(question: _Question) -> str:
 def _errors(
     partitions: Collection[TopicPartition], answer: Codes | ApiError
 ) -> dict[TopicPartition, ApiError | None]:
-    """Return what became of each partition; UNKNOWN_SERVER_ERROR where the answer is silent."""
+    """Return the outcome of each partition; UNKNOWN_SERVER_ERROR if the answer lacks it."""
     if isinstance(answer, ApiError):
         return dict.fromkeys(partitions, answer)
     codes = {partition: answer.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -216,6 +227,9 @@ def _add_call(asked: Sequence[_Question]) -> ColdCall[Sequence[Codes]]:
 
 
 def _refused(code: int) -> ErrorCode:
-    """Return the code as a coordinator here says it: each asker tells its client by its version."""
+    """Return the error code, TRANSACTION_ABORTABLE as INVALID_TXN_STATE.
+
+    The caller converts it back for clients of a version that has TRANSACTION_ABORTABLE (KIP-890).
+    """
     found = error_code(code)
     return ErrorCode.INVALID_TXN_STATE if found is ErrorCode.TRANSACTION_ABORTABLE else found

@@ -1,4 +1,7 @@
-"""Keys 83 to 87 as the asker has them: questions of one kind about one group, and their answers."""
+"""Encode share-state requests (API keys 83 to 87, KIP-932) and decode their responses.
+
+All questions of a request are of one kind and about one group.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -29,7 +32,7 @@ _KEPT_STATES = frozenset({RecordState.AVAILABLE, *SETTLED})
 
 
 def call_of(questions: Sequence[Question]) -> ColdCall[Sequence[Answer]]:
-    """Make one request; its answers come in the same order."""
+    """Return one request for all questions; it returns their answers in the same order."""
     match questions[0]:
         case Read():
             return _call(ApiKey.READ_SHARE_GROUP_STATE, 0, "ReadStateData", questions, _read)
@@ -76,7 +79,7 @@ def _call(
 
 
 def _fields(maker: Maker, question: Question) -> Fields:
-    """Return what a request says of one partition."""
+    """Return the request's fields for one partition."""
     fields: Fields = {"partition": question.key.partition}
     match question:
         case Read(_, leader_epoch):
@@ -116,7 +119,7 @@ def _results(group: str, response: _Entity) -> Mapping[ShareKey, _Entity]:
 
 
 def id_of(topic: _Entity) -> bytes:
-    """Return the id of a request's or a response's topic; NO_ID where that names none."""
+    """Return the topic id of a request's or response's topic; NO_ID if it has none."""
     found: bytes = NO_ID if topic.topic_id is None else topic.topic_id.bytes
     return found
 
@@ -131,7 +134,7 @@ def _done(result: _Entity) -> Answer:
 
 
 def _kept(result: _Entity, found: Callable[[], Answer]) -> Answer:
-    """Return what is told; UNKNOWN_TOPIC_OR_PARTITION says that nothing is kept."""
+    """Return `found()`, None for UNKNOWN_TOPIC_OR_PARTITION (no state is stored), or the error."""
     error = _error(result)
     if error is None:
         return found()
@@ -155,7 +158,10 @@ def _summary(result: _Entity) -> Answer:
 
 
 def state_batches(batches: Sequence[_Entity]) -> tuple[StateBatch, ...]:
-    """Return the batches of a request or a response. Malformed."""
+    """Convert the state batches of a request or a response.
+
+    Malformed: offsets or state are invalid.
+    """
     found = []
     for batch in batches:
         first, last, number = batch.first_offset, batch.last_offset, batch.delivery_state

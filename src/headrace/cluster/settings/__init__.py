@@ -1,1 +1,1 @@
-"""Settings kept in the metadata store: altered, and applied while the broker runs."""
+"""Settings in the metadata store: changed, and applied while the broker runs."""

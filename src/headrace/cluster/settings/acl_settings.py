@@ -1,4 +1,4 @@
-"""ACLs as this broker knows them: loaded, listed, added and removed, and taken up from others."""
+"""`AclSettings`: the ACLs of the broker's authorizer: loaded, changed, followed in the store."""
 
 import asyncio
 import logging
@@ -26,36 +26,36 @@ _logger = logging.getLogger(__name__)
 
 
 class AclSettings:
-    """The ACLs that the broker's authorizer decides by, and those in the store behind them."""
+    """The ACLs that the broker's authorizer uses, and their changes in the store."""
 
     def __init__(self, broker: Broker, store: Store, change: asyncio.Lock) -> None:
-        """`change` is held while something is altered."""
+        """Create it without ACLs. `change`: lock held during a change."""
         self._broker = broker
         self._acls = AclStore(store)
         self._change = change
 
     @property
     def enabled(self) -> bool:
-        """Whether ACLs decide who may do what."""
+        """Whether the authorizer uses ACLs."""
         return acl_rules_of(self._broker.authorizer) is not None
 
     async def load(self) -> None:
-        """Take up all that the store holds, and nothing else, where ACLs decide."""
+        """Replace all ACLs by those of the store, if the authorizer uses ACLs."""
         if self.enabled:
             await self._acls.prepare()
             self._rules().replace(await self._acls.all())
 
     async def read(self, resources: "Iterable[Resource]") -> None:
-        """Take up what the store holds of some patterns."""
+        """Replace the ACLs of some resource patterns by those of the store."""
         for resource, entries in (await self._acls.of(resources)).items():
             self._rules().put(resource, entries)
 
     def matching(self, wanted: AclFilter) -> list[AclBinding]:
-        """Return the bindings that a filter asks for, as they are known here."""
+        """Return the bindings known here that match a filter."""
         return self._rules().matching(wanted)
 
     async def add(self, bindings: Sequence[AclBinding]) -> list[ApiError | None]:
-        """Have these bindings too; the outcomes in the same order. They hold here on return."""
+        """Add bindings, effective here on return; return the outcomes in the same order."""
         return await carried_on(self._add(bindings))
 
     async def _add(self, bindings: Sequence[AclBinding]) -> list[ApiError | None]:
@@ -73,7 +73,7 @@ class AclSettings:
         return [outcomes[binding.resource] for binding in bindings]
 
     async def remove(self, filters: Sequence[AclFilter]) -> list[list[AclBinding] | ApiError]:
-        """Remove what filters match; what each of them did, in the same order."""
+        """Remove the bindings that match a filter; return for each filter what it removed."""
         return await carried_on(self._remove(filters))
 
     async def _remove(self, filters: Sequence[AclFilter]) -> list[list[AclBinding] | ApiError]:
@@ -100,7 +100,7 @@ class AclSettings:
         return [_outcome(wanted, removed, failed) for wanted in filters]
 
     def _possible(self, filters: Sequence[AclFilter]) -> dict[Resource, None]:
-        """Return the patterns that filters may be of: known here, or named outright."""
+        """Return the resource patterns that may match: known ones, and those named by filters."""
         named = [
             Resource(wanted.kind, wanted.name, wanted.pattern)
             for wanted in filters
@@ -160,7 +160,7 @@ def _outcome(
 def noticed_changes(
     broker: Broker, store: Store, acls: AclSettings, change: asyncio.Lock
 ) -> NoticedChanges[Resource]:
-    """Return the ear for ACLs that others alter; it hears nothing where ACLs do not decide."""
+    """Return the watch for ACLs that other brokers change; inactive if ACLs are not used."""
 
     async def read(told: "Iterable[Resource]") -> None:
         await acls.read(told)

@@ -1,7 +1,7 @@
-"""What other brokers alter, taken up here: told by notices below `/config/changes`.
+"""`ConfigChanges`: applies settings that other brokers change, by notices in `/config/changes`.
 
-Each broker reads the entities that notices name (`store.notices`). Notices may be missed: after
-each loss of the session everything is read again.
+Each broker reads the entities that notices name (`store.notices`). As notices may be missed, all
+settings are read again after each loss of the session.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ _logger = logging.getLogger(__name__)
 
 
 class ConfigChanges:
-    """This broker's ear for altered settings. Every method on the deciding thread."""
+    """This broker's watch for changed settings. Every method on the deciding thread."""
 
     def __init__(
         self, broker: Broker, configs: ConfigStore, settings: Settings, change: asyncio.Lock
     ) -> None:
-        """`change` is held while something is taken up: alterations wait."""
+        """Create it. `change`: lock held while changes are applied."""
         self._broker = broker
         self._store = configs.store
         self._settings = settings
@@ -37,9 +37,9 @@ class ConfigChanges:
             configs.store, znodes.CONFIG_CHANGES, znodes.decode_config_change, broker.clock
         )
         self._topics: dict[str, Mapping[str, str]] = {}
-        """As notices had us read them: the controller may show a topic as it was before."""
+        """Topic settings read for notices; the controller may still send older ones."""
         self._shown: dict[str, None] = {}
-        """Topics that came with other settings than those."""
+        """Topics that the controller has sent with other settings than those."""
         self._everything = False
         self._reaction = Reaction(
             self._take, "settings altered elsewhere are not taken up before the next alteration"
@@ -47,18 +47,18 @@ class ConfigChanges:
         self._unwatch: Callable[[], None] = _nothing
 
     def start(self) -> None:
-        """Listen from now on. What the store held before has been taken up."""
+        """Begin to watch. The settings of the store were loaded before."""
         self._unwatch = self._store.watch(self._notices.root, lambda _: self._reaction.ask())
         self._broker.image.observers.append(self._picture_changed)
         self._reaction.ask()
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Cancel the watch."""
         self._unwatch()
         self._reaction.cancel()
 
     def missed(self) -> None:
-        """Take up everything again: notices may have come and gone unheard."""
+        """Read all settings again, as notices may have been missed."""
         self._everything = True
         self._reaction.ask()
 
@@ -100,4 +100,4 @@ class ConfigChanges:
 
 
 def _nothing() -> None:
-    """Do nothing: nobody listens yet."""
+    """Do nothing: the default of a callback."""

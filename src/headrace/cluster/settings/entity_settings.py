@@ -1,4 +1,4 @@
-"""Settings of groups and of client metrics subscriptions: described, altered, kept in the store."""
+"""`EntitySettings`: settings of groups and of client metrics subscriptions."""
 
 import asyncio
 import logging
@@ -28,11 +28,11 @@ from headrace.posix.awaiting import carried_on
 _logger = logging.getLogger(__name__)
 
 Check = Callable[[Mapping[str, str], BrokerConfig], None]
-"""Refuses settings that cannot be, taken as a whole: ApiError."""
+"""Checks the settings of an entity together. ApiError: they are invalid."""
 
 
 class _Kind(NamedTuple):
-    """One kind of named things that have settings."""
+    """A kind of named entities that have settings."""
 
     word: str
     root: str
@@ -42,7 +42,7 @@ class _Kind(NamedTuple):
 
 
 class EntitySettings:
-    """Those of one kind, all names."""
+    """The settings of all entities of one kind."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class EntitySettings:
         change: asyncio.Lock,
         dynamic: Callable[[], DynamicConfig],
     ) -> None:
-        """Made by `of_groups` or `of_client_metrics`."""
+        """Create without settings; used by `of_groups` and `of_client_metrics`."""
         self._kind = kind
         self._broker = broker
         self._catalog = catalog
@@ -67,7 +67,7 @@ class EntitySettings:
         change: asyncio.Lock,
         dynamic: Callable[[], DynamicConfig],
     ) -> "EntitySettings":
-        """Return the settings of groups, whether or not there is such a group."""
+        """Return the settings of groups; a group need not exist."""
         kind = _Kind(
             "Group", znodes.GROUP_CONFIGS, ConfigSource.GROUP, broker.group_configs, _check_group
         )
@@ -92,7 +92,7 @@ class EntitySettings:
         return cls(kind, broker, catalog, change, dynamic)
 
     async def load(self) -> None:
-        """Take up what the store holds, and nothing else."""
+        """Replace all settings by those of the store."""
         found = await self._catalog.configs.entities(self._kind.root)
         for name in [name for name in self._kind.configs.texts if name not in found]:
             self.take(name, {})
@@ -100,23 +100,20 @@ class EntitySettings:
             self.take(name, config)
 
     async def read(self, name: str) -> None:
-        """Take up what the store holds of `name`."""
+        """Replace the settings of `name` by those of the store."""
         self.take(name, await self._catalog.configs.at(self._path(name)))
 
     def take(self, name: str, config: Mapping[str, str]) -> None:
-        """Follow these settings of `name` from now on, if they are others."""
+        """Apply these settings of `name`, if they differ."""
         if config != self._kind.configs.texts.get(name, {}):
             self._kind.configs.put(name, config)
 
     def names(self) -> list[str]:
-        """Return the names of all that has settings, sorted."""
+        """Return the names of all entities with settings, sorted."""
         return sorted(self._kind.configs.texts)
 
     def describe(self, name: str) -> list[ConfigEntry]:
-        """Return all settings of `name`, of which there need be none.
-
-        ApiError INVALID_REQUEST for "".
-        """
+        """Return all settings of `name`, which need not exist. ApiError INVALID_REQUEST for ""."""
         self._check_name(name)
         configs = self._kind.configs
         own = configs.texts.get(name, {})
@@ -141,7 +138,10 @@ class EntitySettings:
         return [Synonym(name, text_of(configs.keys[key].default), ConfigSource.DEFAULT)]
 
     async def alter(self, name: str, change: Change, *, validate_only: bool = False) -> None:
-        """Change the settings of `name`, or replace all (a mapping); taken at once. ApiError."""
+        """Change the settings of `name`, or replace all (a mapping); effective at once.
+
+        ApiError.
+        """
         await carried_on(self._alter(name, change, validate_only))
 
     async def _alter(self, name: str, change: Change, validate_only: bool) -> None:

@@ -1,4 +1,4 @@
-"""Settings that other brokers change and tell of by notices: this broker's ear for them."""
+"""`NoticedChanges`: applies changes by other brokers that notices in the store name."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 class NoticedChanges(Generic[T]):
-    """Takes up what notices name. Every method on the deciding thread.
+    """This broker's watch for one kind of notices. Every method on the deciding thread.
 
-    Where notices may have been missed, all is loaded again with the settings (`ConfigChanges`).
+    If notices may have been missed, everything is loaded again with the settings (`ConfigChanges`).
     """
 
     def __init__(
@@ -26,10 +26,12 @@ class NoticedChanges(Generic[T]):
         failing: str,
         wanted: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`read` takes up what the store holds of what notices name.
+        """Create it.
 
-        `change` is held meanwhile: alterations wait. `failing`: what it means that it cannot be.
-        `wanted`, asked when it starts: whether to listen at all.
+        `read` reads from the store the entities that notices name, holding lock `change`.
+
+        `failing`: the beginning of the log line if that fails. `wanted`: whether to watch; called
+        at the start.
         """
         self._store = store
         self._notices = notices
@@ -40,7 +42,7 @@ class NoticedChanges(Generic[T]):
         self._unwatch: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        """Listen from now on, if it is wanted."""
+        """Begin to watch, if `wanted`."""
         if not self._wanted():
             return
         self._unwatch = [
@@ -50,7 +52,7 @@ class NoticedChanges(Generic[T]):
         self._reaction.ask()
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Cancel the watch."""
         for cancel in self._unwatch:
             cancel()
         self._reaction.cancel()

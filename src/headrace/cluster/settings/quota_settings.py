@@ -1,4 +1,4 @@
-"""Quotas as the store holds them, at Kafka's places: `/config/users`, `…/clients`, `…/ips`."""
+"""`QuotaSettings`: quotas in the store, at Kafka's paths: `/config/users`, `…/clients`, `…/ips`."""
 
 import asyncio
 import ipaddress
@@ -25,42 +25,42 @@ _OF_CLIENTS = frozenset(
 )
 _OF_ADDRESSES = frozenset({QuotaKey.CONNECTIONS.value})
 _WHOLE = frozenset({QuotaKey.PRODUCE.value, QuotaKey.FETCH.value, QuotaKey.CONNECTIONS.value})
-"""Quotas that are whole numbers."""
+"""Quotas that must be integers."""
 _WHOLE_ENOUGH = 1e-6
 
 
 class QuotaChange(NamedTuple):
-    """One quota to set, or with None to remove."""
+    """A quota to set; None: to remove."""
 
     key: str
     value: float | None
 
 
 class Alteration(NamedTuple):
-    """What is to be different for one entity. `entity`: names by type; None: the default one."""
+    """Changes of one entity's quotas. `entity`: name by entity type; None: the default entity."""
 
     entity: Sequence[tuple[str, str | None]]
     changes: Sequence[QuotaChange]
 
 
 class QuotaSettings:
-    """The controller's part that knows who is bounded how."""
+    """Quotas of users, clients and addresses: changed in the store, applied to the broker."""
 
     def __init__(self, broker: Broker, catalog: Catalog, change: asyncio.Lock) -> None:
-        """`change` is held while something is altered."""
+        """Create it. `change`: lock held during a change."""
         self._broker = broker
         self._catalog = catalog
         self._change = change
 
     def take_all(self, wanted: Mapping[Entity, Mapping[str, str]]) -> None:
-        """Follow what the store holds of all entities, and nothing else."""
+        """Replace all quotas by those of the store."""
         for entity in [entity for entity in self._broker.quotas.limits if entity not in wanted]:
             self.take(entity, {})
         for entity, config in wanted.items():
             self.take(entity, config)
 
     def take(self, entity: Entity, config: Mapping[str, str]) -> None:
-        """Follow the quotas among the settings of `entity`."""
+        """Apply the quotas among the settings of `entity`."""
         limits = _quotas_in(config)
         if limits != self._broker.quotas.limits.get(entity, {}):
             self._broker.quotas.put(entity, limits)
@@ -68,7 +68,10 @@ class QuotaSettings:
     async def alter(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False
     ) -> list[ApiError | None]:
-        """Change quotas, each entity for itself; taken at once. The outcomes in the same order."""
+        """Change quotas, each entity independently, effective at once.
+
+        Return the outcomes in order.
+        """
         return await carried_on(self._alter(alterations, validate_only))
 
     async def _alter(

@@ -1,4 +1,4 @@
-"""Settings at run time: described, altered, and taken at once by the broker and its logs."""
+"""`Settings`: settings at run time: described, changed, and applied to the broker and its logs."""
 
 import asyncio
 import logging
@@ -46,10 +46,13 @@ _QUOTA_KINDS = frozenset({"users", "clients", "ips"})
 
 
 class Settings:
-    """The controller's part that knows who is configured how."""
+    """Settings of topics, brokers, groups and clients.
+
+    Implements `controller_port.SettingsPort`.
+    """
 
     def __init__(self, broker: Broker, catalog: Catalog, change: asyncio.Lock) -> None:
-        """`change` is held while something is altered: one change at a time in the cluster."""
+        """Create it. `change`: lock held during a change, so that one is made at a time."""
         self.quotas = QuotaSettings(broker, catalog, change)
         self.users = UserSettings(broker, catalog, change)
         self._broker = broker
@@ -58,7 +61,7 @@ class Settings:
         self._dynamic = DynamicConfig(broker.config, broker_id=broker.broker_id)
         self._parsed: dict[tuple[tuple[str, str], ...], LogConfig] = {}
         self._parsed_for = broker.config
-        """Whose defaults `_parsed` was made with."""
+        """The configuration whose defaults `_parsed` has."""
         self.groups = EntitySettings.of_groups(broker, catalog, change, self.dynamic)
         self.client_metrics = EntitySettings.of_client_metrics(
             broker, catalog, change, self.dynamic
@@ -66,14 +69,14 @@ class Settings:
 
     @cached_property
     def acls(self) -> "AclSettings":
-        """The ACLs that decide who may do what; a broker without rules does not load their code."""
+        """The ACLs; without an authorizer their code is not loaded."""
         from headrace.cluster.settings.acl_settings import AclSettings
 
         return AclSettings(self._broker, self._catalog.store, self._change)
 
     @cached_property
     def tokens(self) -> "TokenSettings | None":
-        """Delegation tokens; None where there are none, and their code is not loaded."""
+        """Delegation tokens; None: they are disabled, and their code is not loaded."""
         config = self._broker.config
         secret = config.delegation_token_secret_key or config.delegation_token_master_key
         if not secret:
@@ -84,7 +87,7 @@ class Settings:
 
     @cached_property
     def stored(self) -> "dict[str, StoredSettings]":
-        """Settings of the other protocols that listeners speak, by the protocols' names."""
+        """Settings of other protocols with listeners, by the protocol's name."""
         config = self._broker.config
         return {
             row.name: loaded(row.stored)(self._catalog.configs, self._change, config)
@@ -93,12 +96,12 @@ class Settings:
         }
 
     def stop(self) -> None:
-        """Change nothing any more by the clock."""
+        """Cancel all timers."""
         if self.tokens is not None:
             self.tokens.stop()
 
     async def load(self) -> None:
-        """Take up what the store holds for brokers, groups and clients."""
+        """Load the settings of brokers, groups and clients from the store."""
         await self._read_broker()
         await self.groups.load()
         await self.client_metrics.load()
@@ -114,14 +117,14 @@ class Settings:
         self.users.take_all(of_users)
 
     async def load_again(self) -> None:
-        """Take up all that the store holds, the settings of topics that are known here too."""
+        """Load all settings from the store again, also those of topics in the metadata image."""
         await self.load()
         self._take_topics(await self._catalog.topic_configs(list(self._broker.image.topics)))
 
     async def read(self, entity: str) -> Mapping[str, str] | None:
-        """Take up what the store holds of one entity, by its path below `/config`.
+        """Read one entity's settings from the store, by its path below `/config`, and apply them.
 
-        Returns a topic's settings, whether or not the topic is known here.
+        Returns a topic's settings, whether or not the metadata image has the topic.
         """
         kind, _, name = entity.partition("/")
         if kind == "topics":
@@ -164,11 +167,14 @@ class Settings:
             self._broker.reconfigure_topic(topic.name, self.log_config(topic.name, topic.config))
 
     def dynamic(self) -> DynamicConfig:
-        """Return the broker's settings as they are now."""
+        """Return the broker's present settings."""
         return self._dynamic
 
     def log_config(self, name: str, overrides: Mapping[str, str]) -> LogConfig:
-        """Return the settings of a topic's logs now; topics configured alike share one."""
+        """Return the present settings of a topic's logs.
+
+        Topics with equal settings share an object.
+        """
         if self._parsed_for is not self._broker.config:
             self._parsed_for = self._broker.config
             self._parsed.clear()
@@ -179,10 +185,9 @@ class Settings:
         return known
 
     async def log_configs(self) -> Callable[[TopicPartition], LogConfig]:
-        """Return with which settings to load a partition's log: its topic's in the store.
+        """Return the function that gives a partition's log settings, from its topic in the store.
 
-        Of topics that the store does not know (a real Kafka's) the broker's, or those that internal
-        topics are made with.
+        Topics that the store lacks get the broker's settings, internal ones their own.
         """
         stored = {
             name: self.log_config(name, overrides)
@@ -214,9 +219,9 @@ class Settings:
         return self._dynamic.describe_topic(overrides)
 
     def describe_broker(self, name: str) -> list[ConfigEntry]:
-        """Return all settings of this broker, or those altered for all of them ("").
+        """Return all settings of this broker, or those set for all brokers ("").
 
-        ApiError INVALID_REQUEST for another broker's id: only it knows.
+        ApiError INVALID_REQUEST for another broker's id, whose settings are known only there.
         """
         if not name:
             return self._dynamic.describe_shared()
@@ -230,7 +235,10 @@ class Settings:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Change a topic's own settings, or replace all (a mapping); taken at once. ApiError."""
+        """Change a topic's own settings, or replace all (a mapping); effective at once.
+
+        ApiError.
+        """
         await carried_on(self._alter_topic(name, change, validate_only))
 
     async def _alter_topic(
@@ -262,7 +270,7 @@ class Settings:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Change what this broker, or every broker (""), is told at run time. ApiError."""
+        """Change the run-time settings of this broker, or those of every broker (""). ApiError."""
         await carried_on(self._alter_broker(name, change, validate_only))
 
     async def _alter_broker(
@@ -298,7 +306,7 @@ class Settings:
         return dynamic._replace(own=altered) if name else dynamic._replace(shared=altered)
 
     def _reconfigure(self, config: BrokerConfig) -> None:
-        """Take the broker's new settings; topics hear of them only where a default is another."""
+        """Apply the broker's new settings; topics are updated only if a default has changed."""
         before = self.log_config("", {})
         self._broker.reconfigure(config)
         if self.log_config("", {}) == before:

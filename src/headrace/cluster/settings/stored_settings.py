@@ -1,4 +1,4 @@
-"""Settings that a protocol of its own keeps in the metadata store, below `/config`."""
+"""`StoredSettings`: settings of another protocol in the metadata store, below `/config`."""
 
 from typing import Protocol
 
@@ -8,10 +8,10 @@ class StoredSettings(Protocol):
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The names of their nodes below `/config`; a change of an entity of these is read."""
+        """Names of their nodes below `/config`; changed entities of these kinds are read."""
 
     async def load(self) -> None:
-        """Take up all that the store holds, and nothing else."""
+        """Replace all settings by those of the store."""
 
     async def read(self, kind: str, quoted: str) -> None:
-        """Take up what the store holds of one entity, by the name of its node."""
+        """Read one entity's settings from the store, by the name of its node."""

@@ -1,4 +1,4 @@
-"""Delegation tokens as this broker knows them: made, renewed, ended, and taken up from others."""
+"""`TokenSettings`: delegation tokens, created, renewed, expired, and followed in the store."""
 
 import asyncio
 import base64
@@ -36,10 +36,10 @@ _logger = logging.getLogger(__name__)
 
 
 class TokenSettings:
-    """The tokens that the store holds; every broker writes them, one change at a time."""
+    """The delegation tokens in the store, which every broker may change, one change at a time."""
 
     def __init__(self, broker: Broker, store: Store, change: asyncio.Lock, secret: Secret) -> None:
-        """`change` is held while something is altered."""
+        """Create it without tokens. `change`: lock held during a change."""
         self._broker = broker
         self._store = TokenStore(store)
         self._change = change
@@ -51,7 +51,7 @@ class TokenSettings:
         broker.users.delegation_tokens = self.tokens
 
     async def load(self) -> None:
-        """Take up all that the store holds, and nothing else; begin to remove what expires."""
+        """Replace all tokens by those of the store, and begin to remove expired ones."""
         await self._store.prepare()
         found = await self._store.all()
         self.tokens.replace(token for token in found.values() if token is not None)
@@ -59,13 +59,13 @@ class TokenSettings:
             self._remove_later()
 
     def stop(self) -> None:
-        """Remove nothing any more."""
+        """Stop removing expired tokens."""
         if self._timer is not None:
             self._timer.cancel()
         self._removal.cancel()
 
     async def read(self, token_ids: Iterable[str]) -> None:
-        """Take up what the store holds of some tokens."""
+        """Replace some tokens by those of the store."""
         for token_id, token in (await self._store.of(token_ids)).items():
             self._take(token_id, token)
 
@@ -76,7 +76,7 @@ class TokenSettings:
         renewers: tuple[Principal, ...],
         lifetime_ms: int,
     ) -> DelegationToken:
-        """Make a token; it holds here on return. ApiError."""
+        """Create a token, valid here on return. ApiError."""
         check_principals(owner, renewers)
         token_id = base64.urlsafe_b64encode(self._broker.random.uuid()).rstrip(b"=").decode()
         now_ms = self._broker.clock.wall_ms()
@@ -92,7 +92,7 @@ class TokenSettings:
         return token
 
     async def renew(self, by: Principal, hmac: bytes, period_ms: int) -> DelegationToken:
-        """Have a token hold longer; ApiError."""
+        """Renew a token for `period_ms`. ApiError."""
         now_ms = self._broker.clock.wall_ms()
 
         def change(token: DelegationToken) -> DelegationToken:
@@ -104,7 +104,7 @@ class TokenSettings:
         return found
 
     async def expire(self, by: Principal, hmac: bytes, period_ms: int) -> int:
-        """Have a token end in `period_ms`, less than 0: now; returns when. ApiError."""
+        """Expire a token in `period_ms` (negative: now); return when. ApiError."""
         now_ms = self._broker.clock.wall_ms()
         found = await self._existing(hmac, lambda token: ended(token, by, period_ms, now_ms))
         return now_ms if found is None else found.expires_ms
@@ -122,7 +122,7 @@ class TokenSettings:
         return await self._changed(token_id, changed)
 
     async def _changed(self, token_id: str, change: token_store.Change) -> DelegationToken | None:
-        """Change a token; who asked may go away meanwhile, the change is done all the same."""
+        """Change a token; the change is completed even if the caller is cancelled."""
         return await carried_on(self._change_now(token_id, change))
 
     async def _change_now(
@@ -176,7 +176,7 @@ class TokenSettings:
         self._removal.ask()
 
     async def _remove_expired(self) -> None:
-        """Remove what holds no more; one that was renewed by another broker meanwhile stays."""
+        """Remove expired tokens, except those that another broker has renewed."""
         now_ms = self._broker.clock.wall_ms()
         for token in [token for token in self.tokens if token.expired(now_ms)]:
             left = await self._changed(
@@ -190,7 +190,7 @@ class TokenSettings:
 def noticed_changes(
     broker: Broker, store: Store, tokens: TokenSettings, change: asyncio.Lock
 ) -> NoticedChanges[str]:
-    """Return the ear for tokens that others change."""
+    """Return the watch for tokens that other brokers change."""
     notices = Notices(store, token_store.CHANGES, token_store.decode_notice, broker.clock)
     failing = "delegation tokens changed elsewhere are not taken up before the next change"
     return NoticedChanges(store, (notices,), tokens.read, change, failing)

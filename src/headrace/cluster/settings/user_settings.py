@@ -1,7 +1,7 @@
-"""SCRAM credentials as the store holds them, beside a user's quotas: `/config/users/NAME`.
+"""`UserSettings`: SCRAM credentials in the store, among a user's settings: `/config/users/NAME`.
 
-As Kafka with ZooKeeper keeps them: a setting for each mechanism, named as it is. Alterations are
-checked in Kafka 4.3's words (ScramControlManager).
+As in Kafka with ZooKeeper, each mechanism is a setting of that name. Changes are checked with the
+error texts of Kafka 4.3 (ScramControlManager).
 """
 
 import asyncio
@@ -28,14 +28,14 @@ _SCRAM = "SCRAM-"
 
 
 class Deletion(NamedTuple):
-    """A credential that shall be no more. `mechanism` as the protocol numbers it."""
+    """A credential to delete. `mechanism`: its number in the protocol."""
 
     user: str
     mechanism: int
 
 
 class Upsertion(NamedTuple):
-    """A credential that shall be, in place of any before. `mechanism` as the protocol has it."""
+    """A credential to create or replace. `mechanism`: its number in the protocol."""
 
     user: str
     mechanism: int
@@ -48,16 +48,16 @@ class Upsertion(NamedTuple):
 
 
 class UserSettings:
-    """The controller's part that knows who can authenticate by what."""
+    """SCRAM credentials of users: changed in the store, applied to the broker."""
 
     def __init__(self, broker: Broker, catalog: Catalog, change: asyncio.Lock) -> None:
-        """`change` is held while something is altered."""
+        """Create it. `change`: lock held during a change."""
         self._broker = broker
         self._catalog = catalog
         self._change = change
 
     def take_all(self, found: Mapping[Entity, Mapping[str, str]]) -> None:
-        """Follow what the store holds of all users, and nothing else."""
+        """Replace all credentials by those of the store."""
         users = self._broker.users
         wanted = {entity.user: config for entity, config in found.items() if _is_user(entity)}
         for name in [name for name in users.names() if name not in wanted]:
@@ -66,14 +66,17 @@ class UserSettings:
             self.take(entity, config)
 
     def take(self, entity: Entity, config: Mapping[str, str]) -> None:
-        """Follow the credentials among the settings of `entity`, where that is one user."""
+        """Apply the credentials among the settings of `entity`, if that is one user."""
         if entity.user and _is_user(entity):
             self._broker.users.put(entity.user, _credentials(entity.user, config))
 
     async def alter(
         self, deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]
     ) -> dict[str, ApiError | None]:
-        """Change credentials, each user for itself; taken at once. The outcome by user."""
+        """Change credentials, each user independently, effective at once.
+
+        Return the outcome by user.
+        """
         return await carried_on(self._alter(deletions, upsertions))
 
     async def _alter(
@@ -125,7 +128,7 @@ class UserSettings:
 
 
 def _is_user(entity: Entity) -> bool:
-    """Tell whether that is one user: not the default one, not a client of his."""
+    """Return whether `entity` is one user: not the default user, nor a user's client."""
     return entity.user not in (None, DEFAULT) and entity.client is None and entity.ip is None
 
 
@@ -157,7 +160,7 @@ def _credential(mechanism: "Mechanism", upsertion: Upsertion) -> str:
 
 
 def _credentials(user: str, config: Mapping[str, str]) -> "dict[Mechanism, Credential]":
-    """Return the credentials among a user's settings; those that are none are named in the log."""
+    """Return the credentials among a user's settings; invalid ones are logged."""
     if not any(name.startswith(_SCRAM) for name in config):
         return {}
     from headrace.security.sasl.scram import HASHES, decode_credential

@@ -1,7 +1,7 @@
-"""Vhosts and their users in the store: a node for each below `/config`.
+"""`VhostSettings`: AMQP vhosts and their users in the store, a node for each below `/config`.
 
-They lie beside the settings of Kafka's users, and other brokers hear of changes as of those
-(`ConfigChanges`). A user's credentials are not here but in `user_settings`.
+They are next to the settings of Kafka's users, and changes are notified in the same way
+(`ConfigChanges`). A user's credentials are in `user_settings`.
 """
 
 import asyncio
@@ -35,10 +35,10 @@ _logger = logging.getLogger(__name__)
 
 VHOSTS, USERS = AMQP.stored_kinds
 NODE_CHARS_MAX = 500_000
-"""Of one user's settings: ZooKeeper refuses nodes over 1 MiB."""
+"""Characters of one user's node at most; ZooKeeper refuses nodes over 1 MiB."""
 
 ChangeUser = Callable[[UserDefinition | None], UserDefinition | None]
-"""From what a user is, None: nothing is kept of him, to what he shall be. ApiError."""
+"""From a user's definition to the new one; None: no definition. ApiError."""
 ChangeVhost = Callable[[VhostDefinition | None], VhostDefinition | None]
 D = TypeVar("D", UserDefinition, VhostDefinition)
 
@@ -52,20 +52,20 @@ def stored_settings(
 
 
 class VhostSettings:
-    """The controller's part that knows vhosts and their users. `StoredSettings`."""
+    """Definitions of vhosts and users: changed in the store, applied to the broker."""
 
     kinds = frozenset({VHOSTS, USERS})
 
     def __init__(
         self, configs: ConfigStore, change: asyncio.Lock, definitions: Definitions
     ) -> None:
-        """`change` is held while something is altered; `definitions` are kept up to date."""
+        """Create it. `change`: lock held during a change; `definitions` are updated."""
         self._configs = configs
         self._change = change
         self.definitions = definitions
 
     async def load(self) -> None:
-        """Take up all that the store holds, and nothing else."""
+        """Replace all definitions by those of the store."""
         for kind in self.kinds:
             with suppress(NodeExists):
                 await self._configs.store.create(f"/config/{kind}", b"")
@@ -76,7 +76,7 @@ class VhostSettings:
         )
 
     async def read(self, kind: str, quoted: str) -> None:
-        """Take up what the store holds of one of them."""
+        """Read one definition from the store."""
         name, texts = unquote_entity(quoted), await self._configs.at(f"/config/{kind}/{quoted}")
         if kind == VHOSTS:
             found = _readable("vhost", {name: texts} if texts else {}, decode_vhost)
@@ -86,7 +86,7 @@ class VhostSettings:
             self.definitions.put_user(name, users.get(name))
 
     async def change_vhost(self, name: str, change: ChangeVhost) -> VhostDefinition | None:
-        """Write what `change` makes of a vhost; it holds here on return. ApiError."""
+        """Write the result of `change` as a vhost's definition, effective on return. ApiError."""
         return await carried_on(self._change_vhost(name, change))
 
     async def _change_vhost(self, name: str, change: ChangeVhost) -> VhostDefinition | None:
@@ -98,7 +98,7 @@ class VhostSettings:
         return vhost
 
     async def change_user(self, name: str, change: ChangeUser) -> UserDefinition | None:
-        """Write what `change` makes of a user; it holds here on return. ApiError."""
+        """Write the result of `change` as a user's definition, effective on return. ApiError."""
         return await carried_on(self._change_user(name, change))
 
     async def _change_user(self, name: str, change: ChangeUser) -> UserDefinition | None:
@@ -117,7 +117,7 @@ class VhostSettings:
         decode: Callable[[Mapping[str, str]], D],
         encode: Callable[[D], dict[str, str]],
     ) -> D | None:
-        """Write what `change` makes of one entity; `default`: what it is without a node."""
+        """Write the result of `change` for one entity; `default`: its definition without a node."""
         wanted: D | None = None
 
         def changed(texts: dict[str, str]) -> dict[str, str]:

@@ -1,11 +1,11 @@
-"""The metadata store as Kafka's znodes, in the words of the controller.
+"""The metadata store: Kafka's znodes, read and written in the controller's terms.
 
-znodes         where each fact lies, and its JSON (pure)
-catalog        the facts read and written, by way of `config_store` for settings
-stored_topic   a topic as the store holds it: planned, grown, and as it is shown (pure)
-changed_node   one node changed so that nobody's change is lost, with a notice for all brokers
-doubts         replicas that may lack what was committed, as registrations say (pure)
-reaction       what a watch of the store has somebody do, once for many calls
-migration      a single broker's znodes brought into a store that brokers share
-group_mirror   groups as tools of before Kafka 0.9 look for them in ZooKeeper
+znodes         path and JSON of each fact (pure)
+catalog        reads and writes the facts; settings through `config_store`
+stored_topic   a topic as the store holds it: planned, grown, shown to clients (pure)
+changed_node   a node changed without lost updates, with a notice for all brokers
+stored_doubts  replicas that may lack committed records, in registrations (pure)
+reaction       a coroutine that runs once for several watch events
+migration      copies a single broker's store into a shared one
+group_mirror   groups in the layout that tools from before Kafka 0.9 read in ZooKeeper
 """

@@ -1,4 +1,4 @@
-"""ACLs in the store: read, and changed by whichever broker was asked, with a notice for all."""
+"""`AclStore`: ACLs in the store; any broker may change them, with a notice for all others."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -37,7 +37,7 @@ class AclStore:
         self.store = store
 
     async def prepare(self) -> None:
-        """Make the paths that are missing, all of them as one change."""
+        """Create the missing paths in one transaction."""
         wanted = dict.fromkeys(
             "/".join(parts[:count])
             for parts in (root.split("/") for root in acl_znodes.ROOTS)
@@ -76,10 +76,10 @@ class AclStore:
         }
 
     async def change(self, resource: Resource, change: Callable[[Entries], Entries]) -> Changed:
-        """Write what `change` makes of a pattern's entries, and tell all brokers.
+        """Write the result of `change` as a resource pattern's entries, with a notice for brokers.
 
-        Made anew of what is there by then where another broker was faster. BadVersion: it keeps
-        changing. BadPayload: what is there is no such list, and is left alone. ApiError: too many.
+        Repeated on the new entries if another broker was faster. BadVersion: it kept being faster.
+        BadPayload: the node is malformed, and stays. ApiError: too many entries.
         """
         path = acl_znodes.path_of(resource)
         done = Changed(_NONE, _NONE)

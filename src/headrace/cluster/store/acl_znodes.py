@@ -41,11 +41,11 @@ ROOTS = (
     *(f"{root}/{kind}" for root in ROOT_OF.values() for kind in KINDS),
     *CHANGES_OF.values(),
 )
-"""Made where an authorizer is configured and they are missing."""
+"""Paths that are created, if missing, when an authorizer is configured."""
 
 
 def is_node_name(name: str) -> bool:
-    """Tell whether ZooKeeper takes a name for a node's."""
+    """Return whether ZooKeeper accepts a name for a node."""
     return bool(name) and "/" not in name and name not in (".", "..") and name.isprintable()
 
 

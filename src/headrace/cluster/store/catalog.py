@@ -32,34 +32,34 @@ from headrace.ports.store import (
 _logger = logging.getLogger(__name__)
 
 OPERATIONS_PER_MULTI = 1000
-"""Longer changes are made in several: ZooKeeper refuses packets over 1 MiB."""
+"""Operations in one transaction of the store; ZooKeeper refuses requests over 1 MiB."""
 
 NEVER_VERSION = 1 << 31
 """A version that no node has."""
 
 
 class StateKey(NamedTuple):
-    """A partition whose state is written."""
+    """A partition whose state node is read."""
 
     topic: str
     partition: int
 
 
 class Catalog:
-    """A store in Kafka's layout."""
+    """The facts of a cluster in the store, in Kafka's layout. Methods may raise StoreError."""
 
     def __init__(self, store: Store) -> None:
         """Use an open store."""
         self.store = store
         self.configs = ConfigStore(store)
-        """What brokers, topics, groups and clients are told."""
+        """Settings of brokers, topics, groups and clients."""
         self.controller_epoch = 0
         self._epoch_check: Check | None = None
 
     async def prepare(self) -> None:
-        """Make the persistent paths that are missing, all of them as one change.
+        """Create the missing persistent paths in one transaction.
 
-        ConfigError: a single broker's metadata are being brought there, and not all has come.
+        ConfigError: a migration into this store has begun and is not complete.
         """
         wanted = {path: b"" for root in znodes.ROOTS for path in _with_parents(root)}
         wanted[znodes.CONTROLLER_EPOCH] = b"0"
@@ -82,9 +82,10 @@ class Catalog:
                 await self.store.multi(missing)
 
     async def cluster_id(self, own: str, log_dirs: Sequence[str]) -> None:
-        """Make sure that the store is of cluster `own`, a new one's from now on.
+        """Check that the store belongs to cluster `own`; a new store then does.
 
-        `log_dirs` is where `own` was read, for the ConfigError where they differ.
+        ConfigError: it belongs to another cluster. `log_dirs`, where `own` was read, are named in
+        it.
         """
         while (found := await self.known_cluster_id()) is None:
             with suppress(NodeExists):  # another broker was faster: see what it left
@@ -97,7 +98,7 @@ class Catalog:
             )
 
     async def known_cluster_id(self) -> str | None:
-        """Return the cluster whose store this is; None where it is new."""
+        """Return the id of the cluster that the store belongs to; None: it is new."""
         node = await self._get(znodes.CLUSTER_ID)
         return None if node is None else znodes.decode_cluster_id(node.value)
 
@@ -107,16 +108,16 @@ class Catalog:
         return None if node is None else node.created
 
     async def holds_controller(self) -> bool:
-        """Tell whether `/controller` is our session's."""
+        """Return whether this session owns `/controller`."""
         node = await self._get(znodes.CONTROLLER)
         return node is not None and node.owner == self.store.session
 
     async def brokers(self) -> list[BrokerInfo]:
-        """Return the brokers that are alive, by id."""
+        """Return the live brokers, sorted by id."""
         return [registered.broker for registered in await self.registered()]
 
     async def registered(self) -> list[Registered]:
-        """Return the brokers that are alive, by id, and what they say of their replicas."""
+        """Return the live brokers, sorted by id, with the doubts in their registrations."""
         found = []
         for name in await self.store.children(znodes.BROKER_IDS):
             path = f"{znodes.BROKER_IDS}/{name}"
@@ -128,7 +129,10 @@ class Catalog:
         return sorted(found, key=lambda registered: registered.broker.broker_id)
 
     async def elect(self, broker: BrokerId, now_ms: int) -> bool:
-        """Become the controller if nobody is; says whether we are."""
+        """Become the controller if no broker is, under the next controller epoch.
+
+        Return whether it did.
+        """
         node = await self.store.get(znodes.CONTROLLER_EPOCH)
         epoch = int(node.value) + 1
         value = znodes.encode_controller(broker, now_ms)
@@ -146,7 +150,10 @@ class Catalog:
         return True
 
     async def resume(self) -> bool:
-        """Go on as the controller that our session still is; says whether it is."""
+        """Continue as the controller if this session still owns `/controller`.
+
+        Return whether it does.
+        """
         node = await self.store.get(znodes.CONTROLLER_EPOCH)
         if not await self.holds_controller():
             return False
@@ -155,27 +162,27 @@ class Catalog:
         return True
 
     async def check_controller(self) -> None:
-        """Raise ApiError NOT_CONTROLLER where somebody else has been elected since we were."""
+        """Raise ApiError NOT_CONTROLLER if another broker was elected since."""
         node = await self.store.get(znodes.CONTROLLER_EPOCH)
         if self._epoch_check is None or node.version != self._epoch_check.version:
             raise ApiError(ErrorCode.NOT_CONTROLLER, "another broker has become the controller")
 
     def resign(self) -> None:
-        """Write nothing as the controller any more."""
+        """Make each later `multi` fail, as this broker is not the controller any more."""
         self._epoch_check = Check(znodes.CONTROLLER_EPOCH, NEVER_VERSION)
 
     async def controller(self) -> BrokerId | None:
-        """Return who the controller is; None: nobody."""
+        """Return the controller's broker id, or None if there is no controller."""
         node = await self._get(znodes.CONTROLLER)
         return None if node is None else znodes.decode_controller(node.value)
 
     async def topics(
         self, names: Sequence[str] | None = None, *, passed_over: list[str] | None = None
     ) -> dict[str, StoredTopic]:
-        """Return every topic of the store, or those of `names` that are there.
+        """Return all topics of the store, or those of `names` that exist.
 
-        BadPayload; or, where there is a list for them, topics that hold what cannot be understood
-        are left out and named there.
+        BadPayload: a node is malformed. If `passed_over` is given, such topics are appended to it
+        instead.
         """
         if names is None:
             names = await self.store.children(znodes.TOPICS)
@@ -200,7 +207,7 @@ class Catalog:
     async def topic_configs(
         self, names: Sequence[str] | None = None
     ) -> dict[str, Mapping[str, str]]:
-        """Return what each topic of the store, or of `names`, is configured to. BadPayload."""
+        """Return the settings of each topic in the store, or of `names`. BadPayload."""
         if names is None:
             names = await self.store.children(znodes.TOPICS)
         paths = [znodes.topic_config_path(name) for name in names]
@@ -211,14 +218,14 @@ class Catalog:
         }
 
     async def config_versions(self, names: Sequence[str]) -> dict[str, int]:
-        """Return at which versions the store has settings of topics, of those that it has."""
+        """Return the node version of each topic's settings, for topics that have settings."""
         nodes = await self.store.get_all([znodes.topic_config_path(name) for name in names])
         return {
             name: node.version for name, node in zip(names, nodes, strict=True) if node is not None
         }
 
     async def complete_partitions(self, topics: Iterable[StoredTopic]) -> None:
-        """Make the nodes above the states that partitions made by old tools do not have."""
+        """Create the parent nodes of missing partition states, which old tools leave out."""
         for topic in topics:
             for index in topic.node.partitions.keys() - topic.states.keys():
                 with suppress(NodeExists):
@@ -239,7 +246,7 @@ class Catalog:
         return await self.store.children(znodes.DELETE_TOPICS)
 
     async def end_deletion(self, name: str) -> None:
-        """Forget a topic all of whose logs are gone."""
+        """Delete a topic's nodes, after all of its logs are deleted."""
         operations: list[Operation] = []
         await self._gather_deletes(znodes.topic_path(name), operations)
         await self._gather_deletes(znodes.topic_config_path(name), operations)
@@ -251,7 +258,7 @@ class Catalog:
     async def reserve_producer_ids(
         self, broker: BrokerId, size: int, *, above: int = -1
     ) -> ProducerIdBlock:
-        """Reserve a block of `size` producer ids nobody was given, all greater than `above`."""
+        """Reserve a block of `size` producer ids that were never given, all above `above`."""
         while True:
             try:
                 node = await self.store.get(znodes.PRODUCER_ID_BLOCK)
@@ -274,10 +281,9 @@ class Catalog:
             return block
 
     async def multi(self, operations: Sequence[Operation]) -> list[Node | str | None]:
-        """Do all operations or none, if we are the controller still; else BadVersion.
+        """Do all operations or none, if this broker is still the controller; else BadVersion.
 
-        What every broker may write (settings, producer ids) has no such condition: it is written
-        without this.
+        Nodes that every broker may write (settings, producer ids) are written without this.
         """
         if self._epoch_check is not None:
             operations = [*operations, self._epoch_check]
@@ -310,7 +316,7 @@ def _decoded(name: str, node: Node, config: Node | None) -> StoredTopic:
 
 @contextmanager
 def _passing_over(name: str, passed_over: list[str] | None) -> Iterator[None]:
-    """Name a topic that cannot be understood in the list, where there is one."""
+    """Append a topic with malformed nodes to the list, if there is a list."""
     try:
         yield
     except znodes.BadPayload as error:

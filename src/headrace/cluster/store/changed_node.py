@@ -1,6 +1,7 @@
-"""One node changed by whichever broker was asked, with a notice for all, so that no change is lost.
+"""`change_node`: change a node of the store without lost updates, with a notice for all brokers.
 
-Read, changed, and written with the version that was read; anew where another broker was faster.
+Any broker may do it: the node is read, changed and written with the version that was read, and this
+is repeated if another broker was faster.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,18 +23,18 @@ from headrace.ports.store import (
 )
 
 ATTEMPTS_MAX = 20
-"""How often a change is made anew because others change the node at the same time."""
+"""How often a change is tried because others change the node at the same time."""
 
 
 class Unchanged(Enum):
-    """What a change returns that leaves the node as it is."""
+    """Returned by a change that leaves the node as it is."""
 
     KEEP = "keep"
 
 
 KEEP = Unchanged.KEEP
 Change = Callable[[bytes | None], bytes | Unchanged | None]
-"""From what a node holds, None: there is none, to what it shall hold, None: it shall go."""
+"""From a node's value (None: it does not exist) to the new value (None: delete it)."""
 
 
 async def change_node(
@@ -45,11 +46,11 @@ async def change_node(
     owner: str | None = None,
     above: Sequence[str] = (),
 ) -> None:
-    """Write what `change` makes of the node at `path`, and tell all brokers by `notice`.
+    """Write the result of `change` to the node at `path`, with `notice` for all brokers.
 
-    `owner`: a node without which this one is not to be: NoNode. `above`: nodes that are made first
-    where this one is new. BadVersion: others keep changing it. What `change` raises is passed on.
-    A store that nobody shares is told no notice.
+    `owner`: a node that must exist; NoNode. `above`: parents that are created if the node is new.
+    BadVersion: other brokers kept being faster. Errors of `change` are passed on. A store that is
+    not shared gets no notice.
     """
     for _ in range(ATTEMPTS_MAX):
         node, owning = await store.get_all([path, owner or path])

@@ -1,7 +1,7 @@
-"""Settings of topics, brokers, groups and clients in the store, and the notices of their changes.
+"""`ConfigStore`: settings of topics, brokers, groups and clients in the store.
 
-Written by whichever broker was asked; each change has a notice below `/config/changes` that every
-broker hears of, as in Kafka with ZooKeeper. A store of our own has no others to tell.
+Any broker may write them. Each change has a notice below `/config/changes` that all brokers read,
+as in Kafka with ZooKeeper; a store that is not shared gets no notices.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,11 +31,11 @@ class ConfigStore:
         owner: str | None = None,
         drop_empty: bool = False,
     ) -> Mapping[str, str] | None:
-        """Write what `change` makes of an entity's settings, and tell all brokers; what holds then.
+        """Write the result of `change` as an entity's settings, with a notice; return the settings.
 
-        Made anew of what is there by then where another broker was faster: nobody's change is lost.
-        `change` returns None to leave them. `owner`: a node without which there are no settings:
-        NoNode. `drop_empty`: an entity without settings has no node. BadVersion: it keeps changing.
+        Repeated on the new settings if another broker was faster. `change` returns None to leave
+        them. `owner`: a node that must exist; NoNode. `drop_empty`: delete the node if no setting
+        is left. BadVersion: other brokers kept being faster.
         """
         outcome: Mapping[str, str] | None = None
 

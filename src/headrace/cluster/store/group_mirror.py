@@ -1,13 +1,12 @@
-"""Groups as consumers of Kafka before 0.9 kept them in ZooKeeper, for tools that look there.
+"""`GroupMirror`: consumer groups in the layout of Kafka before 0.9, for tools that read ZooKeeper.
 
-* `/consumers/GROUP/ids/MEMBER`, ephemeral: what the member subscribes to.
-* `/consumers/GROUP/owners/TOPIC/PARTITION`, ephemeral: the member that has it.
-* `/consumers/GROUP/offsets/TOPIC/PARTITION`: the committed offset, in digits.
+    /consumers/GROUP/ids/MEMBER               ephemeral: the member's subscription
+    /consumers/GROUP/owners/TOPIC/PARTITION   ephemeral: the member that has the partition
+    /consumers/GROUP/offsets/TOPIC/PARTITION  the committed offset, in digits
 
-A group's coordinator writes them, now and then, what differs from what it wrote before: nothing on
-a commit's way knows of it. Nothing is read back. Names that a znode cannot have are left out, or
-have `_` in place of what it cannot (members' ids, which clients make). The layout is that of
-ZkUtils of Kafka 0.8.
+A group's coordinator periodically writes what has changed; a commit does not wait for it, and
+nothing is read back. Groups and topics whose names a znode cannot have are left out; in member ids
+such characters become `_`. The layout is that of ZkUtils of Kafka 0.8.
 """
 
 import asyncio
@@ -32,7 +31,7 @@ from headrace.wire.kafka.consumer_protocol import read_assignment
 _logger = logging.getLogger(__name__)
 ROOT = "/consumers"
 NODES_MAX = 100_000
-"""So many znodes at most are kept by one broker; of more groups nothing is shown."""
+"""Znodes that one broker writes at most; groups beyond that are left out."""
 GROUPS_PER_TURN = 100
 _OPEN_END = '"pattern":"static"}'
 """How a member's znode ends, but for when it was written."""
@@ -50,7 +49,7 @@ class Shown(NamedTuple):
 
 
 class GroupMirror:
-    """Keeps `/consumers` up to date for the groups coordinated here. Used on the loop."""
+    """Writes `/consumers` for the groups coordinated by this broker. On the event loop."""
 
     def __init__(
         self, broker: Broker, store: Store, groups: Callable[[], GroupCoordinators | None]

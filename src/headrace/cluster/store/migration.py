@@ -1,9 +1,8 @@
-"""The metadata of a single broker brought from its own store into one that brokers share.
+"""Migration: copy the metadata of a single broker from its own store into a shared one.
 
-Both hold Kafka's znodes, so they are copied as they are: topics with their ids, states with their
-leader epochs, the controller's epoch, settings, the last block of producer ids. A node beside them
-says, until all is there, that they are being brought: no broker starts on a part of them, and who
-was interrupted goes on (ADR 26).
+Both have Kafka's znodes, so these are copied unchanged: topics with ids, states with leader epochs,
+the controller epoch, settings, the last block of producer ids. A marker node exists until the copy
+is complete: no broker starts on an incomplete copy, and an interrupted one is continued (ADR 26).
 """
 
 import asyncio
@@ -34,20 +33,20 @@ Nodes = Mapping[str, bytes]
 
 
 class Migrant(NamedTuple):
-    """Whose metadata are brought."""
+    """The cluster and broker whose metadata are copied."""
 
     cluster_id: str
     broker: BrokerId
 
 
 class Present(NamedTuple):
-    """What a store holds that is to take the metadata."""
+    """The content of the store that is to receive the metadata."""
 
     begun: Migrant | None
-    """Whose migration into it has begun and not ended."""
+    """The migration into it that has begun and not ended; None: there was no such one."""
     cluster_id: str | None
     roots: tuple[str, ...]
-    """Its topmost nodes of Kafka's."""
+    """Top-level nodes of Kafka that exist in it."""
 
 
 async def read_tree(store: Store, roots: Collection[str] | None = None) -> dict[str, bytes]:
@@ -68,7 +67,7 @@ async def read_tree(store: Store, roots: Collection[str] | None = None) -> dict[
 
 
 async def present(store: Store) -> Present:
-    """Return what a store holds that is to take the metadata; BadPayload."""
+    """Return the content of the store that is to receive the metadata. BadPayload."""
     try:
         there = {f"/{name}" for name in await store.children("/")}
     except NoNode:  # its chroot is not made yet
@@ -82,7 +81,7 @@ async def present(store: Store) -> Present:
 
 
 def check(found: Present, migrant: Migrant) -> None:
-    """Raise ConfigError where a store has a cluster, or somebody else's migration."""
+    """Raise ConfigError if the store has a cluster, or the migration of another broker."""
     if found.begun is not None and found.begun != migrant:
         raise ConfigError(
             f"zookeeper.connect: broker {found.begun.broker} of cluster {found.begun.cluster_id} is"
@@ -98,7 +97,7 @@ def check(found: Present, migrant: Migrant) -> None:
 
 
 async def begin(store: Store, found: Present, migrant: Migrant) -> None:
-    """Say in the store that the metadata are being brought. ConfigError: somebody was faster."""
+    """Create the marker node. ConfigError: another migration was faster."""
     if found.begun is not None:
         return
     try:
@@ -115,7 +114,7 @@ async def begin(store: Store, found: Present, migrant: Migrant) -> None:
 
 
 async def bring(store: Store, wanted: Nodes) -> list[Operation]:
-    """Make the store hold just these nodes, where it differs; what was done for it."""
+    """Make the store hold exactly `wanted`; return the operations that this took."""
     operations = await differences(store, wanted)
     for batch in batches(operations):
         await store.multi(batch)
@@ -123,18 +122,18 @@ async def bring(store: Store, wanted: Nodes) -> list[Operation]:
 
 
 async def differences(store: Store, wanted: Nodes) -> list[Operation]:
-    """Return what has to be done for the store to hold just these nodes."""
+    """Return the operations after which the store holds exactly `wanted`."""
     there = await present(store)
     return plan(wanted, await read_tree(store, there.roots))
 
 
 async def end(store: Store) -> None:
-    """Let brokers start on what was brought."""
+    """Delete the marker node, so that brokers can start."""
     await store.delete(znodes.MIGRATION)
 
 
 def plan(wanted: Nodes, found: Nodes) -> list[Operation]:
-    """Return what makes `wanted` of `found`: children go first, parents come first."""
+    """Return operations from `found` to `wanted`: delete children first, create parents first."""
     operations: list[Operation] = [
         Delete(path) for path in sorted(found, reverse=True) if path not in wanted
     ]
@@ -148,7 +147,7 @@ def plan(wanted: Nodes, found: Nodes) -> list[Operation]:
 
 
 def batches(operations: Sequence[Operation]) -> Iterator[list[Operation]]:
-    """Yield the operations in their order, in parts that a store takes at once."""
+    """Yield the operations in order, in groups that fit into one transaction of the store."""
     batch: list[Operation] = []
     size = 0
     for operation in operations:
@@ -164,13 +163,13 @@ def batches(operations: Sequence[Operation]) -> Iterator[list[Operation]]:
 
 
 def encode_migrant(migrant: Migrant) -> bytes:
-    """Encode whose metadata are being brought."""
+    """Encode the content of the marker node."""
     fields = {"version": 1, "cluster_id": migrant.cluster_id, "broker": migrant.broker}
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def decode_migrant(value: bytes) -> Migrant:
-    """Decode whose metadata are being brought; BadPayload."""
+    """Decode the content of the marker node. BadPayload."""
     try:
         payload = json.loads(value)
         return Migrant(str(payload["cluster_id"]), BrokerId(int(payload["broker"])))

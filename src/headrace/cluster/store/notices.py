@@ -1,8 +1,8 @@
-"""Notices below one node of the store: what brokers tell each other that they have changed.
+"""`Notices`: nodes by which brokers notify each other of changes in the store.
 
-As Kafka's brokers with ZooKeeper do it: each broker reads the notices after the last one it knows.
-They are removed a quarter of an hour after they were read, by whoever reads the next one. Who was
-away longer has missed some.
+As in Kafka with ZooKeeper, each broker reads the notices after the last one that it knows. A broker
+that reads a notice deletes those it read at least `NOTICE_SECONDS` ago. A broker that was away
+longer has missed some.
 """
 
 from collections import deque
@@ -14,29 +14,32 @@ from headrace.ports.clock import Clock
 from headrace.ports.store import NoNode, Store
 
 NOTICE_SECONDS = 900.0
-"""How long notices stay in the store once they have been read."""
+"""Seconds that a notice stays in the store after it was read."""
 
 T = TypeVar("T")
 
 
 class Notices(Generic[T]):
-    """What this broker has read of them."""
+    """The notices below one node, and which of them this broker has read."""
 
     def __init__(
         self, store: Store, root: str, decode: Callable[[bytes], T | None], clock: Clock
     ) -> None:
-        """`root` is the node they are below; `decode` says what one tells of, None: nothing."""
+        """Create it; none is read. `root`: their parent node.
+
+        `decode` returns the changed entity, or None.
+        """
         self._store = store
         self.root = root
         self._decode = decode
         self._clock = clock
         self._last = ""
-        """The newest notice that was read."""
+        """Name of the newest notice that was read."""
         self._read: deque[tuple[float, str]] = deque()
-        """When each notice was read that is still in the store, as far as we know."""
+        """Monotonic time in seconds and name of each read notice that may still exist."""
 
     async def unread(self) -> dict[str, T | None]:
-        """Return what is told since, by notice, the oldest first; None: it cannot be understood."""
+        """Return the unread notices, oldest first, each with its entity; None: it is malformed."""
         names = [name for name in await self._store.children(self.root) if name > self._last]
         nodes = await self._store.get_all([f"{self.root}/{name}" for name in names])
         return {
@@ -45,7 +48,7 @@ class Notices(Generic[T]):
         }
 
     async def taken(self, notices: dict[str, T | None]) -> None:
-        """Take these for read; the oldest in the store go."""
+        """Mark notices as read; delete the oldest ones."""
         now = self._clock.monotonic()
         for name in notices:
             self._last = name

@@ -1,4 +1,4 @@
-"""One coroutine run once for many calls: what a watch of the store has somebody do."""
+"""`Reaction`: a coroutine that runs once for several requests, such as events of a watch."""
 
 import asyncio
 import logging
@@ -12,33 +12,33 @@ _logger = logging.getLogger(__name__)
 
 
 def log_failure(logger: logging.Logger, what: str, error: Exception) -> None:
-    """Log that the store could not be asked: as an error, unless no operator is needed.
+    """Log an error of the store; at INFO if no operator is needed.
 
-    No operator is needed where the session is lost, which the store logs itself and once, or ends;
-    and where another broker has changed a node first: that change is looked at next.
+    That is a lost session, which the store logs itself, and a change by another broker, which is
+    read next.
     """
     level = logging.INFO if isinstance(error, SessionLost | BadVersion) else logging.ERROR
     logger.log(level, "%s: %s: %s", what, type(error).__name__, error)
 
 
 class Reaction:
-    """Runs `act` after each `ask`, one run at a time, asks meanwhile taken together."""
+    """Runs `act` after each `ask`, one run at a time; requests during a run cause one more run."""
 
     def __init__(self, act: Callable[[], Awaitable[None]], failing: str) -> None:
-        """`failing`: what an operator is told where the store cannot be asked."""
+        """Create it idle. `failing`: the beginning of the log line if the store fails."""
         self._act = act
         self._failing = failing
         self._again = False
         self._running: asyncio.Task[None] | None = None
 
     def ask(self) -> None:
-        """Have it run, again if it is running."""
+        """Request a run; if one is running, another follows."""
         self._again = True
         if self._running is None:
             self._running = asyncio.get_running_loop().create_task(self._run())
 
     def cancel(self) -> None:
-        """End it where it stands."""
+        """Cancel the running coroutine."""
         if self._running is not None:
             self._running.cancel()
 

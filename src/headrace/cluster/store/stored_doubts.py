@@ -1,8 +1,8 @@
-"""Replicas that may lack what was committed, as a broker says of its own when it registers.
+"""Doubts: replicas that may lack committed records, as brokers report them in their registrations.
 
-A replica that is in the ISR and in doubt does not lead, and leaves the ISR where another member
-leads; which of them has most, their ends tell (ADR 27). Why it is in doubt decides whether it is
-elected without being asked for, and what an operator is told (ADR 64).
+A replica in doubt does not lead, and leaves the ISR if another member leads. Among several, the
+greatest epoch and end offset has the most records (ADR 27). The cause decides whether it may be
+elected automatically, and what an operator is told (ADR 64).
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,18 +14,21 @@ from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 UNFLUSHED = "unflushed"
 """A power cut may have taken acknowledged records that were not flushed."""
 REPAIRED = "repaired"
-"""`headrace log repair` has given up records of the log."""
+"""`headrace log repair` has dropped records of the log."""
 OLDER = "older copy"
-"""The log directory is not the one that this broker had last: a backup, an older disk image."""
+"""The log directory is an older copy: a backup, or an older disk image."""
 DAMAGED = "damaged"
 """The log is out of service; its files stay as they are."""
 GONE = "gone"
-"""The log was here, or may have been, and is not any more."""
+"""The log existed, or may have existed, and is missing."""
 _CHANGED_BY_HAND = (REPAIRED, OLDER)
 
 
 class Doubt(NamedTuple):
-    """What is left of a replica's log: its last leader epoch, and its end. The greater has more."""
+    """The last leader epoch and the end offset of a log in doubt.
+
+    The greater pair has more records.
+    """
 
     epoch: LeaderEpoch
     end: Offset
@@ -33,12 +36,12 @@ class Doubt(NamedTuple):
 
     @property
     def is_lost(self) -> bool:
-        """Whether nothing is left that could be led."""
+        """Whether no log is left that could lead."""
         return self.end < 0
 
     @property
     def is_by_hand(self) -> bool:
-        """Whether any number of records may be missing: others may have more, in the ISR or not."""
+        """Whether any number of records may be missing, so that any other replica may have more."""
         return self.cause in _CHANGED_BY_HAND
 
 
@@ -49,16 +52,17 @@ Doubts = Mapping[TopicPartition, Doubt]
 
 
 class Registered(NamedTuple):
-    """A live broker, and what it says of its replicas."""
+    """A live broker, with the doubts in its registration."""
 
     broker: BrokerInfo
     doubts: Doubts
 
 
 def encode(doubts: Doubts) -> dict[str, dict[str, list[int | str] | None]]:
-    """Return doubts as a registration has them: by topic and partition, null for what is lost.
+    """Encode doubts as a registration's JSON: by topic and partition; null: LOST.
 
-    The cause is a third element, which controllers of before pass over, where there is another.
+    A value is [epoch, end], with the cause as a third element unless it is UNFLUSHED; older
+    controllers ignore it.
     """
     found: dict[str, dict[str, list[int | str] | None]] = {}
     for (topic, index), doubt in doubts.items():
@@ -72,7 +76,7 @@ def encode(doubts: Doubts) -> dict[str, dict[str, list[int | str] | None]]:
 
 
 def decode(found: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, Doubt]:
-    """Return the doubts of a registration. ValueError, KeyError, TypeError, AttributeError."""
+    """Decode the doubts of a registration. ValueError, KeyError, TypeError, AttributeError."""
     return {
         TopicPartition(topic, int(index)): LOST if known is None else _doubt(known)
         for topic, partitions in found.items()

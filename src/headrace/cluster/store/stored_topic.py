@@ -1,4 +1,4 @@
-"""A topic as the store holds it: made of a plan, grown, and as it is shown."""
+"""`StoredTopic`: a topic as the store holds it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ class StoredTopic:
 
     @classmethod
     def of_plan(cls, planned: Planned, topic_id: bytes) -> "StoredTopic":
-        """Make a topic of a plan: each partition is led by the first of its replicas."""
+        """Create a topic from a plan: the first replica of each partition leads."""
         replicas = dict(enumerate(planned.replicas))
         states = {index: first_state(assigned) for index, assigned in replicas.items()}
         versions = dict.fromkeys(states, 0)
@@ -43,7 +43,7 @@ class StoredTopic:
         return self.node.topic_id or b""
 
     def shown(self) -> TopicInfo:
-        """Return the topic as the picture of the cluster has it."""
+        """Return the topic as the metadata image has it."""
         partitions = tuple(self.shown_partition(index) for index in self.node.partitions)
         return TopicInfo(
             self.name,
@@ -54,7 +54,7 @@ class StoredTopic:
         )
 
     def shown_partition(self, index: int) -> PartitionInfo:
-        """Return one partition as the picture has it."""
+        """Return one partition as the metadata image has it."""
         replicas = self.node.partitions[index]
         state = self.states.get(index, NEVER_LED)
         return PartitionInfo(index, state.leader, state.leader_epoch, replicas, state.isr)

@@ -1,7 +1,7 @@
-"""Delegation tokens in the store: a node each, and the notices of their changes.
+"""`TokenStore`: delegation tokens in the store, a node each, and notices of changes.
 
-As Kafka 3.9 with ZooKeeper keeps them: JSON of version 3, principals escaped as names of nodes
-are, and no HMAC, which brokers make themselves.
+As in Kafka 3.9 with ZooKeeper: JSON of version 3, principals escaped like node names, and no HMAC,
+which brokers compute.
 """
 
 import json
@@ -94,7 +94,7 @@ class TokenStore:
         self.store = store
 
     async def prepare(self) -> None:
-        """Make the paths that are missing."""
+        """Create the missing paths."""
         for path in ("/delegation_token", TOKENS, CHANGES):
             with suppress(NodeExists):
                 await self.store.create(path, b"")
@@ -113,10 +113,10 @@ class TokenStore:
         }
 
     async def change(self, token_id: str, change: Change) -> DelegationToken | None:
-        """Write what `change` makes of a token, and tell all brokers; returns it.
+        """Write the result of `change` as a token, with a notice for all brokers; return the token.
 
-        Made anew of what is there by then where another broker was faster. BadVersion: it keeps
-        changing. BadPayload: what is there is no token, and is left alone.
+        Repeated on the new node if another broker was faster. BadVersion: it kept being faster.
+        BadPayload: the node is malformed, and stays.
         """
         path = path_of(token_id)
         wanted: DelegationToken | None = None

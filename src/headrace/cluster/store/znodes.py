@@ -1,7 +1,7 @@
-"""Kafka's znodes: where each fact lies in the store, and its JSON.
+"""Kafka's znodes: the path of each fact in the store, and its JSON.
 
-Paths and payloads are those of Kafka 3.9 in ZooKeeper mode, so that tools made for it read what we
-write. Unknown fields of a payload are ignored when read.
+Paths and payloads are those of Kafka 3.9 in ZooKeeper mode, so that its tools can read them.
+Unknown fields of a payload are ignored.
 """
 
 import json
@@ -64,7 +64,7 @@ ROOTS = (
     DIRECTORY_FAILURES,
     PRODUCER_ID_BLOCK,
 )
-"""Made at every start where they are missing, as Kafka makes its persistent paths."""
+"""Persistent paths that are created, if missing, at every start, as by Kafka."""
 
 
 class BadPayload(HeadraceError):
@@ -246,9 +246,9 @@ def encode_config_change(entity_path: str) -> bytes:
 
 
 def decode_config_change(value: bytes) -> str | None:
-    """Return whose settings a notification tells of ("topics/T"); None: it says nothing known.
+    """Return the entity that a config notification names ("topics/T"); None: it is unknown.
 
-    Version 1 names the type and the entity, version 2 its path below `/config`.
+    Version 1 has the type and the entity, version 2 the path below `/config`.
     """
     try:
         payload = json.loads(value)
@@ -260,10 +260,7 @@ def decode_config_change(value: bytes) -> str | None:
 
 
 def decode_partitions(path: str, value: bytes) -> dict[TopicPartition, tuple[BrokerId, ...]]:
-    """Decode what a tool asks the controller for: partitions, and replicas where it names them.
-
-    BadPayload.
-    """
+    """Decode a tool's request: partitions, with replicas if it names them. BadPayload."""
     try:
         return {
             TopicPartition(str(found["topic"]), int(found["partition"])): tuple(
@@ -300,7 +297,7 @@ def encode_registration(registration: Registration) -> bytes:
 
 
 def decode_registration(broker: BrokerId, path: str, value: bytes, epoch: int) -> BrokerInfo:
-    """Decode a live broker as the picture of the cluster holds it; BadPayload."""
+    """Decode a live broker as the metadata image has it. BadPayload."""
     try:
         payload = json.loads(value)
         protocols = payload.get("listener_security_protocol_map", {})
@@ -319,7 +316,7 @@ def decode_doubts(path: str, value: bytes) -> dict[TopicPartition, doubts.Doubt]
 
 
 def encode_controller(broker: BrokerId, timestamp_ms: int) -> bytes:
-    """Encode who the controller is."""
+    """Encode the content of `/controller`."""
     return _encode(
         {
             "version": 2,
@@ -331,7 +328,7 @@ def encode_controller(broker: BrokerId, timestamp_ms: int) -> bytes:
 
 
 def decode_controller(value: bytes) -> BrokerId:
-    """Decode who the controller is; BadPayload."""
+    """Decode the controller's broker id. BadPayload."""
     try:
         return BrokerId(int(json.loads(value)["brokerid"]))
     except NONSENSE as error:
@@ -352,7 +349,7 @@ def decode_cluster_id(value: bytes) -> str:
 
 
 def encode_producer_ids(block: ProducerIdBlock) -> bytes:
-    """Encode the last block reserved by anybody."""
+    """Encode the block of producer ids reserved last."""
     return _encode(
         {
             "version": 1,
@@ -364,7 +361,7 @@ def encode_producer_ids(block: ProducerIdBlock) -> bytes:
 
 
 def decode_producer_ids(value: bytes) -> ProducerIdBlock:
-    """Decode the last block reserved by anybody; BadPayload."""
+    """Decode the block of producer ids reserved last. BadPayload."""
     try:
         payload = json.loads(value)
         return ProducerIdBlock(

@@ -1,5 +1,5 @@
-"""Topics before they are made: checked, partitions placed; the coordinators' own. Pure.
+"""Planning of topics before they are created: checks, placement of partitions. Pure.
 
-creation           whether topics may be created or grow, and where their partitions go
-internal_topics    what the coordinators' own topics are made with
+creation           checks topics to create or grow, and places their partitions
+internal_topics    settings of the coordinators' internal topics
 """

@@ -1,6 +1,7 @@
-"""Whether topics may be created or grow, and where their partitions go. Asks the picture only.
+"""`TopicPlanner`: checks topics to create or grow, and places their partitions on brokers. Pure.
 
-Codes are those of Kafka 4.3's controller (ReplicationControlManager, ControllerApis).
+It reads the metadata image only. Error codes are those of Kafka 4.3's controller
+(ReplicationControlManager, ControllerApis).
 """
 
 from collections import Counter
@@ -23,38 +24,38 @@ Assignment = Mapping[int, Sequence[int]]
 
 
 class NewTopic(NamedTuple):
-    """A topic as somebody wants it."""
+    """A topic as a client requests it."""
 
     name: str
     partitions: int = USE_DEFAULT
     replication_factor: int = USE_DEFAULT
     assignment: Assignment = MappingProxyType({})
-    """Not empty: the two numbers must be -1."""
+    """Replicas by partition; if not empty, the two numbers must be -1."""
     config: Mapping[str, str | None] = MappingProxyType({})
 
 
 class Planned(NamedTuple):
-    """A topic that may be created, settled in all but its id."""
+    """A topic that was checked and placed, without an id."""
 
     name: str
     replicas: tuple[tuple[BrokerId, ...], ...]
-    """Of each partition, the preferred leader first."""
+    """Replicas of each partition, the preferred leader first."""
     config: Mapping[str, str]
 
 
 class TopicPlanner:
-    """Plans topics one after the other: each one taken counts for those behind it."""
+    """Plans topics one after the other; a planned topic counts for the next ones."""
 
     def __init__(self, image: MetadataImage, limits: LogKeys) -> None:
-        """Plan on this picture, which must not change meanwhile."""
+        """Plan on `image`, which must not change in the meantime."""
         self._image = image
         self._limits = limits
         self._taken: dict[str, str] = {}
-        """Names by their folded form."""
+        """Names of planned topics, by their folded form ('.' and '_' are equal)."""
         self._partitions = image.partition_count
 
     def take(self, planned: Planned) -> None:
-        """Count a planned topic as there."""
+        """Count a planned topic as existing."""
         self._taken[folded(planned.name)] = planned.name
         self._partitions += len(planned.replicas)
         for replicas in planned.replicas:
@@ -120,13 +121,14 @@ class TopicPlanner:
     def place(
         self, count: int, factor: int, present: Sequence[BrokerId] = ()
     ) -> tuple[tuple[BrokerId, ...], ...]:
-        """Return the replicas for `count` partitions of a topic.
+        """Place `count` partitions with `factor` replicas each; return the replicas of each.
 
-        Each broker comes first as often as any other, and those that lead fewest in all once more.
-        Followers are the next brokers, shifted by one each time that a broker comes first again (as
-        Kafka's): when it fails, its load goes to all others. Where brokers stand in racks, each
-        replica is on another one, as long as there are racks. `present`: who comes first of the
-        topic's other partitions. INVALID_REPLICATION_FACTOR where there are not that many brokers.
+        Leadership is spread evenly: each broker is first equally often, and the remaining
+        partitions go to the brokers that lead the fewest. Followers are the next brokers, shifted
+        by one each time a broker is first again (as in Kafka), so that the load of a failed broker
+        goes to all others. With racks, each replica is on another rack as far as possible.
+        `present`: the first replicas of the topic's other partitions. INVALID_REPLICATION_FACTOR:
+        there are too few brokers.
         """
         brokers = self._image.brokers
         if factor <= 0:
@@ -211,12 +213,11 @@ def placed_on_racks(
     racks: Mapping[BrokerId, str | None],
     present: Sequence[BrokerId] = (),
 ) -> tuple[tuple[BrokerId, ...], ...]:
-    """Return the replicas for `count` partitions, each next one where the fewest of it are.
+    """Place `count` partitions; each replica on the least used rack and broker.
 
-    That is on the rack that holds the fewest of the partition, there on the broker that was given
-    the fewest of all. `leading`: how many partitions each broker leads already; `present`: who
-    comes first of the topic's other partitions. Brokers without a rack stand on one of their own
-    kind.
+    That is the rack with the fewest replicas of the partition, and there the broker with the fewest
+    of all. `leading`: partitions that each broker leads; `present`: first replicas of the topic's
+    other partitions. Brokers without a rack form one rack.
     """
     first = Counter(present)
     leading, holding = dict(leading), dict.fromkeys(leading, 0)

@@ -1,4 +1,4 @@
-"""The settings that internal topics are made with, as Kafka's coordinators give them."""
+"""The settings with which internal topics are created, as by Kafka's coordinators."""
 
 from headrace.broker.broker import Broker
 from headrace.cluster.topics.creation import USE_DEFAULT, NewTopic
@@ -40,10 +40,10 @@ def internal_config(name: str, config: BrokerConfig) -> dict[str, str]:
 
 
 def completed(wanted: NewTopic, broker: Broker) -> NewTopic:
-    """Return `wanted` with what an internal topic needs and nobody said.
+    """Return `wanted` with the settings that an internal topic needs and the request lacks.
 
-    By hand it is made as safely.
-    Without cleanup.policy=compact, for one, committed offsets would go by age.
+    An internal topic created by an administrator is then as safe: without cleanup.policy=compact,
+    retention would delete committed offsets.
     """
     if wanted.name not in INTERNAL_TOPICS:
         return wanted
@@ -52,10 +52,10 @@ def completed(wanted: NewTopic, broker: Broker) -> NewTopic:
 
 
 def new_topic(name: str, broker: Broker) -> NewTopic:
-    """Return how topic `name` is made when needed: internal ones their own way, others by default.
+    """Return the topic to create automatically: internal ones with their own settings.
 
-    With fewer brokers than the replication factor configured for an internal topic, as many
-    replicas as there are brokers; min.insync.replicas never asks for more than that.
+    If there are fewer brokers than an internal topic's replication factor, each broker has a
+    replica; min.insync.replicas is then at most their number.
     """
     config = broker.config
     brokers = max(len(broker.image.brokers), 1)

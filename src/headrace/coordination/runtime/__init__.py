@@ -1,18 +1,18 @@
-"""What every coordinator shares: state that is a partition of an internal topic.
+"""State of a coordinator, stored in the partitions of an internal topic.
 
-*Coordinators are partitions.* Each partition of `__consumer_offsets` or `__transaction_state` that
-this broker leads has one shard, which is replayed from the partition's log when leadership comes,
-changed only by what was appended there, and dropped when leadership goes.
+Each partition of `__consumer_offsets`, `__transaction_state` or `__share_group_state` that this
+broker leads has one shard. It is replayed from the partition's log when the broker begins to lead,
+changed only together with appended records, and dropped when another broker leads.
 
-    led_shards       the shards of one internal topic: by partition, and by what hashes to them
+    led_shards       the shards of one internal topic, found by partition or by key
     shard            one partition's state: load, serve, unload
-    journal          records -> batches -> the partition; tells when they are committed
-    ask_leader       questions to the broker that leads a partition, asked again
+    journal          records -> batches -> the partition; calls back once they are committed
+    ask_leader       requests to the broker that leads a partition, with retries
     loader           the partition's log -> records, in slices
-    latest_records   of each key the last record: what a replay applies
-    replay_turns     all replays of a broker, one slice at a time
-    group_partition  which partition a key lives in
-    derived          limits made of the configuration, once for each
+    latest_records   the last record of each key, which a replay applies
+    replay_turns     the replays of a broker, one slice at a time
+    group_partition  the partition of a key
+    derived          an object derived from the configuration, once for each configuration
 
-What the records mean is for those who use this: `groups`, `share`, `transactions` beside it.
+The meaning of the records is defined in `groups`, `share` and `transactions`.
 """

@@ -1,13 +1,13 @@
-"""Questions to the broker that leads a partition: this one directly, any other over the network.
+"""`AskLeader`: requests to the broker that leads a partition, local or remote, with retries.
 
     ask() ──► leader now ─┬─ this broker ──► local() ──┐
                 ▲         ├─ another ──────► remote() ─┼─► answer ─┬─ final ──────────────► done()
                 │         └─ none ─────────────────────┘           │
                 └── backoff ◄── code in `Retry.codes`, before the deadline
 
-The leader is looked up for each attempt: the one that was asked first may lead no longer. So every
-question must bear to be carried out twice. A lost answer (NETWORK_EXCEPTION) that no further
-attempt follows is COORDINATOR_NOT_AVAILABLE, as clients know it.
+The leader is looked up for each attempt, as it may have changed. A question may be carried out
+twice, so it must be idempotent. If the last attempt ends with NETWORK_EXCEPTION (a lost answer),
+the result is COORDINATOR_NOT_AVAILABLE, which clients know.
 """
 
 from collections.abc import Callable, Collection
@@ -31,17 +31,17 @@ LEADER_CHANGES = frozenset(
         ErrorCode.NETWORK_EXCEPTION,
     }
 )
-"""Answers that pass once a partition has its next leader: another broker leads, or it loads."""
+"""Errors that end once the partition has its next leader and that one has loaded it."""
 
 
 class Retry(NamedTuple):
-    """Which answers are asked for again, and for how long."""
+    """The errors that are retried, for how long, and the backoff."""
 
     codes: Collection[ErrorCode] = ()
     seconds: float = 0.0
-    """From the first attempt on."""
+    """Seconds from the first attempt in which further attempts begin."""
     backoff_min: float = 0.05
-    """Seconds before the second attempt; twice as long before each one that follows."""
+    """Seconds before the second attempt; doubled before each later one."""
     backoff_max: float = 1.0
 
 
@@ -49,7 +49,7 @@ ONCE = Retry()
 
 
 class _Asked(Generic[Q, A]):
-    """A question without an answer that counts."""
+    """A question without a final answer, with its callback and deadline."""
 
     __slots__ = ("done", "failures", "question", "timer", "until")
 
@@ -62,7 +62,7 @@ class _Asked(Generic[Q, A]):
 
 
 class AskLeader(Generic[Q, A]):
-    """Questions of one kind. On the deciding thread."""
+    """Questions of one kind to the leaders of partitions. On the deciding thread."""
 
     def __init__(
         self,
@@ -73,10 +73,10 @@ class AskLeader(Generic[Q, A]):
         clock: Clock,
         retry: Retry = ONCE,
     ) -> None:
-        """`leader_of` returns the broker to ask, or NO_LEADER.
+        """Create without questions. `leader_of` returns the broker to ask, or NO_LEADER.
 
-        `local` is asked where that is broker `own`. `local` and `remote` answer once, at once or
-        later.
+        `local` is called if that is broker `own`, else `remote`. Each calls its `done` once, at
+        once or later.
         """
         self._own = own
         self._leader_of = leader_of
@@ -87,13 +87,13 @@ class AskLeader(Generic[Q, A]):
         self._asked: dict[_Asked[Q, A], None] = {}
 
     def ask(self, question: Q, done: Done[A | ApiError]) -> None:
-        """Ask; `done` is called once, at once or later."""
+        """Ask the leader; `done` is called once, at once or later, with the final answer."""
         asked: _Asked[Q, A] = _Asked(question, done, self._clock.monotonic() + self._retry.seconds)
         self._asked[asked] = None
         self._attempt(asked)
 
     def close(self, error: ApiError) -> None:
-        """Ask nothing again; each asker without an answer is told `error`."""
+        """Cancel all retries; each question without an answer ends with `error`."""
         left, self._asked = self._asked, {}
         for asked in left:
             if asked.timer is not None:
@@ -133,7 +133,7 @@ class AskLeader(Generic[Q, A]):
 def by_leader(
     image: MetadataImage, partitions: Collection[TopicPartition]
 ) -> dict[BrokerId, list[TopicPartition]]:
-    """Return the partitions that each broker leads now; those of NO_LEADER have no leader."""
+    """Return the partitions grouped by their present leader; key NO_LEADER: without a leader."""
     found: dict[BrokerId, list[TopicPartition]] = {}
     for partition in partitions:
         found.setdefault(image.leader_of(partition), []).append(partition)

@@ -1,4 +1,4 @@
-"""What is worked out of the configuration, again whenever that is another one."""
+"""`Derived`: an object derived from the configuration, computed once for each configuration."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class Derived(Generic[C, T]):
-    """Call it for what holds now. On the deciding thread."""
+    """Returns, when called, what `derive` makes of the configuration. On the deciding thread."""
 
     __slots__ = ("_changed", "_config", "_derive", "_now", "_seen")
 
@@ -18,10 +18,8 @@ class Derived(Generic[C, T]):
         derive: Callable[[C], T],
         changed: Callable[[T], None] = lambda now: None,
     ) -> None:
-        """`config` answers with the present one, another object once it was altered.
-
-        `changed` is told what holds from then on, by the first call that comes after.
-        """
+        """Derive at once. `config` returns another object after each change of the configuration.
+        `changed` receives the new result, in the first call after a change."""
         self._config = config
         self._derive = derive
         self._changed = changed

@@ -1,13 +1,13 @@
-"""Which partition of `__consumer_offsets` a group lives in."""
+"""`partition_for`: the partition of an internal topic that stores a key's state."""
 
 from functools import lru_cache
 
 _REMEMBERED_CHARS_MAX = 256
-"""Hashes of longer names are not remembered: the names are the client's to choose."""
+"""Length in characters up to which the hash of a key is cached; clients choose the keys."""
 
 
 def java_string_hash(text: str) -> int:
-    """Return Java's String.hashCode: over UTF-16 units, in 32 bits with sign."""
+    """Return Java's String.hashCode: computed over UTF-16 units, a signed 32-bit integer."""
     if text.isascii():
         units: tuple[int, ...] | bytes = text.encode("ascii")
     else:
@@ -20,9 +20,9 @@ def java_string_hash(text: str) -> int:
 
 
 def partition_for(key: str, partitions: int) -> int:
-    """Return the partition of an internal topic that coordinates `key` (Kafka's abs of the hash).
+    """Return the partition of an internal topic for `key`: abs(hash) % partitions, as in Kafka.
 
-    The one value without an absolute value in 32 bits, -2^31, counts as 0.
+    A hash of -2^31, which has no absolute value in 32 bits, counts as 0.
     """
     value = _remembered(key) if len(key) <= _REMEMBERED_CHARS_MAX else java_string_hash(key)
     return 0 if value == -(1 << 31) else abs(value) % partitions

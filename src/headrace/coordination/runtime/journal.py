@@ -1,8 +1,10 @@
-"""A shard's way to its log: records in, batches to the partition, word back once committed.
+"""`Journal`: the appends of one shard: records -> batches -> the partition -> callbacks.
 
-Commits of offsets are many and small, so they wait for the end of the turn and go out together: one
-batch, one append, one flush for all requests of one pass. What changes a group goes out at once,
-after all that waits, so the log has everything in the order in which it was decided.
+    append_soon ──► waits for the end of the turn ──┐                      ┌─► done(None)
+    append_now  ──► behind all that waits ──────────┴─► appended, flushed ─┴─► done(error)
+
+Offset commits are many and small: all of one turn of the event loop share a batch, an append and a
+flush. Changes of groups are appended at once, so the log has all records in the order of decision.
 """
 
 from collections import deque
@@ -16,11 +18,11 @@ from headrace.ports.clock import Clock, Timer
 from headrace.record.batch import Codec, build_pairs
 
 KeyValue = tuple[bytes, bytes | None]
-"""A record of `__consumer_offsets`; a value of None deletes."""
+"""A record of an internal topic, as key and value; a value of None is a tombstone."""
 
 
 class AppendedBatch(Protocol):
-    """What a partition says of an append."""
+    """The offsets of an appended batch."""
 
     @property
     def base_offset(self) -> Offset: ...
@@ -30,7 +32,7 @@ class AppendedBatch(Protocol):
 
 
 class JournalPartition(Protocol):
-    """What a journal asks of `broker.partition.Partition`."""
+    """The methods of `broker.partition.Partition` that a journal calls."""
 
     def append_internal(self, batch: bytes, *, now_ms: int) -> AppendedBatch: ...
 
@@ -57,12 +59,12 @@ _ANSWERS = {
 
 
 def answer_for(error: ErrorCode) -> ErrorCode:
-    """Return the code that tells a client that an append failed with `error` (as Kafka)."""
+    """Return the error code that clients get for a failed append (as in Kafka)."""
     return _ANSWERS.get(error, error)
 
 
 class Journal:
-    """The appends of one shard, in order."""
+    """The appends of one shard, in order. On the deciding thread."""
 
     __slots__ = (
         "_bytes_max", "_clock", "_codec", "_failed", "_in_flight", "_open", "_partition",
@@ -85,7 +87,7 @@ class Journal:
         self._waiting: list[_Entry] = []
         self._in_flight: deque[list[_Entry]] = deque()
         self._since: deque[float] = deque()
-        """When each batch in flight was appended."""
+        """Monotonic time in seconds at which each batch in flight was appended."""
         self._timeout = timeout_seconds
         self._watch: Timer | None = None
         self._timer: Timer | None = None
@@ -94,7 +96,7 @@ class Journal:
 
     @property
     def idle(self) -> bool:
-        """Whether everything handed in is committed."""
+        """Whether no append waits or is in flight."""
         return not self._waiting and not self._in_flight
 
     def append_soon(
@@ -103,11 +105,11 @@ class Journal:
         done: Done[ErrorCode | None],
         late: Callable[[], None] | None = None,
     ) -> None:
-        """Append `records` at the end of this turn, together in one batch.
+        """Append `records` at the end of this turn of the event loop, in one batch with others.
 
-        `done(None)` once they are committed, `done(error)` if that fails; in the order of asking.
-        `late()` before that, perhaps repeatedly, once it has taken longer than the timeout: they
-        may be committed yet, or not.
+        `done(None)` is called once they are committed, `done(error)` if that fails, in the order of
+        calls. `late()` is called before that, perhaps repeatedly, while they are uncommitted for
+        longer than the timeout; they may still be committed.
         """
         if not self._open:
             done(self._failed)
@@ -117,7 +119,10 @@ class Journal:
             self._timer = self._clock.call_later(0, self._turn_ends)
 
     def append_now(self, records: Sequence[KeyValue], done: Done[ErrorCode | None]) -> None:
-        """Append what waits and then `records`; if that fails `done` is called before returning."""
+        """Append waiting records, then `records`.
+
+        On a failure `done` is called before returning.
+        """
         if not self._open:
             done(self._failed)
             return
@@ -139,7 +144,7 @@ class Journal:
         self._append([_Entry(records, done)], producer_id, epoch)
 
     def when_settled(self, done: Callable[[], None]) -> None:
-        """Call back once all that was handed in before is committed or has failed."""
+        """Call `done` once each earlier append is committed or has failed."""
         if self.idle or not self._open:
             done()
             return
@@ -151,7 +156,7 @@ class Journal:
         last.append(_Entry((), settled))
 
     def close(self, error: ErrorCode) -> None:
-        """Take nothing more; all that is not committed is answered with `error`."""
+        """Close; each uncommitted append, and each later one, ends with `error`."""
         if not self._open:
             return
         self._open = False
@@ -232,7 +237,7 @@ class Journal:
         self._watch = self._clock.call_later(self._timeout, self._look_for_late)
 
     def _settle_with_last(self, entries: list[_Entry]) -> None:
-        """Settle entries that write nothing as soon as all before is true."""
+        """Settle entries without records together with the last batch in flight."""
         if self._in_flight:
             self._in_flight[-1].extend(entries)
             return

@@ -1,4 +1,4 @@
-"""The shards of one internal topic that this broker leads."""
+"""`LedShards`: the shards of one internal topic whose partitions this broker leads."""
 
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
@@ -12,11 +12,11 @@ from headrace.ports.callbacks import when_all
 
 S = TypeVar("S", bound=Shard)
 MakeShard = Callable[[int, ShardPartition, int], S]
-"""Partition's index, partition and leader epoch in, a shard that is not loaded yet out."""
+"""Returns an unloaded shard for a partition's index, the partition, and the leader epoch."""
 
 
 class LedShards(Generic[S]):
-    """Told of partitions that come and go; finds the shard a key lives in."""
+    """The shards of the partitions of one topic that this broker leads. On the deciding thread."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class LedShards(Generic[S]):
         image: Callable[[], MetadataImage],
         partitions: Callable[[], int],
     ) -> None:
-        """`partitions`: how many the topic will have; counts only until it is there."""
+        """Create without shards. `partitions`: number of partitions until the topic exists."""
         self.topic = topic
         self._make = make
         self._image = image
@@ -38,9 +38,9 @@ class LedShards(Generic[S]):
         return iter([self._shards[index] for index in sorted(self._shards)])
 
     def lead(self, index: int, partition: ShardPartition, epoch: int) -> None:
-        """Replay partition `index`, which this broker leads from now on.
+        """Create and load the shard of partition `index`, which this broker leads from now on.
 
-        Where it has led without a break the shard stays as it is, and goes on under `epoch`.
+        If the broker led it without interruption, the shard stays and takes over `epoch`.
         """
         present = self._shards.get(index)
         if present is not None:
@@ -52,7 +52,7 @@ class LedShards(Generic[S]):
         shard.load()
 
     def resign(self, index: int, epoch: int | None = None) -> None:
-        """Resign a partition that another broker leads since `epoch` (None: whatever it is)."""
+        """Unload a partition's shard, unless its leader epoch is later than `epoch` (if given)."""
         shard = self._shards.get(index)
         if shard is None or (epoch is not None and epoch < shard.epoch):
             return
@@ -60,7 +60,7 @@ class LedShards(Generic[S]):
         shard.unload()
 
     def close(self) -> None:
-        """Serve nothing any more; whoever waits is told to look for another coordinator."""
+        """Unload all shards; pending requests end with NOT_COORDINATOR."""
         for index in list(self._shards):
             self.resign(index)
 
@@ -72,11 +72,11 @@ class LedShards(Generic[S]):
         return partition_for(key, count)
 
     def at(self, index: int) -> S | None:
-        """Return the shard of a partition, None where another broker leads it."""
+        """Return the shard of a partition, or None if this broker does not lead it."""
         return self._shards.get(index)
 
     def leader_of(self, index: int, own: BrokerId) -> BrokerId:
-        """Return the broker that serves a shard: `own` where it is here, NO_LEADER if none does."""
+        """Return the leader of a partition: `own` if its shard is here; NO_LEADER: it has none."""
         if index in self._shards:
             return own
         return self._image().leader_of(TopicPartition(self.topic, index))
@@ -90,7 +90,7 @@ class LedShards(Generic[S]):
         return shard
 
     def active(self) -> Iterator[S]:
-        """Yield every shard that serves; ApiError COORDINATOR_LOAD_IN_PROGRESS if any loads."""
+        """Yield the active shards; ApiError COORDINATOR_LOAD_IN_PROGRESS: a shard is loading."""
         for shard in self:
             if shard.state is ShardState.LOADING:
                 raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -98,7 +98,7 @@ class LedShards(Generic[S]):
                 yield shard
 
     def when_loaded(self, callback: Callable[[], None]) -> None:
-        """Call back once no shard led now is loading any more."""
+        """Call `callback` once no shard that is loading now is loading any more."""
         loading = [shard for shard in self._shards.values() if shard.state is ShardState.LOADING]
         loaded = when_all(len(loading), callback)
         for shard in loading:

@@ -1,10 +1,10 @@
-"""Replay: a partition's log becomes a shard's state, slice by slice, off the hot path.
+"""`Loader`: replays a partition's log into a shard, in slices between which the broker serves.
 
-What the page cache holds is read at once and a slice's records are taken in one go; then it is
-the next replay's turn (`replay_turns`). What must come from the disk is read on a thread. Where a
-record says all there is to its key, the last one of each key is applied, when all are read: by one
-replay after the other, for each has a list as long as its state then, and the garbage collector
-goes through all young lists in one go.
+Data in the page cache is read and applied one slice at a time, and then another replay has its turn
+(`replay_turns`). Data on the disk is read on a thread. If each record supersedes the earlier ones
+of its key, only the last record of each key is applied, after the whole log is read. Replays apply
+these one after the other: each has a list as long as the state, and the garbage collector visits
+all young lists in one pass.
 """
 
 from collections.abc import Iterator
@@ -32,13 +32,13 @@ from headrace.record.batch import (
 )
 
 SLICE_BYTES = 32 * 1024
-"""A few milliseconds of reading."""
+"""Bytes read in one slice: a few milliseconds."""
 SLICE_RECORDS = 250
-"""A few milliseconds of applying what was kept."""
+"""Kept records applied in one slice: a few milliseconds."""
 
 
 class LoadLog(Protocol):
-    """What a loader asks of `log.log.Log`."""
+    """The methods of `log.log.Log` that a loader calls."""
 
     @property
     def start_offset(self) -> Offset: ...
@@ -52,7 +52,7 @@ class LoadLog(Protocol):
 
 
 class Replayed(Protocol):
-    """Who is told what the log says."""
+    """Receives the records and transaction markers of a replayed log, in order."""
 
     def replay(
         self, log_offset: int, producer_id: int | None, key: bytes | None, value: bytes | None
@@ -62,7 +62,7 @@ class Replayed(Protocol):
 
 
 class Loader:
-    """One replay. `done(None)` at the end of the log, `done(error)` where it cannot be read."""
+    """The replay of a log. `done(None)` at its end, `done(error)` if it cannot be read."""
 
     def __init__(
         self,
@@ -74,9 +74,8 @@ class Loader:
         keyed: bool,
         done: Done[HeadraceError | None],
     ) -> None:
-        """`keyed`: a record supersedes those before it with its key, and `target` is told only
-        the last ones.
-        """
+        """Create a replay of `log` into `target`, up to the log's present end offset. `keyed`: pass
+        only the last record of each key to `target`."""
         self._log = log
         self._target = target
         self._latest = Latest() if keyed else None
@@ -88,14 +87,14 @@ class Loader:
         self._cancelled = False
 
     def start(self) -> None:
-        """Begin; an empty log is done before this returns."""
+        """Begin the replay; for an empty log `done` is called before this returns."""
         if self._at >= self._end:
             self._done(None)
         else:
             self._turns.ask(self._go_on)
 
     def cancel(self) -> None:
-        """Apply nothing more and call nobody."""
+        """End the replay without calling `target` or `done` again."""
         self._cancelled = True
 
     def _go_on(self) -> None:
@@ -136,7 +135,7 @@ class Loader:
         except HeadraceError as error:
             self._done(error)
             return
-        # Compaction may have left nothing between here and the log's end.
+        # No progress: compaction left no batch between this offset and the log's end.
         has_all = result.next_offset <= self._at or result.next_offset >= self._end
         self._at = result.next_offset
         self._turns.ask(self._have_all if has_all else self._go_on)

@@ -1,7 +1,7 @@
-"""Replays of one broker take turns, so that it answers while its coordinators load.
+"""`ReplayTurns`: the replays of one broker take turns, so that it serves while coordinators load.
 
-A broker that comes to lead seventeen partitions of an internal topic replays them all at once. Each
-would rest between its slices; without this, the others' slices would fill the rests.
+A broker that becomes the leader of many partitions of an internal topic replays them all at once.
+If each replay paused only between its own slices, the other replays would fill its pauses.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ from headrace.ports.clock import Clock
 
 
 class ReplayTurns:
-    """One slice of one replay at a time; then as long as it took for everything else."""
+    """A queue of slices of replays: one runs, then the loop is free for as long as it took."""
 
     __slots__ = ("_clock", "_running", "_waiting")
 
@@ -21,12 +21,12 @@ class ReplayTurns:
         self._running = False
 
     def ask(self, slice_of_work: Callable[[], None]) -> None:
-        """Call `slice_of_work` once it is its turn; never before this returns."""
+        """Queue `slice_of_work` behind all others; it never runs before this returns."""
         self._waiting.append(slice_of_work)
         self._begin()
 
     def go_on(self, slice_of_work: Callable[[], None]) -> None:
-        """Call `slice_of_work` before all others that wait: the same replay's turn again."""
+        """Queue `slice_of_work` before all others: the same replay continues."""
         self._waiting.appendleft(slice_of_work)
         self._begin()
 

@@ -1,10 +1,11 @@
-"""One partition of an internal topic, and the state that is replayed from it.
+"""`Shard`: one partition of an internal topic, and the state that is replayed from its log.
 
-A shard is `LOADING` until its partition's log is replayed to where it ended when leadership came,
-and all of that is committed: what a former leader left at the end holds from then on. Then it is
-`ACTIVE`; `FAILED` where the log could not be read (what lives in it cannot be served: answering
-from half a log would lose some), and `CLOSED` once another broker leads. Only an active one is
-asked anything.
+    LOADING ──► log replayed to its end at the start of leadership, all committed ──► ACTIVE
+       │ └────► log cannot be read: FAILED, as part of the log would give wrong state
+       └──────► another broker leads: CLOSED (from any state)
+
+Requests are served only by an ACTIVE shard. Records that a former leader left at the end of the log
+count once they are committed.
 """
 
 import logging
@@ -26,11 +27,11 @@ from headrace.record.compression import Codec, CorruptBatch
 _logger = logging.getLogger(__name__)
 
 APPEND_BYTES_MAX = 512 * 1024
-"""Records of one turn are split into batches of about this size."""
+"""Approximate size in bytes of a batch of records appended in one turn."""
 
 
 class ShardPartition(JournalPartition, Protocol):
-    """What a shard asks of `broker.partition.Partition`."""
+    """The part of `broker.partition.Partition` that a shard uses."""
 
     @property
     def log(self) -> LoadLog: ...
@@ -45,13 +46,13 @@ class ShardState(Enum):
 
 @dataclass(slots=True)
 class World:
-    """What the shards of a broker act in."""
+    """The clock, random source and disk of a broker's shards, and the turns of their replays."""
 
     clock: Clock
     random: Random
     disk: Disk
     turns: ReplayTurns = field(init=False)
-    """In which their logs are replayed."""
+    """The queue in which all shards' logs are replayed."""
 
     def __post_init__(self) -> None:
         self.turns = ReplayTurns(self.clock)
@@ -59,19 +60,20 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class JournalLimits:
-    """How a shard's records are appended."""
+    """Bounds on the appends of a shard."""
 
     timeout_ms: int
-    """An append not committed by then is told to be late."""
+    """Milliseconds after which an uncommitted append is reported as late."""
     codec: Codec = Codec.NONE
     bytes_max: int = APPEND_BYTES_MAX
 
 
 class Shard(ABC):
-    """One partition, for as long as this broker leads it."""
+    """The state of one partition of an internal topic, while this broker leads it."""
 
     KEYED = True
-    """Each record says all there is to its key: those that it supersedes need not be replayed."""
+    """Whether each record supersedes the earlier ones of its key, so that only the last is
+    replayed."""
 
     def __init__(
         self,
@@ -86,7 +88,7 @@ class Shard(ABC):
         self.index = index
         self.partition = partition
         self.epoch = epoch
-        """Of the leadership; grows where this broker leads on under a later one."""
+        """Leader epoch; increased if this broker continues to lead under a later one."""
         self.state = ShardState.LOADING
         self.journal = Journal(
             partition,
@@ -115,29 +117,32 @@ class Shard(ABC):
     def apply(
         self, log_offset: int, producer_id: int | None, key: bytes, value: bytes | None
     ) -> None:
-        """Apply one record of the log; `producer_id` where it is of a transaction. CorruptBatch."""
+        """Apply a record; `producer_id`: of the transaction that wrote it, or None.
+
+        CorruptBatch.
+        """
 
     def replay_end(  # noqa: B027 - not every topic has transactions
         self, producer_id: int, *, committed: bool
     ) -> None:
-        """Replay a transaction's marker: its records count, or never will."""
+        """Apply a transaction's marker: its records are committed or aborted."""
 
     @abstractmethod
     def loaded(self) -> None:
-        """Begin to serve: the whole log is replayed and committed."""
+        """Begin to serve: the log is replayed and its records are committed."""
 
     @abstractmethod
     def dropped(self) -> None:
-        """Tell whoever waits that another broker leads, and keep nothing."""
+        """Release all state and end pending requests: another broker leads."""
 
     # What its owner does
 
     def load(self) -> None:
-        """Begin the replay; a shard of an empty log is active before this returns."""
+        """Begin the replay; the shard of an empty log may be active before this returns."""
         self._loader.start()
 
     def unload(self) -> None:
-        """Forget everything: whoever waits is told to find the new coordinator."""
+        """Close the shard and drop its state; pending requests end with NOT_COORDINATOR."""
         if self.state is ShardState.CLOSED:
             return
         self.state = ShardState.CLOSED
@@ -148,25 +153,25 @@ class Shard(ABC):
         self._tell_waiting()
 
     def check_active(self) -> None:
-        """Raise ApiError COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR unless it serves."""
+        """Raise COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR unless the shard is active."""
         if self.state is ShardState.LOADING:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         if self.state is not ShardState.ACTIVE:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
 
     def when_loaded(self, callback: Callable[[], None]) -> None:
-        """Call back once the shard is no longer loading: now if it is not."""
+        """Call `callback` once the shard is not loading; at once if it is not now."""
         if self.state is ShardState.LOADING:
             self._waiting.append(callback)
         else:
             callback()
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """Apply a marker committed in the partition while it is led here."""
+        """Apply a marker that was committed in the partition while this broker leads it."""
         if self.state is ShardState.ACTIVE:
             self.replay_end(producer_id, committed=committed)
         elif self.state is ShardState.LOADING:
-            # The replay ends where the log ended when leadership came.
+            # Markers behind the replay's end offset are applied after it.
             self._waiting.append(lambda: self.end_transaction(producer_id, committed=committed))
 
     # `loader.Replayed`
@@ -174,7 +179,7 @@ class Shard(ABC):
     def replay(
         self, log_offset: int, producer_id: int | None, key: bytes | None, value: bytes | None
     ) -> None:
-        """Apply one record; one that is unintelligible is passed over."""
+        """Apply one record; a malformed one is logged and skipped."""
         try:
             self.apply(log_offset, producer_id, key or b"", value)
         except CorruptBatch as error:

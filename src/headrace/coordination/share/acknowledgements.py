@@ -1,4 +1,4 @@
-"""What members say of records they hold (KIP-932, KIP-1222)."""
+"""Acknowledgements of acquired records by members (KIP-932, KIP-1222)."""
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
@@ -9,15 +9,15 @@ from headrace.model.errors import ApiError, ErrorCode
 
 
 class AckKind(IntEnum):
-    """As the protocol numbers it."""
+    """Acknowledge types as the protocol numbers them."""
 
     GAP = 0
-    """There is no record at this offset."""
+    """The offset has no record."""
     ACCEPT = 1
     RELEASE = 2
     REJECT = 3
     RENEW = 4
-    """Not done yet: let me keep it for another lock duration."""
+    """Not processed yet: the acquisition lock is extended by its duration."""
 
 
 OUTCOMES = {
@@ -29,7 +29,7 @@ OUTCOMES = {
 
 
 class Ack(NamedTuple):
-    """Offsets `first` to `last`, inclusive, and what becomes of them."""
+    """Offsets `first` to `last`, inclusive, and their acknowledge type."""
 
     first: int
     last: int
@@ -37,10 +37,10 @@ class Ack(NamedTuple):
 
 
 def acks_of(batches: Iterable[tuple[int, int, Sequence[int]]], *, renew: bool) -> list[Ack]:
-    """Return a partition's acknowledgement batches, one kind a range.
+    """Convert acknowledgement batches to ranges of one type. ApiError INVALID_REQUEST.
 
-    A batch is a first and a last offset and one kind, or one for each offset. `renew`: the request
-    announces renewals; without, there may be none. ApiError INVALID_REQUEST.
+    A batch has a first and a last offset, and one type or one for each offset. Without `renew` (the
+    request announces renewals) a RENEW is invalid.
     """
     acks: list[Ack] = []
     expected = 0

@@ -1,9 +1,8 @@
-"""Share groups' state wherever it is kept: asked of the broker that leads its partition now.
+"""`AllShareStates`: state of share groups, requested from the leader of its partition with retries.
 
-What is asked of one key is asked in order, one question at a time, so that what is asked again
-comes before what was asked later; changes that wait meanwhile go together. What may pass (another
-coordinator, one that loads, a lost connection) is asked again, of whoever leads then, for
-`RETRY_SECONDS`: every question may be asked twice (ADR 28).
+Questions about one key are sent one at a time, in order, so that a retry is never overtaken. Writes
+that wait are merged. Errors of a change of leader, or of a lost connection, are retried with the
+present leader for `RETRY_SECONDS`: each question is idempotent (ADR 28).
 """
 
 from collections import deque
@@ -32,31 +31,34 @@ from headrace.ports.callbacks import Done, first_error
 from headrace.ports.clock import Clock
 
 RETRY_SECONDS = 20.0
-"""How long a question is asked again: longer than a broker's session in the store lasts, shorter
-than clients wait for an answer."""
+"""Seconds in which a question is retried: longer than a broker's session in the store, shorter than
+clients wait for a response."""
 RETRY = Retry(LEADER_CHANGES, RETRY_SECONDS)
 _CLOSED = ApiError(ErrorCode.NOT_COORDINATOR, "this broker stops")
 
 
 class OtherStates(Protocol):
-    """State that other brokers keep."""
+    """State of share groups that other brokers store."""
 
     def ask(self, broker: BrokerId, question: Question, done: Done[Answer]) -> None:
-        """Ask `broker` once; NETWORK_EXCEPTION: it may be done, or not."""
+        """Ask `broker` once; NETWORK_EXCEPTION: it may or may not have been carried out."""
 
 
 class _Asked:
-    """A question, and all whom its answer is for."""
+    """A question with the callbacks for its answer."""
 
     __slots__ = ("dones", "question")
 
     def __init__(self, question: Question | None, done: Done[Answer]) -> None:
         self.question = question
-        """None: nothing but that all before it is answered."""
+        """None: wait only until the earlier questions are answered."""
         self.dones = [done]
 
     def takes(self, question: Question | None, done: Done[Answer]) -> bool:
-        """Tell whether a change could be joined to this one, which is not under way."""
+        """Merge a write into this one, which is not in flight.
+
+        Return False if they cannot merge.
+        """
         if not isinstance(self.question, Write) or not isinstance(question, Write):
             return False
         both = self.question.with_next(question)
@@ -72,7 +74,7 @@ class _Asked:
 
 
 class _Line:
-    """The questions about one key."""
+    """The questions about one key, in order, at most one of them in flight."""
 
     __slots__ = ("going_on", "under_way", "waiting")
 
@@ -83,7 +85,7 @@ class _Line:
 
 
 class AllShareStates:
-    """`state_port.ShareStatePort` of a whole cluster. On the deciding thread."""
+    """State of share groups in the cluster. Implements `ShareStatePort`. On the deciding thread."""
 
     def __init__(
         self,
@@ -92,7 +94,7 @@ class AllShareStates:
         others: Callable[[], OtherStates],
         clock: Clock,
     ) -> None:
-        """`local` is what broker `own` keeps. `others` is called when first needed."""
+        """Create it. `local`: the state stored by broker `own`. `others`: called on first use."""
         led = local.led
 
         def remote(broker: BrokerId, question: Question, done: Done[Answer]) -> None:
@@ -114,23 +116,26 @@ class AllShareStates:
     def read(
         self, key: ShareKey, leader_epoch: int, done: Done[StateRead | ApiError | None]
     ) -> None:
-        """Call `done` with what is kept of `key`, behind all changes asked for before."""
+        """Call `done` with the stored state of `key`, behind all earlier changes."""
         self._ask(Read(key, leader_epoch), cast("Done[Answer]", done))
 
     def read_summary(self, key: ShareKey, done: Done[StateSummary | ApiError | None]) -> None:
-        """Call `done` with how far `key` is."""
+        """Call `done` with the start offset and counts of `key`."""
         self._ask(ReadSummary(key), cast("Done[Answer]", done))
 
     def make(
         self, keys: Sequence[ShareKey], state_epoch: int, done: Done[ErrorCode | None]
     ) -> None:
-        """Have something kept of each key; `done` with the first error, once for all."""
+        """Create the state of each key that has none.
+
+        `done` is called once, with the first error.
+        """
         self._ask_all([Begin(key, state_epoch, NOT_SET) for key in keys], done)
 
     def initialize(
         self, wanted: Sequence[tuple[ShareKey, int]], state_epoch: int, done: Done[ErrorCode | None]
     ) -> None:
-        """Begin each key anew at its start offset; `done` with the first error, once for all."""
+        """Reset each key to its start offset; `done` is called once, with the first error."""
         self._ask_all([Begin(key, state_epoch, start) for key, start in wanted], done)
 
     def write(
@@ -141,19 +146,19 @@ class AllShareStates:
         change: CursorState,
         done: Done[ErrorCode | None],
     ) -> None:
-        """Keep what is new of `key`."""
+        """Store changes of `key`."""
         self._ask_all([Write(key, state_epoch, leader_epoch, change)], done)
 
     def delete(self, keys: Sequence[ShareKey], done: Done[ErrorCode | None]) -> None:
-        """Keep nothing of `keys`; `done` with the first error, once for all."""
+        """Delete the state of `keys`; `done` is called once, with the first error."""
         self._ask_all([Delete(key) for key in keys], done)
 
     def when_settled(self, key: ShareKey, done: Callable[[], None]) -> None:
-        """Call back once all that was asked of `key` before is answered."""
+        """Call `done` once each earlier question about `key` has its answer."""
         self._put_in_line(key, None, lambda _: done())
 
     def close(self) -> None:
-        """Ask nothing any more; each asker is told to look for another broker."""
+        """End all questions with NOT_COORDINATOR, and each later one."""
         self._open = False
         lines, self._lines = self._lines, {}
         self._leader.close(_CLOSED)
@@ -184,7 +189,7 @@ class AllShareStates:
         self._go_on(key, line)
 
     def _go_on(self, key: ShareKey, line: _Line) -> None:
-        """Ask what is next; a loop, since answers may come at once, and have more asked."""
+        """Send the next question; a loop, as answers may arrive at once and add questions."""
         if line.going_on:
             return
         line.going_on = True

@@ -1,4 +1,4 @@
-"""What share groups have done since the start, in records."""
+"""`ShareCounts`: counters of share groups since the start, in records."""
 
 from dataclasses import dataclass, field
 
@@ -7,15 +7,15 @@ from headrace.coordination.share.acknowledgements import Ack, AckKind
 
 @dataclass(slots=True)
 class ShareCounts:
-    """Of all share partitions together."""
+    """Records acquired and acknowledged, of all share partitions together."""
 
     acquired: int = 0
-    """Handed out, each time anew."""
+    """Acquired records, counted at each delivery."""
     settled: dict[AckKind, int] = field(default_factory=lambda: dict.fromkeys(AckKind, 0))
-    """By what members said of them."""
+    """Acknowledged records by acknowledge type."""
     timed_out: int = 0
-    """Taken back because a member had them for too long."""
+    """Records whose acquisition lock timed out."""
 
     def acknowledged(self, ack: Ack) -> None:
-        """Count what a member has acknowledged."""
+        """Count an acknowledgement."""
         self.settled[ack.kind] += ack.last - ack.first + 1

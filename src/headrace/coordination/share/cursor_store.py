@@ -1,4 +1,4 @@
-"""Where one share partition's cursor is kept: its group's state, by the port of `state_port`."""
+"""`ShareCursorStore`: stores one share partition's cursor as its group's state, by `state_port`."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ _RETRIED = frozenset({
 
 
 class ShareCursorStore:
-    """`cursor_state.CursorStore` of one share partition in one state epoch."""
+    """The store of one share partition's cursor in one state epoch. Implements `CursorStore`."""
 
     def __init__(
         self, states: "ShareStatePort", key: "ShareKey", partition: "Partition", state_epoch: int
@@ -31,7 +31,7 @@ class ShareCursorStore:
         self._state_epoch = state_epoch
 
     def write(self, change: CursorState, done: Done[ApiError | None]) -> None:
-        """Keep `change`; `done` as a client is to see it."""
+        """Store `change`; `done` receives the error that a client is to get."""
 
         def written(error: ErrorCode | None) -> None:
             done(None if error is None else _as_client_sees(error))
@@ -40,12 +40,12 @@ class ShareCursorStore:
         self._states.write(self._key, self._state_epoch, leader_epoch, change, written)
 
     def when_settled(self, done: Callable[[], None]) -> None:
-        """Call back once all that was written before is durable, or has failed."""
+        """Call `done` once each earlier write is durable or has failed."""
         self._states.when_settled(self._key, done)
 
 
 def _as_client_sees(error: ErrorCode) -> ApiError:
-    """Return the one error that Kafka's SharePartition has for all coordinators out of reach."""
+    """Return COORDINATOR_NOT_AVAILABLE for any unreachable coordinator (as Kafka), or the error."""
     if error in _RETRIED:
         return ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return ApiError(error)

@@ -1,15 +1,15 @@
-"""What share groups' state is filed under."""
+"""`ShareKey`: the key of a share partition's stored state."""
 
 from typing import NamedTuple
 
 from headrace.log.text_files import encode_uuid
 
 NOT_SET = -1
-"""A start offset that is not known yet."""
+"""A start offset that is not determined yet."""
 
 
 class ShareKey(NamedTuple):
-    """One partition as one share group sees it."""
+    """A share partition: a partition, by topic id and index, as consumed by one share group."""
 
     group: str
     topic_id: bytes
@@ -17,5 +17,5 @@ class ShareKey(NamedTuple):
 
     @property
     def coordinated_by(self) -> str:
-        """What its partition of `__share_group_state` is hashed from (Kafka's coordinator key)."""
+        """The text whose hash selects the partition of `__share_group_state` (as in Kafka)."""
         return f"{self.group}:{encode_uuid(self.topic_id)}:{self.partition}"

@@ -1,6 +1,6 @@
-"""What is asked of where one key's state is kept, as values: to be asked again.
+"""Requests for the stored state of one key, as values that can be retried.
 
-The verbs are those of `state_port.ShareStatePort`, for one key each.
+They correspond to the methods of `state_port.ShareStatePort`, for one key each.
 """
 
 from typing import NamedTuple, TypeVar
@@ -13,7 +13,7 @@ from headrace.ports.callbacks import Done
 
 T = TypeVar("T")
 Answer = StateRead | StateSummary | ApiError | None
-"""What is kept, or why it is not told; None: nothing is kept, or what was asked is done."""
+"""The stored state, or an error; None: no state is stored, or the change is done."""
 
 
 class Read(NamedTuple):
@@ -30,7 +30,7 @@ class ReadSummary(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """InitializeShareGroupState; a start of NOT_SET leaves what is kept as it is."""
+    """InitializeShareGroupState; a start of NOT_SET leaves existing state unchanged."""
 
     key: ShareKey
     state_epoch: int
@@ -46,7 +46,7 @@ class Write(NamedTuple):
     change: CursorState
 
     def with_next(self, later: "Write") -> "Write | None":
-        """Return both as one; None where they are of other epochs."""
+        """Return this write merged with a later one; None: they are of other epochs."""
         if self[:3] != later[:3]:
             return None
         start = max(self.change.start, later.change.start)
@@ -64,7 +64,7 @@ Question = Read | ReadSummary | Begin | Write | Delete
 
 
 def put(states: ShareStatePort, question: Question, done: Done[Answer]) -> None:
-    """Ask `states`; `done` with the answer, at once or later."""
+    """Carry out a question on `states`; `done` receives the answer, at once or later."""
 
     def ended(error: ErrorCode | None) -> None:
         done(None if error is None else ApiError(error))

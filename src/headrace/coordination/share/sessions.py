@@ -1,7 +1,7 @@
-"""Share sessions: which partitions a member fetches, named once and then only by changes.
+"""`ShareSessions`: share sessions (KIP-932): a member's fetched partitions, changed incrementally.
 
-A session ends with the connection it was opened on or by the member's last request, not when the
-member leaves the group: what it holds is settled or given back there. Locks end with their time.
+A session ends with its connection or with the member's final request, not when the member leaves
+the group. Then its acquired records are released; acquisition locks also end by timeout.
 """
 
 from collections import OrderedDict
@@ -14,42 +14,42 @@ FINAL_EPOCH = -1
 _EPOCH_MAX = (1 << 31) - 1
 
 TopicPart = tuple[bytes, int]
-"""Topic id and partition."""
+"""Topic id and partition index."""
 
 
 class SessionKey(NamedTuple):
-    """A member of a group."""
+    """A group id and a member id."""
 
     group: str
     member: str
 
 
 class ShareSession:
-    """The partitions one member fetches, in the order in which they have their turn."""
+    """The partitions that one member fetches, in the order in which they are read next."""
 
     __slots__ = ("epoch", "key", "partitions")
 
     def __init__(self, key: SessionKey) -> None:
         self.key = key
         self.epoch = 1
-        """The next request's."""
+        """Epoch that the next request must have."""
         self.partitions: OrderedDict[TopicPart, None] = OrderedDict()
 
     def update(self, added: list[TopicPart], forgotten: list[TopicPart]) -> None:
-        """Take in what a request adds and forgets."""
+        """Add and remove the partitions that a request names."""
         for part in added:
             self.partitions.setdefault(part)
         for part in forgotten:
             self.partitions.pop(part, None)
 
     def had_turn(self, part: TopicPart) -> None:
-        """Put a partition that gave records last for the next time: all get their turn."""
+        """Move a partition that returned records to the end, so that all are read in turn."""
         if part in self.partitions:
             self.partitions.move_to_end(part)
 
 
 class ShareSessions:
-    """The sessions of one broker."""
+    """The share sessions of one broker."""
 
     def __init__(self) -> None:
         self._sessions: dict[SessionKey, ShareSession] = {}
@@ -58,9 +58,9 @@ class ShareSessions:
         return len(self._sessions)
 
     def open(self, key: SessionKey, sessions_max: int) -> ShareSession:
-        """Open a session, in place of the one the member had.
+        """Open a session in place of the member's former one.
 
-        ApiError: SHARE_SESSION_LIMIT_REACHED.
+        ApiError SHARE_SESSION_LIMIT_REACHED.
         """
         self._sessions.pop(key, None)
         if len(self._sessions) >= sessions_max:
@@ -69,9 +69,9 @@ class ShareSessions:
         return session
 
     def resume(self, key: SessionKey, epoch: int) -> ShareSession:
-        """Resume the session of a request, taken to its next epoch; any epoch ends it.
+        """Return the session of a request and increase its epoch; FINAL_EPOCH is always accepted.
 
-        ApiError: SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH.
+        ApiError SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH.
         """
         session = self._sessions.get(key)
         if session is None:
@@ -84,7 +84,7 @@ class ShareSessions:
         return session
 
     def close(self, session: ShareSession) -> bool:
-        """Forget a session; False where it is forgotten, or another took its place."""
+        """Remove a session; return False if it was removed or replaced before."""
         if self._sessions.get(session.key) is not session:
             return False
         del self._sessions[session.key]

@@ -1,11 +1,11 @@
-"""One partition as one share group sees it: its cursor, its log, and where its state is kept.
+"""`SharePartition`: one partition as consumed by one share group: cursor, log and stored state.
 
-* What a member settles is answered once that is durable; what it is handed is not written anywhere:
-  after a restart it is handed out again (Kafka's SharePartition does the same).
-* A write that fails ends this object: the next fetch begins anew from what is kept.
-* Records go when the log's front goes; nobody's lock holds retention back.
+* An acknowledgement is answered once it is durable. Acquisitions are not stored: after a restart
+  the records are delivered again (as in Kafka's SharePartition).
+* A failed write ends this object: the next fetch creates another from the stored state.
+* Retention deletes records regardless of acquisition locks.
 
-Nothing here waits. Whoever waits for records watches, and looks again when called.
+Nothing here blocks. A fetch that waits for records watches the delivery, and looks again.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ class SharePartitionState(Enum):
 
 
 class SharePartition:
-    """For as long as this broker leads the partition and nothing fails."""
+    """A share partition, while this broker leads the partition and no write fails."""
 
     def __init__(
         self,
@@ -54,13 +54,13 @@ class SharePartition:
         ended: Callable[["SharePartition"], None],
         counts: "ShareCounts",
     ) -> None:
-        """`ended` is told once it can be used no more."""
+        """Create in state LOADING. `ended` is called once it cannot be used any more."""
         self._counts = counts
         self.key = key
         self.partition = partition
         self.state = SharePartitionState.LOADING
         self.error: ApiError | None = None
-        """Why it ended."""
+        """The reason why it ended; None: it has not."""
         self._states = states
         self._settings = settings
         self._clock = deadlines.clock
@@ -69,25 +69,25 @@ class SharePartition:
         self.delivery = PartitionDelivery(
             partition, deadlines, expired=self._timed_out, failed=self.end
         )
-        """Who waits for records watches it."""
+        """Reads and acquires the partition's records; fetches that wait for records watch it."""
         self._state_epoch = 0
         self._loading: list[Done[ApiError | None]] = []
 
     # Coming and going
 
     def load(self) -> None:
-        """Find out what is kept; `when_loaded` tells when that is done."""
+        """Read the stored state; `when_loaded` calls back once that is done."""
         self._states.read(self.key, self.partition.leader_epoch, self._load)
 
     def when_loaded(self, done: Done[ApiError | None]) -> None:
-        """Call `done(None)` once records can be had, `done(error)` where they cannot."""
+        """Call `done(None)` once records can be acquired, `done(error)` if they cannot."""
         if self.state is SharePartitionState.LOADING:
             self._loading.append(done)
         else:
             done(self.error)
 
     def end(self, error: ApiError) -> None:
-        """Be used no more. Whoever waits is told."""
+        """End, with `error` for all who wait; it cannot be used afterwards."""
         if self.state is SharePartitionState.ENDED:
             return
         self.state = SharePartitionState.ENDED
@@ -112,7 +112,8 @@ class SharePartition:
             return
         end = self.partition.log.end_offset
         if kept.known.start > end:
-            # The log lost its tail: what comes there now is new, whoever had what was there.
+            # The log lost its tail: offsets from its end on will have other records, so states are
+            # reset.
             self._states.initialize([(self.key, end)], self._state_epoch + 1, self._reloaded)
             return
         self._serve(Cursor.restored(kept.known.below(end)))
@@ -124,7 +125,7 @@ class SharePartition:
             self.end(ApiError(error))
 
     def _begin(self, start: int | ApiError) -> None:
-        """Keep where the group begins, so that a restart changes nothing."""
+        """Store the start offset of a new group, so that a restart does not change it."""
         if isinstance(start, ApiError):
             self.end(start)
         elif self.state is SharePartitionState.LOADING:
@@ -153,10 +154,7 @@ class SharePartition:
     # Handing out
 
     def look(self, bytes_max: int, records_max: int, *, at_least_one: bool) -> Look | None:
-        """Return what might be handed out now, None where there is nothing.
-
-        ApiError: why it ended, and what `Partition.read` raises.
-        """
+        """Return the records that may be acquired now, or None. ApiError."""
         if self.error is not None:
             raise self.error
         cursor = self._cursor
@@ -172,7 +170,7 @@ class SharePartition:
     def take(
         self, look: Look, read: "ReadResult", member: str, *, records_max: int, exactly: bool
     ) -> Taken:
-        """Hand out of what was read where `look` says, about `records_max` records."""
+        """Acquire about `records_max` records of `read`, the data that `look` named."""
         seconds = self._settings.lock_seconds(self.key.group)
         taken = self.delivery.take(look, read, Asked(member, records_max, exactly, seconds))
         self._counts.acquired += sum(run.last - run.first + 1 for run in taken.acquired)
@@ -181,10 +179,10 @@ class SharePartition:
     # What members say
 
     def acknowledge(self, member: str, acks: Sequence[Ack], done: Done[ApiError | None]) -> None:
-        """Settle all of `acks` or nothing; `done` once that is durable.
+        """Apply all of `acks` or none; `done` is called once that is durable.
 
-        ApiError: INVALID_RECORD_STATE where not all of it is with `member`, and what keeps the
-        state from being written.
+        ApiError: INVALID_RECORD_STATE if `member` has not acquired all of them, or the error of the
+        write.
         """
         if self.state is not SharePartitionState.ACTIVE:
             done(self.error or ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -208,7 +206,7 @@ class SharePartition:
         self.delivery.changed(done)
 
     def release_member(self, member: str, done: Done[ApiError | None]) -> None:
-        """Give what a gone member holds to others; calls `done` once that is durable."""
+        """Release the records of a member that left; `done` is called once that is durable."""
         if self.state is SharePartitionState.ACTIVE and self._cursor.release_holder(member):
             self.delivery.changed(done)
         else:
@@ -225,10 +223,10 @@ class SharePartition:
 
     @property
     def start(self) -> int:
-        """The lowest offset still wanted."""
+        """The lowest offset that is not acknowledged or archived."""
         return self._cursor.start
 
     @property
     def out(self) -> int:
-        """Records out with members."""
+        """Records acquired by members."""
         return self._cursor.out

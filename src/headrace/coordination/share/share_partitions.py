@@ -1,4 +1,4 @@
-"""All share partitions this broker serves: made when asked for, gone with what they are of."""
+"""`SharePartitions`: the share partitions that this broker serves, created on first use."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 B = TypeVar("B")
 FindPartition = Callable[[bytes, int], "Partition"]
-"""By topic id and number. ApiError: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, …"""
+"""Returns a partition by topic id and index. ApiError UNKNOWN_TOPIC_ID, …"""
 
 
 class SharePartitions:
-    """By group, topic id and number. One timer for all their locks."""
+    """Share partitions by group, topic id and index. One timer for all acquisition locks."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class SharePartitions:
         self._deadlines = Deadlines(clock)
         self._groups: dict[str, dict[ShareKey, SharePartition]] = {}
         self._of_partitions: dict[TopicPart, dict[str, SharePartition]] = {}
-        """The same, by topic id and number, then by group."""
+        """The same share partitions by topic id and partition index, then by group."""
         self.counts = ShareCounts()
 
     def __iter__(self) -> Iterator[SharePartition]:
@@ -53,9 +53,9 @@ class SharePartitions:
         )
 
     def get(self, key: ShareKey) -> SharePartition:
-        """Return the share partition, perhaps still loading.
+        """Return the share partition, loading if it is new.
 
-        ApiError where there is no such partition.
+        ApiError: the partition is not led here.
         """
         known = self.known(key)
         if known is not None:
@@ -81,17 +81,17 @@ class SharePartitions:
         return self._groups.get(key.group, {}).get(key)
 
     def of_group(self, group: str) -> tuple[SharePartition, ...]:
-        """Return the share partitions of one group that anybody has asked for."""
+        """Return the share partitions of one group that were used."""
         return tuple(self._groups.get(group, {}).values())
 
     def forget(self, key: ShareKey) -> None:
-        """Forget what is kept of `key`, which is another now: whoever asks begins anew."""
+        """End a share partition whose stored state was replaced; the next use loads it again."""
         known = self.known(key)
         if known is not None:
             known.end(ApiError(ErrorCode.FENCED_STATE_EPOCH))
 
     def partition_closed(self, partition: "Partition") -> None:
-        """Close the partition's share partitions: it is served no more."""
+        """End the share partitions of a partition that this broker no longer serves."""
         because = partition.refusal or ErrorCode.NOT_LEADER_OR_FOLLOWER
         part = (partition.topic_id, partition.topic_partition.partition)
         for share_partition in tuple(self._of_partitions.get(part, {}).values()):
@@ -99,7 +99,7 @@ class SharePartitions:
                 share_partition.end(ApiError(because))
 
     def close(self) -> None:
-        """Serve nothing any more."""
+        """End all share partitions."""
         for partition in self:
             partition.end(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         self._deadlines.close()

@@ -1,4 +1,4 @@
-"""Everything that can be asked of share groups: what frontends hold as `coordinators.share`."""
+"""`ShareService`: share groups on one broker; frontends reach it as `coordinators.share`."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,7 +30,7 @@ PROTOCOL = "share"
 
 
 class DescribedShareGroup(NamedTuple):
-    """What administrators see of a group; `group` None where there is none."""
+    """A group as ShareGroupDescribe returns it; `group` None: it does not exist."""
 
     group_id: str
     error: ErrorCode
@@ -40,7 +40,7 @@ class DescribedShareGroup(NamedTuple):
 
 
 class ShareService:
-    """Share groups on one broker. All calls on the deciding thread."""
+    """Share groups, their sessions and their stored state on one broker. On the deciding thread."""
 
     def __init__(
         self,
@@ -50,9 +50,9 @@ class ShareService:
         others: "Callable[[], OtherStates] | None" = None,
         log_ends: "Callable[[], admin_offsets.LogEnds] | None" = None,
     ) -> None:
-        """`groups`: where their members are kept, made when first asked. `others` and `log_ends`:
-        the ways to state that other brokers keep, and to ends of logs that they lead, made when
-        first needed; None: there are none."""
+        """Create the service. `groups`: the coordinators that store members, called on first use.
+        `others`, `log_ends`: state and log end offsets on other brokers; None: there are no
+        others."""
         self._clock = broker.clock
         self._groups = groups
         self._limits = Derived(lambda: broker.config, ShareLimits)
@@ -86,7 +86,7 @@ class ShareService:
     # What the broker tells
 
     def partition_closed(self, partition: "Partition") -> None:
-        """Close a partition served no more; if its topic is gone, so is all state of it."""
+        """End a partition's share partitions; delete their state if the topic was deleted."""
         self.partitions.partition_closed(partition)
         if partition.refusal is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             if not self._deleted:
@@ -101,7 +101,7 @@ class ShareService:
                 admin_offsets.forget_topics(shard.context, deleted)
 
     def close(self) -> None:
-        """Serve nothing any more."""
+        """End all share partitions, and unload the stored state."""
         self.partitions.close()
         if self._cluster_states is not None:
             self._cluster_states.close()
@@ -112,7 +112,7 @@ class ShareService:
     def heartbeat(
         self, request: heartbeat.Heartbeat, done: Done[HeartbeatAnswer[Assigned]]
     ) -> None:
-        """Answer ShareGroupHeartbeat once what it changes is committed."""
+        """Serve ShareGroupHeartbeat; `done` is called once the changes are committed."""
         try:
             heartbeat.validate(request)
             shard = self._shard(request.group_id)
@@ -123,10 +123,7 @@ class ShareService:
         heartbeat.heartbeat(shard, self._members, request, done)
 
     def end_session(self, session: ShareSession, done: Callable[[], None] | None = None) -> None:
-        """End a session: what its member holds goes to others.
-
-        Calls `done` once that is durable.
-        """
+        """End a session and release its member's records; `done` is called once that is durable."""
         self.sessions.close(session)
         self._release(session.key, done or _nothing)
 
@@ -139,14 +136,14 @@ class ShareService:
     # What administrators ask
 
     def is_share_group(self, group_id: str) -> bool:
-        """Tell whether there is a share group of that name here, as far as is known now."""
+        """Return whether this broker coordinates a share group with that id."""
         try:
             return self._shard(group_id).modern.find(ShareGroup, group_id) is not None
         except ApiError:
             return False
 
     def describe(self, group_id: str) -> DescribedShareGroup:
-        """Answer ShareGroupDescribe, for one group."""
+        """Serve ShareGroupDescribe for one group."""
         try:
             group = self._shard(group_id).modern.find(ShareGroup, group_id)
         except ApiError as error:
@@ -160,7 +157,7 @@ class ShareService:
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> list[ShareGroup]:
-        """Return the share groups for ListGroups, case of states and types aside."""
+        """Return the share groups for ListGroups; states and types match in any case."""
         if types and PROTOCOL not in {name.lower() for name in types}:
             return []
         wanted = {state.lower() for state in states}
@@ -172,7 +169,7 @@ class ShareService:
         ]
 
     def delete_group(self, group_id: str, done: Done[ErrorCode]) -> None:
-        """Answer DeleteGroups, for a share group."""
+        """Serve DeleteGroups for a share group."""
         try:
             shard = self._shard(group_id)
         except ApiError as error:
@@ -186,7 +183,7 @@ class ShareService:
         wanted: Sequence[tuple[str, Sequence[int]]] | None,
         done: Done[list[describe_offsets.TopicSeen] | ApiError],
     ) -> None:
-        """Answer DescribeShareGroupOffsets, for one group."""
+        """Serve DescribeShareGroupOffsets for one group."""
         try:
             shard = self._shard(group_id)
         except ApiError as error:
@@ -200,7 +197,7 @@ class ShareService:
         wanted: Sequence[tuple[str, Mapping[int, int]]],
         done: Done[admin_offsets.Outcomes],
     ) -> None:
-        """Answer AlterShareGroupOffsets."""
+        """Serve AlterShareGroupOffsets."""
         try:
             admin_offsets.alter(self._shard(group_id), self._offsets, group_id, wanted, done)
         except ApiError as error:
@@ -209,16 +206,16 @@ class ShareService:
     def delete_offsets(
         self, group_id: str, names: Sequence[str], done: Done[admin_offsets.Outcomes]
     ) -> None:
-        """Answer DeleteShareGroupOffsets."""
+        """Serve DeleteShareGroupOffsets."""
         try:
             admin_offsets.delete(self._shard(group_id), self._offsets, group_id, names, done)
         except ApiError as error:
             done((error, []))
 
     def _shard(self, group_id: str) -> "ShardContext":
-        """Return the shard the group lives in.
+        """Return the group's shard.
 
-        ApiError: INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+        INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
         """
         if not group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
@@ -226,4 +223,4 @@ class ShareService:
 
 
 def _nothing() -> None:
-    """Do nothing: nobody waits for it."""
+    """Do nothing: the default callback of `end_session`."""

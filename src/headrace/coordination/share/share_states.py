@@ -1,7 +1,4 @@
-"""Where share groups' state is kept: all partitions of `__share_group_state` led here.
-
-This is `state_port.ShareStatePort` on one broker: what is asked is answered by what it leads.
-"""
+"""`ShareStates`: the state of share groups in the partitions of `__share_group_state` led here."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ShareStates:
-    """All state this broker keeps. All calls on the deciding thread."""
+    """State of share groups on one broker. Implements `ShareStatePort`. On the deciding thread."""
 
     def __init__(
         self,
@@ -32,7 +29,7 @@ class ShareStates:
         limits: Callable[[], ShareLimits],
         image: Callable[[], MetadataImage],
     ) -> None:
-        """`limits` and `image` answer with what is so now."""
+        """Create without partitions. `limits` and `image` return the present ones at each call."""
         self._world = world
         self._limits = limits
         self._image = image
@@ -42,7 +39,7 @@ class ShareStates:
             image=image,
             partitions=lambda: limits().state_partitions,
         )
-        """The partitions of `__share_group_state`; the broker tells it which it leads."""
+        """The shards of the partitions of `__share_group_state` that this broker leads."""
 
     def _new_shard(self, index: int, partition: ShardPartition, epoch: int) -> StateShard:
         led = cast("StatePartition", partition)
@@ -51,18 +48,18 @@ class ShareStates:
         )
 
     def _is_topic(self, topic_id: bytes) -> bool:
-        """Tell whether there is such a topic; so it is said while nothing is known of topics."""
+        """Return whether the topic exists; True while the metadata image has no topics yet."""
         image = self._image()
         return topic_id in image.topics_by_id or SHARE_STATE_TOPIC not in image.topics
 
     def partition_for(self, key: ShareKey) -> int:
-        """Return the partition that keeps the state of `key`."""
+        """Return the partition of `__share_group_state` that stores the state of `key`."""
         return self.led.partition_for(key.coordinated_by)
 
     def read(
         self, key: ShareKey, leader_epoch: int, done: Done[StateRead | ApiError | None]
     ) -> None:
-        """Tell what is kept of `key`; waits while it is being loaded."""
+        """Call `done` with the stored state of `key`, once its shard is loaded."""
         shard = self.led.at(self.partition_for(key))
         if shard is not None and shard.state is ShardState.LOADING:
             shard.when_loaded(lambda: self._read(key, leader_epoch, done))
@@ -80,7 +77,7 @@ class ShareStates:
             shard.read_for(key, leader_epoch, done)
 
     def read_summary(self, key: ShareKey, done: Done[StateSummary | ApiError | None]) -> None:
-        """Tell how far `key` is; an error while it is being loaded."""
+        """Call `done` with start offset and counts of `key`; an error if its shard is loading."""
         try:
             kept = self.led.of(key.coordinated_by).read(key)
         except ApiError as error:
@@ -95,9 +92,9 @@ class ShareStates:
     def make(
         self, keys: Sequence[ShareKey], state_epoch: int, done: Done[ErrorCode | None]
     ) -> None:
-        """Have something kept of each key, where to begin still open; `done` as `initialize`.
+        """Create the state of each key that has none, with start offset NOT_SET.
 
-        What is kept already stays as it is.
+        `done` as `initialize`.
         """
         answered = first_error(len(keys), done)
         for key in keys:
@@ -108,7 +105,7 @@ class ShareStates:
     def initialize(
         self, wanted: Sequence[tuple[ShareKey, int]], state_epoch: int, done: Done[ErrorCode | None]
     ) -> None:
-        """Begin each key anew at its start offset; `done` with the first error, once for all."""
+        """Reset each key to its start offset; `done` is called once, with the first error."""
         answered = first_error(len(wanted), done)
         for key, start in wanted:
             shard = self._shard(key, answered)
@@ -123,13 +120,13 @@ class ShareStates:
         change: CursorState,
         done: Done[ErrorCode | None],
     ) -> None:
-        """Keep what is new of `key`; see `StateShard.write`."""
+        """Store changes of `key`; see `StateShard.write`."""
         shard = self._shard(key, done)
         if shard is not None:
             shard.write(key, state_epoch, leader_epoch, change, done)
 
     def delete(self, keys: Sequence[ShareKey], done: Done[ErrorCode | None]) -> None:
-        """Keep nothing of `keys`; `done` with the first error, once for all."""
+        """Delete the state of `keys`; `done` is called once, with the first error."""
         answered = first_error(len(keys), done)
         for key in keys:
             shard = self._shard(key, answered)
@@ -137,7 +134,7 @@ class ShareStates:
                 shard.delete(key, answered)
 
     def when_settled(self, key: ShareKey, done: Callable[[], None]) -> None:
-        """Call back once all that was written of `key` before is durable, or has failed."""
+        """Call `done` once each earlier write of `key` is durable or has failed."""
         shard = self.led.at(self.partition_for(key))
         if shard is None:
             done()
@@ -145,7 +142,7 @@ class ShareStates:
             shard.journal.when_settled(done)
 
     def forget_topics(self, topic_ids: frozenset[bytes]) -> None:
-        """Forget the state of all groups in topics that are gone for good."""
+        """Delete the state of all groups in deleted topics."""
         for shard in self.led:
             if shard.state is ShardState.ACTIVE:
                 for key in shard.of_topics(topic_ids):
@@ -160,4 +157,4 @@ class ShareStates:
 
 
 def _not_waited_for(error: ErrorCode | None) -> None:
-    """Ignore the outcome: state that stays is of a topic nobody can name any more."""
+    """Ignore the outcome: state that remains belongs to a topic that no request can name."""

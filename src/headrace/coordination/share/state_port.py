@@ -1,8 +1,7 @@
-"""What who shares partitions out, and who coordinates the groups, asks of where state is kept.
+"""`ShareStatePort`: the interface to the stored state of share groups.
 
-That is `ShareStates` on the broker itself; another broker may be asked behind the same calls, as
-Kafka's brokers do (ReadShareGroupState and its like). Every answer may come later: what was so when
-it was asked for has to be looked at again.
+`ShareStates` implements it on one broker; `AllShareStates` also asks other brokers, as Kafka does
+(ReadShareGroupState, …). Answers may be late: the caller must check that they still apply.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,54 +14,51 @@ from headrace.ports.callbacks import Done
 
 
 class StateRead(NamedTuple):
-    """What is kept of one share partition (ReadShareGroupState)."""
+    """The stored state of one share partition (ReadShareGroupState)."""
 
     state_epoch: int
     known: CursorState
 
 
 class StateSummary(NamedTuple):
-    """How far one share partition is (ReadShareGroupStateSummary)."""
+    """Start offset and counts of one share partition (ReadShareGroupStateSummary)."""
 
     state_epoch: int
     leader_epoch: int
     start: int
     complete: int
-    """Offsets from `start` on that are settled."""
+    """Offsets from `start` on that are acknowledged or archived."""
 
 
 class ShareStatePort(Protocol):
-    """All state of share groups, wherever it is kept."""
+    """The stored state of share groups, on this or on other brokers."""
 
     def read(
         self, key: ShareKey, leader_epoch: int, done: Done[StateRead | ApiError | None]
     ) -> None:
-        """Call `done` with what is kept of `key`, once that is loaded; None: nothing is.
+        """Call `done` with the stored state of `key`, once loaded and durable; None: no state.
 
-        All of it is durable then, and so is that who led the partition before `leader_epoch` can
-        write no more. ApiError: FENCED_LEADER_EPOCH, NOT_COORDINATOR where it is kept elsewhere.
+        Later writes of leaders before `leader_epoch` are refused. FENCED_LEADER_EPOCH,
+        NOT_COORDINATOR.
         """
 
     def read_summary(self, key: ShareKey, done: Done[StateSummary | ApiError | None]) -> None:
-        """Call `done` with how far `key` is; None: nothing is kept.
-
-        ApiError: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
-        """
+        """Call `done` with start offset and counts of `key`; None: no state is stored. ApiError."""
 
     def make(
         self, keys: Sequence[ShareKey], state_epoch: int, done: Done[ErrorCode | None]
     ) -> None:
-        """Have something kept of each key, where to begin still open; `done` as `initialize`.
+        """Create the state of each key that has none, with start offset NOT_SET.
 
-        What is kept already stays as it is.
+        `done` as `initialize`.
         """
 
     def initialize(
         self, wanted: Sequence[tuple[ShareKey, int]], state_epoch: int, done: Done[ErrorCode | None]
     ) -> None:
-        """Begin each key anew at its start offset; `done` with the first error, once for all.
+        """Reset each key to its start offset; `done` is called once, with the first error.
 
-        What is kept in `state_epoch` already has begun by an earlier asking: it stays as it is.
+        State that is in `state_epoch` already stays: the request is a retry.
         """
 
     def write(
@@ -73,14 +69,14 @@ class ShareStatePort(Protocol):
         change: CursorState,
         done: Done[ErrorCode | None],
     ) -> None:
-        """Keep what is new of `key`; `done(None)` once that is durable.
+        """Store changes of `key`; `done(None)` is called once they are durable.
 
-        `done` with FENCED_STATE_EPOCH, FENCED_LEADER_EPOCH or UNKNOWN_TOPIC_OR_PARTITION where the
-        asker's picture is not the one kept.
+        Errors: FENCED_STATE_EPOCH, FENCED_LEADER_EPOCH, UNKNOWN_TOPIC_OR_PARTITION (no state is
+        stored).
         """
 
     def delete(self, keys: Sequence[ShareKey], done: Done[ErrorCode | None]) -> None:
-        """Keep nothing of `keys`; `done` with the first error, once for all."""
+        """Delete the state of `keys`; `done` is called once, with the first error."""
 
     def when_settled(self, key: ShareKey, done: Callable[[], None]) -> None:
-        """Call back once all that was written of `key` before is durable, or has failed."""
+        """Call `done` once each earlier write of `key` is durable or has failed."""

@@ -1,8 +1,7 @@
-"""One partition of `__share_group_state`: the share partitions whose state is kept there.
+"""`StateShard`: one partition of `__share_group_state`, with the states of its share partitions.
 
-An update says what is new; after so many of them a snapshot says all. What lies before the oldest
-snapshot that still counts is needed by nobody, and is deleted from the log's front (Kafka's
-ShareCoordinatorShard; the topic is not compacted).
+An update record has the changes of one key; after a number of updates a snapshot has the state.
+Records before the oldest valid snapshot are deleted from the log's front (as Kafka does).
 """
 
 from collections.abc import Callable, Iterable
@@ -32,19 +31,19 @@ if TYPE_CHECKING:
     from headrace.ports.clock import Timer
 
 FORGOTTEN_AFTER_MS = 600_000
-"""State of a topic that is gone is forgotten so long after it was written last, at the soonest."""
+"""Milliseconds since the last write after which the state of a deleted topic may be deleted."""
 _GROWTH_MIN = 100
-"""Records a log has to grow by before cold states are written again to let its front go."""
+"""Records by which a log must grow before idle states are written again to free its front."""
 
 
 class StateLog(LoadLog, Protocol):
-    """What a shard asks of its log beside reading it."""
+    """The methods of a log that a state shard calls."""
 
     def delete_records(self, before: Offset) -> Offset: ...
 
 
 class StatePartition(ShardPartition, Protocol):
-    """What a shard asks of `broker.partition.Partition`."""
+    """The part of `broker.partition.Partition` that a state shard uses."""
 
     @property
     def log(self) -> StateLog: ...
@@ -55,7 +54,7 @@ class StatePartition(ShardPartition, Protocol):
 
 @dataclass(slots=True)
 class KeptState:
-    """What is kept of one share partition."""
+    """The state of one share partition, as replayed and changed."""
 
     known: StateMap
     state_epoch: int
@@ -64,16 +63,16 @@ class KeptState:
     created_ms: int
     complete: int
     floor: int
-    """No record that counts lies before this offset of the log."""
+    """Log offset before which no record of this key is needed."""
     updates: int = 0
-    """Since the snapshot."""
+    """Updates since the snapshot."""
     written_ms: int = 0
     unwritten: bool = False
-    """The log lacks some of it, for an append was refused: it is written whole with what comes."""
+    """Whether an append failed, so that the log lacks a change: the next record is a snapshot."""
 
 
 class StateShard(Shard):
-    """The state kept in one partition, for as long as this broker leads it."""
+    """The states in one partition, while this broker leads it."""
 
     KEYED = False  # updates of one key add up
 
@@ -87,7 +86,7 @@ class StateShard(Shard):
         limits: Callable[[], ShareLimits],
         is_topic: Callable[[bytes], bool],
     ) -> None:
-        """`is_topic`: whether there is a topic of that id, as far as this broker is told."""
+        """Create in state LOADING. `is_topic`: whether the image has a topic with that id."""
         present = limits()
         journal = JournalLimits(present.state_write_timeout_ms, present.state_codec)
         super().__init__(
@@ -103,16 +102,16 @@ class StateShard(Shard):
     # What is asked of it, while it is active
 
     def read(self, key: ShareKey) -> KeptState | None:
-        """Return what is kept of `key`; not to be changed."""
+        """Return the state of `key`, which the caller must not change; None: there is no state."""
         return self._kept.get(key)
 
     def read_for(
         self, key: ShareKey, leader_epoch: int, done: Done[StateRead | ApiError | None]
     ) -> None:
-        """Tell who leads the partition since `leader_epoch` what is kept of it, once durable.
+        """Give the leader of `leader_epoch` the state of a share partition, once it is durable.
 
-        Leaders before that are refused from then on, wherever this is led: what they wrote later
-        the new one would not know of. ApiError: FENCED_LEADER_EPOCH, and why it is not durable.
+        Writes of earlier leaders are refused from then on, as the new leader would not know of
+        them. ApiError: FENCED_LEADER_EPOCH, or why the state is not durable.
         """
         kept = self._kept.get(key)
         if kept is not None and leader_epoch < kept.leader_epoch:
@@ -134,7 +133,7 @@ class StateShard(Shard):
         self._append_update(key, kept, CursorState(kept.known.start, (), kept.complete), settled)
 
     def make(self, key: ShareKey, state_epoch: int, done: Done[ErrorCode | None]) -> None:
-        """Have something kept of `key`: what is kept already stays as it is."""
+        """Create the state of `key` with start offset NOT_SET; existing state stays."""
         kept = self._kept.get(key)
         if kept is None:
             self.initialize(key, state_epoch, NOT_SET, done)
@@ -144,10 +143,10 @@ class StateShard(Shard):
     def initialize(
         self, key: ShareKey, state_epoch: int, start: int, done: Done[ErrorCode | None]
     ) -> None:
-        """Begin anew at `start` (NOT_SET: to be found out), whatever was kept before.
+        """Reset the state to `start` (NOT_SET: not determined yet), whatever was stored before.
 
-        What is kept in `state_epoch` already stays: this is asked again, and members have gone on.
-        `done(FENCED_STATE_EPOCH)` where what is kept is of a later epoch.
+        State that is in `state_epoch` already stays: the request is a retry, and members have
+        continued. `done(FENCED_STATE_EPOCH)`: the stored state is of a later epoch.
         """
         former = self._kept.get(key)
         if former is not None and state_epoch <= former.state_epoch:
@@ -176,10 +175,9 @@ class StateShard(Shard):
         change: CursorState,
         done: Done[ErrorCode | None],
     ) -> None:
-        """Keep what is new of `key`; `done(None)` once that is durable.
+        """Store changes of `key`.
 
-        `done` with FENCED_STATE_EPOCH, FENCED_LEADER_EPOCH or UNKNOWN_TOPIC_OR_PARTITION where the
-        asker's picture is not the one kept.
+        `done` gets None once they are durable, or as `ShareStatePort.write`.
         """
         kept = self._kept.get(key)
         if kept is None:
@@ -199,7 +197,7 @@ class StateShard(Shard):
     def _append_update(
         self, key: ShareKey, kept: KeptState, change: CursorState, done: Done[ErrorCode | None]
     ) -> None:
-        """Append `change`, laid over what is kept already; or all of it, when its time has come."""
+        """Append `change` as an update, or the whole state as a snapshot if one is due."""
         kept.written_ms = now = self._clock.wall_ms()
         if kept.unwritten or kept.updates >= self._limits().updates_per_snapshot:
             kept.snapshot_epoch += 1
@@ -212,7 +210,7 @@ class StateShard(Shard):
         self._append(wire.UPDATE_KEY_TYPE, key, wire.encode_update(update), done)
 
     def delete(self, key: ShareKey, done: Done[ErrorCode | None]) -> None:
-        """Keep nothing of `key` any more."""
+        """Delete the state of `key`: append a tombstone."""
         kept = self._kept.pop(key, None)
         if kept is None:
             self._once_durable(done)
@@ -226,7 +224,7 @@ class StateShard(Shard):
         self._append(wire.SNAPSHOT_KEY_TYPE, key, None, ended)
 
     def of_topics(self, topic_ids: frozenset[bytes]) -> list[ShareKey]:
-        """Return all share partitions of these topics that have state here."""
+        """Return the keys of all states of these topics."""
         return [key for key in self._kept if key.topic_id in topic_ids]
 
     # What the log says
@@ -234,7 +232,7 @@ class StateShard(Shard):
     def apply(
         self, log_offset: int, producer_id: int | None, key: bytes, value: bytes | None
     ) -> None:
-        del producer_id  # nobody writes here in transactions
+        del producer_id  # no transaction writes here
         about = wire.decode_key(key)
         if isinstance(about, wire.OtherShareKey):
             return
@@ -249,7 +247,7 @@ class StateShard(Shard):
     def _apply_update(self, key: ShareKey, update: wire.UpdateValue) -> None:
         kept = self._kept.get(key)
         if kept is None or update.snapshot_epoch != kept.snapshot_epoch:
-            return  # of a snapshot that is gone: what is kept now is newer
+            return  # of a superseded snapshot: the present state is newer
         kept.leader_epoch = max(kept.leader_epoch, update.leader_epoch)
         kept.known.lay_over(CursorState(update.start_offset, _batches(update.batches)))
         kept.complete = max(update.complete_count, 0)
@@ -266,10 +264,11 @@ class StateShard(Shard):
         self._kept.clear()
 
     def prune(self) -> None:
-        """Delete the front of the log that nobody needs; write cold states again for the next.
+        """Delete the log's unneeded front.
 
-        State of topics that are gone is forgotten, once it is old: of new ones this broker may not
-        have been told.
+        Write idle states again, so that more can be deleted later.
+
+        Old states of deleted topics are deleted; a new topic may not be in the metadata image yet.
         """
         settled_ms = self._clock.wall_ms() - FORGOTTEN_AFTER_MS
         for key, kept in [*self._kept.items()]:
@@ -303,7 +302,7 @@ class StateShard(Shard):
         self._schedule()
 
     def _end(self) -> int:
-        # What waits in the journal comes at or behind the log's end as it is now.
+        # Waiting records will be appended at or behind the present end.
         return self._partition.log.end_offset
 
     def _append_snapshot(
@@ -337,9 +336,9 @@ class StateShard(Shard):
         done: Done[ErrorCode | None],
         durable: Callable[[], None] | None = None,
     ) -> None:
-        """Append one record; after the write timeout it is answered as not done, and may be yet.
+        """Append one record; `durable` is called once it is durable, however late.
 
-        `durable` is called whenever that comes.
+        After the write timeout `done` gets COORDINATOR_NOT_AVAILABLE, though it may still succeed.
         """
         answer = Once(done)
 
@@ -356,14 +355,14 @@ class StateShard(Shard):
         self.journal.append_soon([record], ended, late)
 
     def _leave(self, key: ShareKey, kept: KeptState, done: Done[ErrorCode | None]) -> None:
-        """Answer that what is kept stays as it is, when it is durable."""
+        """Leave the state as it is; `done` is called once it is durable."""
         if kept.unwritten:
             self._append_snapshot(key, kept, self._clock.wall_ms(), done)
         else:
             self._once_durable(done)
 
     def _once_durable(self, done: Done[ErrorCode | None]) -> None:
-        """Answer that nothing is to be done when what came before is durable."""
+        """Call `done` once earlier appends are durable; NOT_COORDINATOR: the shard is closed."""
 
         def settled() -> None:
             done(None if self.state is ShardState.ACTIVE else ErrorCode.NOT_COORDINATOR)
@@ -372,7 +371,7 @@ class StateShard(Shard):
 
 
 def _ignored(error: ErrorCode | None) -> None:
-    """Ignore what could not be written again: it is written again later."""
+    """Ignore the outcome: a failed record is written again later."""
 
 
 def _batches(batches: Iterable[wire.Batch]) -> tuple[StateBatch, ...]:
@@ -381,7 +380,7 @@ def _batches(batches: Iterable[wire.Batch]) -> tuple[StateBatch, ...]:
         try:
             found.append(StateBatch(first, last, RecordState(state), count))
         except ValueError:
-            # A state of a later Kafka, on its way to another: what is not settled comes again.
+            # A state number of a later Kafka: the record is delivered again.
             found.append(StateBatch(first, last, RecordState.AVAILABLE, count))
     return tuple(found)
 

@@ -1,26 +1,26 @@
-"""Transactions: who may write under a transactional id, and how a transaction ends.
+"""Transaction coordinators: transactional ids, producer epochs, and the end of transactions.
 
-A transactional id lives in the partition of `__transaction_state` its name hashes to; that
-partition's shard decides, writes the decision down, and only then acts on it:
+The state of a transactional id is in the partition of `__transaction_state` that its hash selects.
+That partition's shard decides, appends the decision, and acts on it once it is committed.
 
-    transaction_coordinators   the facade: transactional id -> shard, and what frontends call
+    transaction_coordinators   transactional id -> shard; the methods that frontends call
     transaction_shard          one partition's transactions: decide, append, answer once committed
-    transaction_state          a transaction's state, immutable, and the table of its moves
-    decide         every decision as a plain function: state in, next state or refusal out
-    producers      who a producer says it is
-    records        the state as a record of the log and back
-    participants   the partitions of this broker as transactions see them
-    all_transactions  partitions and transactional ids of the whole cluster: questions to leaders
-    markers        a decided transaction's markers, written until every partition has its own
-    timers         transactions that take too long, ids nobody uses any more
-    describe       what the admin requests show
-    counts         what has become of transactions since the start
-    limits         by Kafka's configuration names
+    transaction_state          a transaction's immutable state, and the permitted transitions
+    decide             each decision as a pure function: state in, next state or refusal out
+    producers          a producer's id and epoch
+    records            the state as a record of the log, and back
+    participants       the partitions led by this broker, for writing markers
+    all_transactions   requests to partition leaders and transaction coordinators of the cluster
+    markers            a decided transaction's markers, written until each partition has its own
+    timers             timed-out transactions and expired transactional ids
+    describe           results of DescribeTransactions and ListTransactions
+    counts             counters of ended transactions
+    limits             limits by Kafka's configuration names
 
-The state moves when its record is appended, and is answered for when that is committed: what comes
-next goes into the log behind it, so nothing can be kept of which an earlier part is lost. Markers
-wait for the decision to be committed, and while they are under way the next transaction waits for
-them here instead of being sent away to try again.
+The state changes when its record is appended, and the request is answered when the record is
+committed. Later records are behind it in the log, so none of them can be durable without it.
+Markers are written once the decision is committed. Meanwhile requests for the next transaction wait
+here for up to a second before they end with CONCURRENT_TRANSACTIONS.
 
-Kafka's TransactionCoordinator (KIP-98, 360, 447, 588, 664, 890) settles every behaviour.
+Behaviour follows Kafka's TransactionCoordinator (KIP-98, 360, 447, 588, 664, 890, 939).
 """

@@ -1,7 +1,7 @@
-"""Transactions of a whole cluster: markers to the leaders of partitions, questions to coordinators.
+"""Transactions of the whole cluster: markers to partition leaders, requests to coordinators.
 
-Coordinators are asked by `AskLeader`. A marker goes to the broker that leads its partition in the
-metadata image at that moment; `Markers` writes it again where that fails.
+`AskLeader` sends requests to coordinators and retries them. A marker is sent to the leader of its
+partition in the metadata image; `Markers` retries failed ones.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -21,28 +21,28 @@ from headrace.ports.clock import Clock
 ADD_RETRY = Retry(
     frozenset({ErrorCode.CONCURRENT_TRANSACTIONS}), TransactionLimits.wait_ms / 1000, 0.02, 0.02
 )
-"""A coordinator that still writes the markers of the transaction before does not wait for them, so
-that other questions need not wait for its answer: it is asked again."""
+"""Retries of adding partitions while the previous transaction's markers are being written. The
+other coordinator answers at once instead of waiting, so that it does not delay other requests."""
 _CLOSED = ApiError(ErrorCode.NOT_COORDINATOR, "this broker stops")
 
 Unwritable = dict[TopicPartition, ApiError]
-"""Partitions that a producer may not write to in its open transaction, and why."""
+"""Partitions that a producer may not write to in its open transaction, with the error of each."""
 
 
 class Membership(NamedTuple):
-    """A question about partitions of one transaction, to its coordinator."""
+    """A request to a transaction's coordinator: partitions to add or to verify."""
 
     transactional_id: str
     who: ProducerEpoch
     partitions: Collection[TopicPartition]
     version: int = TV2
-    """The client's transaction version; other brokers ask for 2 only."""
+    """The client's transaction version; requests from other brokers always have 2."""
 
 
 class OtherBrokers(Protocol):
-    """Other brokers, asked once. Answers may be late, and repeated questions do no harm.
+    """Requests to other brokers, each sent once. They are idempotent; `done` may be called late.
 
-    ApiError NETWORK_EXCEPTION: it may be done, or not.
+    ApiError NETWORK_EXCEPTION: the request may or may not have been carried out.
     """
 
     def write_markers(
@@ -52,22 +52,22 @@ class OtherBrokers(Protocol):
         partitions: Sequence[TopicPartition],
         done: MarkerWritten,
     ) -> None:
-        """Have `broker` write a marker to partitions that it leads (WriteTxnMarkers)."""
+        """Ask `broker` to write a marker to partitions that it leads (WriteTxnMarkers)."""
 
     def verify(
         self, broker: BrokerId, question: Membership, done: Done[Unwritable | ApiError]
     ) -> None:
-        """Ask `broker` as `TransactionCoordinators.verify` (AddPartitionsToTxn)."""
+        """Call `TransactionCoordinators.verify` on `broker` (AddPartitionsToTxn, VerifyOnly)."""
 
     def add(self, broker: BrokerId, question: Membership, done: Done[ApiError | None]) -> None:
-        """Ask `broker` as `TransactionCoordinators.add`, for transaction version 2.
+        """Call `TransactionCoordinators.add` on `broker`, for transaction version 2.
 
-        It does not wait for the markers of the transaction before: CONCURRENT_TRANSACTIONS.
+        CONCURRENT_TRANSACTIONS while it writes the markers of the previous transaction.
         """
 
 
 class AllParticipants:
-    """`markers.Participants`: the partitions of this broker and of all others."""
+    """The partitions of all brokers, for writing markers. Implements `markers.Participants`."""
 
     def __init__(
         self,
@@ -76,20 +76,20 @@ class AllParticipants:
         own: BrokerId,
         others: Callable[[], OtherBrokers],
     ) -> None:
-        """`local` are those that broker `own` leads. `others` is called when first needed."""
+        """Create it. `local`: partitions that broker `own` leads. `others`: called on first use."""
         self._local = local
         self._image = image
         self._own = own
         self._others = others
 
     def exists(self, partition: TopicPartition) -> bool:
-        """Tell whether the partition is there, led by whomever."""
+        """Return whether the partition exists, on this or another broker."""
         return self._local.exists(partition)
 
     def write(
         self, marker: Marker, partitions: Sequence[TopicPartition], done: MarkerWritten
     ) -> None:
-        """Write the marker to all of them, each by who leads it now."""
+        """Write the marker through each partition's leader; LEADER_NOT_AVAILABLE: it has none."""
         for leader, led in by_leader(self._image(), partitions).items():
             if leader == self._own:
                 self._local.write(marker, led, done)
@@ -101,7 +101,7 @@ class AllParticipants:
 
 
 class AllTransactions:
-    """Questions of partitions' leaders to the coordinator of a transaction, on any broker."""
+    """Requests of partition leaders to transaction coordinators on this and other brokers."""
 
     def __init__(
         self,
@@ -111,8 +111,8 @@ class AllTransactions:
         verifies: Callable[[], bool],
         clock: Clock,
     ) -> None:
-        """`local` are those of broker `own`. `verifies`: whether the coordinator is asked at all
-        about batches of clients that have told it of their partitions themselves."""
+        """Create it. `local`: the coordinators of broker `own`. `verifies`: whether `verify` asks
+        the coordinator (transaction.partition.verification.enable)."""
         self._verifies = verifies
         led = local.led
 
@@ -139,7 +139,7 @@ class AllTransactions:
         partitions: Collection[TopicPartition],
         done: Done[Unwritable],
     ) -> None:
-        """Tell which partitions the producer may not write to in its open transaction, and why."""
+        """Call `done` with partitions that the producer may not write to, and their errors."""
         if not self._verifies():
             done({})
             return
@@ -159,13 +159,14 @@ class AllTransactions:
         version: int,
         done: Done[ApiError | None],
     ) -> None:
-        """Take partitions into the transaction, which begins with the first ones.
+        """Add partitions to the producer's transaction; the first ones begin it.
 
-        `version`: the client's transaction version; only clients of the newest ask in this way.
+        `version`: the client's transaction version; only those of version 2 add partitions this
+        way.
         """
         self._add.ask(Membership(transactional_id, who, partitions, version), done)
 
     def close(self) -> None:
-        """Ask nothing again; each asker without an answer is told to look for the coordinator."""
+        """Cancel all retries; each request without an answer ends with NOT_COORDINATOR."""
         for asking in (self._verify, self._add):
             asking.close(_CLOSED)

@@ -1,4 +1,4 @@
-"""What has become of transactions since the start."""
+"""`TransactionCounts`: counters of ended transactions since the start."""
 
 from dataclasses import dataclass
 
@@ -8,15 +8,15 @@ from headrace.wire.kafka.coordinator_records.transaction_state import Transactio
 
 @dataclass(slots=True)
 class TransactionCounts:
-    """Of all transactions coordinated here; those that reached no partition are not counted."""
+    """Transactions coordinated here that have ended, without those that had no partitions."""
 
     committed: int = 0
     aborted: int = 0
     timed_out: int = 0
-    """Of the aborted ones, those that took longer than their producer had said."""
+    """Aborted transactions that exceeded their producer's timeout."""
 
     def ended(self, decided: TransactionState) -> None:
-        """Count what was decided so, once it has its markers everywhere."""
+        """Count a transaction whose markers are written; `decided`: its state of PREPARE_…."""
         if not decided.partitions:
             return
         if decided.status is TransactionStatus.PREPARE_COMMIT:

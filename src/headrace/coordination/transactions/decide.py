@@ -1,8 +1,8 @@
-"""Every decision about a transaction, as a plain function.
+"""Decisions about a transaction, as pure functions from state to next state.
 
-State in; out comes the next state, or None where there is nothing to do because it was done before.
-What must not be raises ApiError, what can only be said later `UnderWay`, and a function that needs
-a producer id and was given none raises `NeedsProducerId`. Nothing here is changed in place.
+A result of None means that nothing changes, as the request was carried out before. ApiError: the
+request is refused. `UnderWay`: it must be decided again after the markers of the previous
+transaction. `NeedsProducerId`: it must be decided again with a new producer id.
 """
 
 from collections.abc import Iterable
@@ -22,14 +22,14 @@ _S = TransactionStatus
 
 
 class UnderWay(ApiError):
-    """CONCURRENT_TRANSACTIONS: the markers of the transaction before are being written."""
+    """CONCURRENT_TRANSACTIONS: the markers of the previous transaction are being written."""
 
     def __init__(self) -> None:
         super().__init__(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction before is ending")
 
 
 class NeedsProducerId(Exception):
-    """Ask again with a producer id that was never given before."""
+    """The decision needs a new producer id: call the function again with one."""
 
 
 def initialize(
@@ -39,10 +39,11 @@ def initialize(
     now_ms: int,
     new_id: int | None,
 ) -> TransactionState:
-    """Decide InitProducerId: whoever held the id before is fenced by a higher epoch.
+    """Decide InitProducerId: a higher epoch fences the former producer of the transactional id.
 
-    `expected`: what the producer had, where it goes on after an error (KIP-360). A transaction that
-    is open is aborted first: that state comes out, and the question is to be asked again after it.
+    `expected`: id and epoch of a producer that continues after an error (KIP-360); None: a new one.
+    If a transaction is open, the result is its abort, and the request must be decided again after
+    it. ApiError PRODUCER_FENCED: `expected` is superseded. UnderWay, NeedsProducerId.
     """
     if state is None:
         producer_id = _given(new_id)
@@ -78,10 +79,11 @@ def keep(
     now_ms: int,
     new_id: int | None,
 ) -> TransactionState:
-    """Decide InitProducerId v6 with KeepPreparedTxn (KIP-939): as `initialize`, but what is open
-    stays open, and whoever asks may end it. Whoever wrote it can no more.
+    """Decide InitProducerId v6 with KeepPreparedTxn (KIP-939): an open transaction stays open.
 
-    ApiError INVALID_TXN_STATE: it may time out, so that nobody can have prepared it.
+    The new producer epoch may end it; its writer is fenced. No transaction is open: as
+    `initialize`. ApiError INVALID_TXN_STATE: the open one has a timeout, so it is not of two-phase
+    commit.
     """
     if state is None or state.status is not _S.ONGOING:
         return initialize(state, expected, timeout_ms, now_ms, new_id)
@@ -108,14 +110,14 @@ def _after(client: ProducerEpoch, new_id: int | None) -> ProducerEpoch:
 def _is_known(state: TransactionState, expected: ProducerEpoch) -> bool:
     if expected.producer_id == state.client.producer_id:
         return True
-    # It was given a new producer id, and did not hear of it.
+    # The producer was given a new id, and the response was lost.
     return expected.producer_id == state.previous_producer_id and expected.epoch >= EPOCH_LAST
 
 
 def _next_epoch(
     state: TransactionState, expected: ProducerEpoch | None, new_id: int | None
 ) -> tuple[int, int, int]:
-    """Return producer id, epoch, and the epoch its holder may still name."""
+    """Return producer id, epoch, and the epoch that its holder may still send in a retry."""
     if expected is not None and expected.epoch != state.epoch:
         if expected.epoch != state.last_epoch:
             raise ApiError(ErrorCode.PRODUCER_FENCED)
@@ -133,7 +135,10 @@ def add(
     version: int,
     now_ms: int,
 ) -> TransactionState | None:
-    """Decide AddPartitionsToTxn, AddOffsetsToTxn, and the first batch of transaction version 2."""
+    """Decide AddPartitionsToTxn, AddOffsetsToTxn, first batch of version 2; None: known already.
+
+    ApiError INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, INVALID_TXN_STATE (kept); UnderWay.
+    """
     state = _checked(state, who)
     if state.status in DECIDED:
         raise UnderWay
@@ -152,9 +157,9 @@ def add(
 
 
 def verify(state: TransactionState | None, who: ProducerEpoch, partition: TopicPartition) -> None:
-    """Raise unless the producer may write to `partition` in its open transaction (KIP-890, part 1).
+    """Raise INVALID_TXN_STATE unless the producer may write to `partition` now (KIP-890, part 1).
 
-    ApiError: INVALID_TXN_STATE where it may not; UnderWay and what `add` refuses.
+    Also `UnderWay`, and the errors of `add`.
     """
     state = _checked(state, who)
     if state.status in DECIDED:
@@ -181,7 +186,7 @@ def _refuse_kept(state: TransactionState) -> None:
 
 
 def _wait_for_rotation(state: TransactionState, who: ProducerEpoch) -> None:
-    """Raise while a producer has yet to be told of its new id: its old one's markers come after."""
+    """Raise `UnderWay` if `who` has its new producer id before the old one's markers exist."""
     if state.status in DECIDED and state.next_producer_id == who.producer_id:
         raise UnderWay
 
@@ -194,7 +199,10 @@ def end(
     now_ms: int,
     new_id: int | None,
 ) -> TransactionState | None:
-    """Decide EndTxn; None: it ended so before, and `answer_to_end` of `state` is the answer."""
+    """Decide EndTxn; None: it had ended so before, and `answer_to_end(state)` is the response.
+
+    ApiError INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, INVALID_TXN_STATE; UnderWay.
+    """
     if state is None:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     _wait_for_rotation(state, who)
@@ -214,7 +222,7 @@ def end(
 def _end_bumping(
     state: TransactionState, who: ProducerEpoch, commit: bool, now_ms: int, new_id: int | None
 ) -> TransactionState | None:
-    """Decide EndTxn v5: the next transaction has another epoch, which this one can never touch."""
+    """Decide EndTxn v5: the next transaction has a higher epoch, so late batches cannot join it."""
     client = state.client
     rotated = who.producer_id == state.previous_producer_id != client.producer_id
     again = (state.bumps and who.epoch + 1 == client.epoch) or (
@@ -235,7 +243,7 @@ def _end_bumping(
 
 
 def _check_ended_so(state: TransactionState, commit: bool) -> None:
-    """Refuse unless the transaction ended, or is ending, the way it is asked to. ApiError."""
+    """Raise INVALID_TXN_STATE unless the transaction ended so; UnderWay while it is ending so."""
     committed = state.status in (_S.PREPARE_COMMIT, _S.COMPLETE_COMMIT)
     if state.status in (_S.EMPTY, _S.ONGOING) or committed is not commit:
         raise ApiError(ErrorCode.INVALID_TXN_STATE)
@@ -244,14 +252,14 @@ def _check_ended_so(state: TransactionState, commit: bool) -> None:
 
 
 def fence(state: TransactionState, now_ms: int, new_id: int | None) -> TransactionState:
-    """Abort an open transaction whose producer is given up, under an epoch it does not have."""
+    """Abort an open transaction under a higher epoch, which fences its producer."""
     return _decided(state, _S.PREPARE_ABORT, now_ms, new_id)
 
 
 def _decided(
     state: TransactionState, status: TransactionStatus, now_ms: int, new_id: int | None
 ) -> TransactionState:
-    """Return the end of a transaction under the next epoch; the markers carry it."""
+    """Return PREPARE_COMMIT or PREPARE_ABORT under the next epoch, which the markers have."""
     next_id, next_epoch = NO_PRODUCER_ID, NO_EPOCH
     if state.kept:
         next_id, next_epoch = _after(state.client, new_id)
@@ -270,7 +278,7 @@ def _decided(
 
 
 def complete(state: TransactionState, now_ms: int) -> TransactionState:
-    """Return the state in which every partition has its marker."""
+    """Return the COMPLETE_… state of a transaction whose partitions all have their markers."""
     committed = state.status is _S.PREPARE_COMMIT
     rotated = state.next_producer_id != NO_PRODUCER_ID
     return state.to(
@@ -285,20 +293,20 @@ def complete(state: TransactionState, now_ms: int) -> TransactionState:
 
 
 def answer_to_end(state: TransactionState) -> ProducerEpoch:
-    """Return who the producer is after the end that led to `state`: EndTxn v5 says so."""
+    """Return the producer id and epoch that EndTxn v5 returns for the end that led to `state`."""
     if state.next_producer_id != NO_PRODUCER_ID:
         return ProducerEpoch(state.next_producer_id, max(state.next_epoch, 0))
     return ProducerEpoch(state.producer_id, state.epoch)
 
 
 def has_timed_out(state: TransactionState, now_ms: int) -> bool:
-    """Tell whether the open transaction takes longer than its producer said it would."""
+    """Return whether the open transaction has exceeded its producer's timeout."""
     times_out = state.status is _S.ONGOING and state.timeout_ms != NO_TIMEOUT_MS
     return times_out and now_ms >= state.started_ms + state.timeout_ms
 
 
 def has_expired(state: TransactionState, expiration_ms: int, now_ms: int) -> bool:
-    """Tell whether nobody has used the id for that long."""
+    """Return whether the id has no transaction and was not used for `expiration_ms`."""
     idle = state.status not in DECIDED and state.status is not _S.ONGOING
     return idle and now_ms - state.updated_ms >= expiration_ms
 

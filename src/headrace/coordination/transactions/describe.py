@@ -1,4 +1,4 @@
-"""What DescribeTransactions and ListTransactions show (KIP-664)."""
+"""Results of DescribeTransactions and ListTransactions (KIP-664)."""
 
 from collections.abc import Callable, Collection
 from typing import NamedTuple
@@ -37,11 +37,11 @@ class ListedTransaction(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """Which transactions are asked for; nothing said means all."""
+    """The filters of a ListTransactions request; an empty one matches all."""
 
     statuses: frozenset[TransactionStatus]
     unknown: list[str]
-    """Names of states there are none of."""
+    """Requested status names that do not exist."""
     producer_ids: frozenset[int]
     older_than_ms: int
     matches: Callable[[str], bool]
@@ -54,14 +54,14 @@ class Filter(NamedTuple):
         older_than_ms: int = -1,
         matches: Callable[[str], bool] = lambda _: True,
     ) -> "Filter":
-        """Make the filter a request asks for. With nothing but unknown states nothing is found."""
+        """Return the filter of a request. With unknown statuses only, no transaction matches."""
         known = frozenset(_BY_NAME[name] for name in states if name in _BY_NAME)
         unknown = [name for name in states if name not in _BY_NAME]
         wanted = known if states else frozenset(NAMES)
         return cls(wanted, unknown, frozenset(producer_ids), older_than_ms, matches)
 
     def takes(self, transactional_id: str, state: TransactionState, now_ms: int) -> bool:
-        """Tell whether this transaction is asked for."""
+        """Return whether a transaction matches."""
         if state.status not in self.statuses:
             return False
         if self.producer_ids and state.producer_id not in self.producer_ids:
@@ -72,7 +72,7 @@ class Filter(NamedTuple):
 
 
 def described(transactional_id: str, state: TransactionState) -> DescribedTransaction:
-    """Return one transaction as the admin sees it."""
+    """Return one transaction as DescribeTransactions shows it."""
     return DescribedTransaction(
         transactional_id,
         NAMES[state.status],

@@ -1,9 +1,9 @@
-"""A decided transaction's markers: written in every partition of it, until every one has its own.
+"""`Markers`: write a decided transaction's markers until each of its partitions has one.
 
-A marker holds once the partition's high watermark has passed it, which is when readers learn the
-transaction's end. A partition that cannot take it now (its directory failed, too few replicas) is
-asked again and again; one whose topic is gone needs none. Written twice, after a restart, a marker
-does nothing the second time.
+A partition has its marker once the high watermark has passed it, as readers then see the
+transaction's end. A partition that cannot take it now (a failed directory, too few in-sync
+replicas) is retried without limit. A deleted partition needs no marker. A marker that is written
+twice, after a restart, has no effect the second time.
 """
 
 import logging
@@ -19,12 +19,12 @@ from headrace.wire.kafka.coordinator_records.transaction_state import Transactio
 _logger = logging.getLogger(__name__)
 
 MarkerWritten = Callable[[TopicPartition, ApiError | None], None]
-"""Called with each partition: None once its marker holds, or why it has none."""
+"""Called for each partition: with None once its marker is committed, or with an error."""
 _SUPERSEDED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
 
 class Marker(NamedTuple):
-    """What is written of a transaction's end, in each of its partitions."""
+    """A transaction marker (a control record) as it is written to each partition."""
 
     producer_id: int
     epoch: int
@@ -33,23 +33,23 @@ class Marker(NamedTuple):
 
 
 class Participants(Protocol):
-    """The partitions transactions write to, on this broker and on others."""
+    """The partitions that transactions write to, on this and other brokers."""
 
     def exists(self, partition: TopicPartition) -> bool:
-        """Tell whether the partition is there, led by whomever; False: its topic is gone."""
+        """Return whether the partition exists, with or without a leader; False: it was deleted."""
 
     def write(
         self, marker: Marker, partitions: Sequence[TopicPartition], done: MarkerWritten
     ) -> None:
-        """Write the marker to all of them, by one request to each broker that leads some.
+        """Write the marker to all partitions, with one request for each leader.
 
-        `done` is called for each partition, now or later: once its marker holds and whoever keeps
-        state of its transactions there was told, or with what kept it from being written.
+        `done` is called for each partition, at once or later: with None once the marker is
+        committed and, for `__consumer_offsets`, applied to the groups' offsets; or with an error.
         """
 
 
 class Markers:
-    """The markers of one decision. `done()` once every partition has its own."""
+    """The markers of one decided transaction, until all are written."""
 
     def __init__(
         self,
@@ -69,18 +69,18 @@ class Markers:
         self._done = done
         self._missing = set(state.partitions)
         self._refused: list[TopicPartition] = []
-        """Those that wait to be asked again, by one timer."""
+        """Partitions whose markers failed; one timer retries them together."""
         self._cancelled = False
 
     def start(self) -> None:
-        """Write them; `done` may be called before this returns."""
+        """Write the markers; `done` may be called before this returns."""
         if self._missing:
             self._write(sorted(self._missing))
         else:
             self._done()
 
     def cancel(self) -> None:
-        """Write nothing more and call nobody."""
+        """Stop retries, and never call `done`."""
         self._cancelled = True
 
     def _write(self, partitions: Sequence[TopicPartition]) -> None:
@@ -108,7 +108,7 @@ class Markers:
         self._has_its_marker(partition)
 
     def _write_again(self) -> None:
-        """Ask all that could not take it, together."""
+        """Retry all failed partitions together."""
         refused, self._refused = self._refused, []
         self._write(refused)
 

@@ -1,4 +1,4 @@
-"""The partitions of this broker as those who end transactions see them."""
+"""`LocalParticipants`: write transaction markers to partitions that this broker leads."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 class LocalParticipants:
-    """`markers.Participants`, for partitions that this broker leads."""
+    """The partitions that this broker leads, for markers. Implements `markers.Participants`."""
 
     def __init__(self, broker: "Broker", groups: "Callable[[], GroupCoordinators]") -> None:
-        """`groups`: who is told of markers among offsets, made when first asked."""
+        """Create it. `groups`, made on first use, applies markers to committed offsets."""
         self._broker = broker
         self._groups = groups
 
     def exists(self, partition: TopicPartition) -> bool:
-        """Tell whether the partition is there, served now or not."""
+        """Return whether the partition exists, even if this broker cannot serve it now."""
         try:
             self._broker.partition(*partition)
         except ApiError as error:
@@ -33,7 +33,10 @@ class LocalParticipants:
     def write(
         self, marker: "Marker", partitions: "Iterable[TopicPartition]", done: "MarkerWritten"
     ) -> None:
-        """Append the marker to each of them; `done` with each once it is committed, or why not."""
+        """Append the marker to each partition.
+
+        Call `done` for each once committed, or with an error.
+        """
         producer_id, epoch, commit, coordinator_epoch = marker
         now_ms = self._broker.clock.wall_ms()
         for key in partitions:

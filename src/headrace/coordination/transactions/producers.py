@@ -1,14 +1,14 @@
-"""Who a producer of transactions says it is, as frontends and coordinators speak of it."""
+"""`ProducerEpoch`: the producer id and epoch of a transactional producer."""
 
 from typing import NamedTuple
 
 NO_EPOCH = -1
 TV0, TV2 = 0, 2
-"""Transaction versions of clients (KIP-890): with 2 every transaction has an epoch of its own."""
+"""Transaction versions of clients (KIP-890): 0 the classic protocol, 2 an epoch per transaction."""
 
 
 class ProducerEpoch(NamedTuple):
-    """Who a producer says it is."""
+    """A producer id and epoch."""
 
     producer_id: int
     epoch: int

@@ -1,4 +1,4 @@
-"""Records of `__transaction_state`: a transaction's state on its way to the log and back."""
+"""Records of `__transaction_state`: a transaction's state encoded for the log, and decoded."""
 
 from headrace.coordination.transactions.transaction_state import TransactionState
 from headrace.model.nouns import TopicPartition, by_topic
@@ -14,7 +14,7 @@ from headrace.wire.kafka.coordinator_records.transaction_state import (
 )
 
 VALUE_VERSION = 1
-"""Flexible, with the producer ids before and after: what transaction version 1 and later write."""
+"""Version of the record's value: the flexible one with previous and next producer id (KIP-890)."""
 
 
 def key(transactional_id: str) -> bytes:
@@ -23,7 +23,7 @@ def key(transactional_id: str) -> bytes:
 
 
 def value(state: TransactionState) -> bytes:
-    """Encode the record that says `state`."""
+    """Encode a transaction's state as a record value."""
     topics = by_topic(sorted(state.partitions))
     listed = [TopicPartitions(topic, partitions) for topic, partitions in topics.items()]
     return encode_value(
@@ -45,16 +45,16 @@ def value(state: TransactionState) -> bytes:
 
 
 def parse_key(data: bytes) -> str | None:
-    """Parse the transactional id a record is about; None for records of another kind.
+    """Return the transactional id of a record's key; None: a record of another kind.
 
-    CorruptBatch where the key cannot be read.
+    CorruptBatch.
     """
     found = decode_key(data)
     return found.transactional_id if isinstance(found, TransactionKey) else None
 
 
 def parse_value(data: bytes) -> TransactionState:
-    """Parse the state a record says. CorruptBatch."""
+    """Decode a record value into a transaction's state. CorruptBatch."""
     read = decode_value(data)
     return TransactionState(
         read.producer_id,

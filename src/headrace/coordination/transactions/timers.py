@@ -1,4 +1,4 @@
-"""What happens to transactions by the clock: those that take too long, ids nobody uses any more."""
+"""`TransactionTimers`: abort transactions that timed out, and remove expired transactional ids."""
 
 import logging
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _logger = logging.getLogger(__name__)
 
 
 class TransactionTimers:
-    """Looks at every open transaction, and more rarely at every id."""
+    """Two periodic checks: of all open transactions, and more rarely of all transactional ids."""
 
     def __init__(
         self,
@@ -35,12 +35,12 @@ class TransactionTimers:
         self._timers: dict[str, Timer] = {}
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start both timers."""
         self._later("abort", self._limits().timeout_check_ms, self._abort)
         self._later("expire", self._limits().expiration_check_ms, self._expire)
 
     def close(self) -> None:
-        """Look no more."""
+        """Cancel both timers."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -82,7 +82,7 @@ class TransactionTimers:
 def _time_out(
     state: TransactionState | None, now_ms: int, new_id: int | None
 ) -> TransactionState | None:
-    """Abort what has timed out, unless it ended meanwhile."""
+    """Decide the abort of a transaction that timed out; None: it ended in the meantime."""
     if state is None or not decide.has_timed_out(state, now_ms):
         return None
     return decide.fence(state, now_ms, new_id)

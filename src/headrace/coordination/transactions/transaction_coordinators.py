@@ -1,4 +1,4 @@
-"""The facade: which shard a transactional id lives in, and everything that can be asked of it."""
+"""`TransactionCoordinators`: requests about transactional ids, passed to the id's shard."""
 
 from collections.abc import Callable, Collection
 from functools import partial
@@ -37,14 +37,15 @@ Initialize = Callable[
 ]
 """`decide.initialize` or `decide.keep`."""
 _INITIALIZED = (TransactionStatus.EMPTY, TransactionStatus.ONGOING)
-"""With ONGOING a transaction was kept: what is not to be kept is aborted first."""
+"""Statuses after InitProducerId: EMPTY, or ONGOING with a kept transaction. After another status,
+an abort, the request is decided again."""
 
 
 class TransactionCoordinators:
-    """All transactional ids this broker coordinates. All calls on the deciding thread.
+    """The transactional ids that this broker coordinates. All calls on the deciding thread.
 
-    Whatever changes something takes a callback, called exactly once, when the change is committed
-    or refused. ApiErrors are NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and Kafka's own.
+    A method that changes state takes a callback, which is called exactly once, when the change is
+    committed or refused. ApiErrors: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and those named.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class TransactionCoordinators:
         participants: Participants,
         new_producer_id: Callable[[Done[int | ApiError]], None],
     ) -> None:
-        """`config` and `image` answer with what is so now; both may change at run time."""
+        """Create without partitions. `config` and `image` return the present ones at each call."""
         self._world = world
         self._limits = Derived(config, TransactionLimits, self._hand_out)
         self._participants = participants
@@ -68,7 +69,7 @@ class TransactionCoordinators:
             image=image,
             partitions=lambda: self._limits().partitions,
         )
-        """The partitions of `__transaction_state`; the broker tells it which it leads."""
+        """The shards of the partitions of `__transaction_state` that this broker leads."""
         self.counts = TransactionCounts()
         self._timers = TransactionTimers(self.led, world.clock, self._limits, self.counts)
 
@@ -97,14 +98,14 @@ class TransactionCoordinators:
         return shard
 
     def begin(self) -> None:
-        """Begin to write markers and watch the clock: the cluster's partitions can be found now."""
+        """Begin to write markers and start the timers: the image has the cluster's partitions."""
         self._begun = True
         for shard in self.led:
             shard.begin()
         self._timers.start()
 
     def close(self) -> None:
-        """Serve nothing any more; whoever waits is told to look for another coordinator."""
+        """Stop the timers and unload all shards; pending requests end with NOT_COORDINATOR."""
         self._timers.close()
         self.led.close()
 
@@ -119,10 +120,10 @@ class TransactionCoordinators:
         *,
         two_phase: bool = False,
     ) -> None:
-        """Answer InitProducerId: a producer id and epoch; whoever had the id before is fenced.
+        """Serve InitProducerId: fence the former producer, call `done` with a new id and epoch.
 
-        `two_phase`: its transactions never time out, whatever `timeout_ms` says (KIP-939).
-        Refusals: INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
+        `expected`: of a producer that continues after an error (KIP-360). `two_phase`: no timeout
+        (KIP-939). ApiErrors: INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
         """
 
         def initialized(result: TransactionState | ApiError) -> None:
@@ -141,10 +142,11 @@ class TransactionCoordinators:
         *,
         two_phase: bool,
     ) -> None:
-        """Answer InitProducerId with KeepPreparedTxn (KIP-939): what is open stays open.
+        """Serve InitProducerId with KeepPreparedTxn (KIP-939): an open transaction stays open.
 
-        `done` is told who the producer is, and who wrote the transaction it may end now, if one is
-        open. Refusals: as `initialize`, and INVALID_TXN_STATE where that one may time out.
+        `done` receives the new producer id and epoch and, if a transaction is open, those that
+        wrote it. ApiErrors: as `initialize`, and INVALID_TXN_STATE if the open transaction has a
+        timeout.
         """
 
         def kept(result: TransactionState | ApiError) -> None:
@@ -201,10 +203,11 @@ class TransactionCoordinators:
         *,
         waits: bool = True,
     ) -> None:
-        """Take partitions into the transaction, which begins with the first ones.
+        """Add partitions to the producer's transaction; the first ones begin it.
 
-        `waits`: for the markers of the transaction before; else CONCURRENT_TRANSACTIONS at once.
-        Refusals: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
+        `waits`: wait up to a second for the markers of the previous transaction, else end with
+        CONCURRENT_TRANSACTIONS at once. ApiErrors: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
+        CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE.
         """
 
         def decision(
@@ -221,7 +224,7 @@ class TransactionCoordinators:
         partitions: Collection[TopicPartition],
         done: Done[dict[TopicPartition, ApiError]],
     ) -> None:
-        """Tell which partitions the producer may not write to in its open transaction, and why."""
+        """Call `done` with the partitions that the producer may not write to, with errors."""
         refused: dict[TopicPartition, ApiError] = {}
         for partition in partitions:
             try:
@@ -238,9 +241,9 @@ class TransactionCoordinators:
         version: int,
         done: Done[ProducerEpoch | ApiError],
     ) -> None:
-        """Answer EndTxn: who the producer is from now on, once the decision is committed.
+        """Serve EndTxn; once committed, call `done` with the producer's next id and epoch.
 
-        Refusals: as `add`, and INVALID_TXN_STATE.
+        ApiErrors: as `add`, and INVALID_TXN_STATE.
         """
 
         def decision(
@@ -269,14 +272,14 @@ class TransactionCoordinators:
         shard.change(transactional_id, decision, done, waits=waits)
 
     def _check_room(self) -> None:
-        """Check transactional.ids.max: a stranger's invented names must not fill the memory."""
+        """Raise POLICY_VIOLATION if `transactional.ids.max` is reached: clients choose the ids."""
         if sum(len(shard.transactions) for shard in self.led) >= self.limits.ids_max:
             raise ApiError(ErrorCode.POLICY_VIOLATION, "transactional.ids.max is reached")
 
     # What the admin asks
 
     def describe_transaction(self, transactional_id: str) -> "DescribedTransaction":
-        """Answer DescribeTransactions, for one id. ApiError: TRANSACTIONAL_ID_NOT_FOUND, …"""
+        """Return one committed transaction. ApiError: TRANSACTIONAL_ID_NOT_FOUND, …"""
         if not transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         found = self.led.of(transactional_id).transactions.get(transactional_id)
@@ -285,7 +288,7 @@ class TransactionCoordinators:
         return describe.described(transactional_id, found.committed)
 
     def open_since_ms(self) -> list[int]:
-        """Return when each transaction that is open began, as far as is known now."""
+        """Return the start of each open transaction, in milliseconds since 1970."""
         return [
             transaction.state.started_ms
             for shard in self.led
@@ -293,7 +296,7 @@ class TransactionCoordinators:
         ]
 
     def list_transactions(self, wanted: "Filter") -> "list[ListedTransaction]":
-        """Answer ListTransactions; ApiError COORDINATOR_LOAD_IN_PROGRESS if a shard is loading."""
+        """Return the committed transactions that match. COORDINATOR_LOAD_IN_PROGRESS."""
         now_ms = self._world.clock.wall_ms()
         return [
             describe.ListedTransaction(

@@ -1,4 +1,4 @@
-"""One partition of `__transaction_state` and the transactions that live in it."""
+"""`TransactionShard`: one partition of `__transaction_state`, with its transactional ids."""
 
 from collections import deque
 from collections.abc import Callable
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from headrace.ports.deadlines import Deadline
 
 Decide = Callable[[TransactionState | None, int, int | None], TransactionState | None]
-"""A state (None: the id is not known), the time and perhaps a new producer id in, the next out."""
+"""Returns the next state from the present one (None: unknown id), the time in milliseconds since
+1970 and a new producer id (None: not requested yet). Result None: nothing changes."""
 
 
 class Waiting:
-    """A request that waits for the markers of the transaction before."""
+    """A request that waits for the markers of the previous transaction, until its deadline."""
 
     __slots__ = ("deadline", "go_on")
 
@@ -42,7 +43,7 @@ class Waiting:
 
 
 class Transaction:
-    """One transactional id: its state as appended, and as committed."""
+    """A transactional id: its state as appended and as committed, markers, waiting requests."""
 
     __slots__ = ("committed", "markers", "state", "waiting")
 
@@ -54,7 +55,7 @@ class Transaction:
 
 
 class TransactionShard(Shard):
-    """The transactions of one partition, for as long as this broker leads it."""
+    """The transactional ids of one partition, while this broker leads it."""
 
     def __init__(
         self,
@@ -75,9 +76,9 @@ class TransactionShard(Shard):
         self.limits = limits
         self.transactions: dict[str, Transaction] = {}
         self.ongoing: dict[str, Transaction] = {}
-        """Those that are open, for the look at the clock."""
+        """Ids with an open transaction, which the timeout check visits."""
         self.ending: dict[str, None] = {}
-        """Those that are decided, their markers under way."""
+        """Ids with a decided transaction, whose markers are being written."""
         self._counts = counts
         self._clock = world.clock
         self._participants = participants
@@ -107,13 +108,13 @@ class TransactionShard(Shard):
             self._go_on()
 
     def begin(self) -> None:
-        """Go on with what was decided: the cluster's partitions can be found from now on."""
+        """Permit writing markers: the metadata image has the cluster's partitions from now on."""
         self._held = False
         if self.state is ShardState.ACTIVE:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Have markers written of all that was decided and is committed."""
+        """Write the markers of each decided and committed transaction that has none in progress."""
         for transactional_id, transaction in list(self.transactions.items()):
             decided = (
                 transaction.state.status in DECIDED and transaction.committed is transaction.state
@@ -139,9 +140,10 @@ class TransactionShard(Shard):
         *,
         waits: bool = True,
     ) -> None:
-        """Decide, append, and answer once that is committed; `done` is called exactly once.
+        """Decide, append the next state, and call `done` once it is committed; exactly once.
 
-        A decision that must wait for the transaction before is taken again after it, if it `waits`.
+        A decision that meets the markers of the previous transaction is repeated after them if
+        `waits`; otherwise `done` gets CONCURRENT_TRANSACTIONS.
         """
         try:
             self.check_active()
@@ -181,15 +183,15 @@ class TransactionShard(Shard):
             self.change(transactional_id, decision, done, given)
 
     def verify(self, transactional_id: str, who: ProducerEpoch, partition: TopicPartition) -> None:
-        """Raise unless the producer may write to `partition`, as far as that is committed.
+        """Raise unless the producer may write to `partition` in its open transaction, as committed.
 
-        ApiError as `decide.verify`; UnderWay also while the partition's entry is not committed.
+        ApiError as `decide.verify`; UnderWay also while the partition's addition is not committed.
         """
         self.check_active()
         found = self.transactions.get(transactional_id)
         decide.verify(None if found is None else found.state, who, partition)
-        # What is committed is of this transaction if it is open: the one before is completed, and
-        # committed so, before another begins.
+        # A committed ONGOING state is of this transaction: the previous one's completion is
+        # committed before another begins.
         committed = None if found is None else found.committed
         if (
             committed is None
@@ -218,7 +220,7 @@ class TransactionShard(Shard):
 
     @staticmethod
     def _release(transaction: Transaction) -> None:
-        """Let those that waited ask again, in the order in which they came."""
+        """Decide the waiting requests again, in the order of arrival."""
         waiting, transaction.waiting = transaction.waiting, deque()
         for each in waiting:
             deadline, each.deadline = each.deadline, None  # which knows `each`
@@ -253,7 +255,7 @@ class TransactionShard(Shard):
         error: ErrorCode | None,
     ) -> None:
         if error is not None:
-            # Nothing was written, so nothing was decided; or the shard is gone as a whole.
+            # Nothing was written, so the former state holds; or the whole shard is closed.
             if found.state is state:
                 if before is None:
                     self._forget(transactional_id)
@@ -298,7 +300,10 @@ class TransactionShard(Shard):
             self._release(found)
 
     def forget(self, transactional_id: str) -> None:
-        """Write the tombstone of an id nobody uses any more; it is gone at once."""
+        """Append the tombstone of an expired id.
+
+        The id is removed at once, and restored on error.
+        """
         found = self.transactions[transactional_id]
 
         def settled(error: ErrorCode | None) -> None:
@@ -320,5 +325,5 @@ class TransactionShard(Shard):
             self.ending.pop(transactional_id, None)
 
     def _forget(self, transactional_id: str) -> None:
-        """Forget an id of which no transaction is under way: it is in no other table."""
+        """Remove an id without an open or decided transaction."""
         self.transactions.pop(transactional_id, None)

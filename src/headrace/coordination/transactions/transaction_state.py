@@ -1,4 +1,8 @@
-"""A transaction's state: one immutable value, and which may follow which."""
+"""`TransactionState`: one transactional id's state as an immutable value, with its transitions.
+
+EMPTY ─► ONGOING ─┬─► PREPARE_COMMIT ─► COMPLETE_COMMIT ─► EMPTY, ONGOING, PREPARE_ABORT
+  └───────────────┴─► PREPARE_ABORT ──► COMPLETE_ABORT ──► EMPTY, ONGOING, PREPARE_ABORT
+"""
 
 from typing import Any, NamedTuple
 
@@ -8,10 +12,11 @@ from headrace.model.nouns import NO_PRODUCER_ID, TopicPartition
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
 
 EPOCH_LAST = (1 << 15) - 2
-"""The last epoch a client may use. The one behind it is kept, so that it can always be fenced."""
+"""Last epoch that a client may use. The next one is reserved, so that the last can be fenced."""
 
 NO_TIMEOUT_MS = (1 << 31) - 1
-"""The timeout of a transaction that never times out (KIP-939): somebody else coordinates it."""
+"""Timeout of a two-phase-commit transaction (KIP-939), which never times out: its end is decided by
+an external coordinator."""
 
 _S = TransactionStatus
 
@@ -24,16 +29,16 @@ NEXT: dict[TransactionStatus, frozenset[TransactionStatus]] = {
     _S.COMPLETE_COMMIT: frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT}),
     _S.COMPLETE_ABORT: frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT}),
 }
-"""Which status may follow which."""
+"""The statuses that may follow each status."""
 
 DECIDED = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
-"""Its end is settled, its markers are under way."""
+"""Statuses of a transaction whose end is decided and whose markers are being written."""
 IDLE = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
-"""No transaction is under way."""
+"""Statuses without a transaction."""
 
 
 class TransactionState(NamedTuple):
-    """What is known of one transactional id. Times in milliseconds since 1970, or -1."""
+    """The state of one transactional id. Times are in milliseconds since 1970; -1: unset."""
 
     producer_id: int
     epoch: int
@@ -43,18 +48,20 @@ class TransactionState(NamedTuple):
     started_ms: int = -1
     updated_ms: int = -1
     last_epoch: int = NO_EPOCH
-    """The epoch before this one, where its holder may have missed that it was moved on."""
+    """The previous epoch, if its holder may have missed the change; NO_EPOCH: it is fenced."""
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
-    """The id after the markers, where the epochs of this one are used up."""
+    """Producer id from the completion on, if it changes: the epochs of the present one are used up,
+    or the transaction was kept."""
     client_version: int = 0
-    """Transaction version of who moved it here."""
+    """Transaction version of the client that caused the last transition."""
     next_epoch: int = NO_EPOCH
-    """With `next_producer_id`: who may end a transaction that was kept (KIP-939), or who the
-    producer is after its end. The markers are those of `producer_id` and `epoch`."""
+    """With `next_producer_id`: the epoch of the producer that may end a kept transaction (KIP-939),
+    or that continues after its end. The markers have `producer_id` and `epoch`. NO_EPOCH: not
+    kept."""
 
     def to(self, status: TransactionStatus, now_ms: int, **changes: Any) -> "TransactionState":  # noqa: ANN401
-        """Return the next state, which the table must allow."""
+        """Return the state after a transition that `NEXT` permits. InvariantError: any other."""
         invariant(status in NEXT[self.status], f"{self.status.name} to {status.name}")
         changes.setdefault("client_version", self.client_version)
         return self._replace(
@@ -66,22 +73,22 @@ class TransactionState(NamedTuple):
 
     @property
     def kept(self) -> bool:
-        """Whether another producer than the one that wrote it ends, or has ended, it (KIP-939)."""
+        """Whether the transaction was kept: a later producer epoch ends it (KIP-939)."""
         return self.next_epoch != NO_EPOCH
 
     @property
     def client(self) -> ProducerEpoch:
-        """Who may speak for the transactional id."""
+        """The producer id and epoch that requests for this transactional id must have."""
         if self.kept:
             return ProducerEpoch(self.next_producer_id, self.next_epoch)
         return ProducerEpoch(self.producer_id, self.epoch)
 
     @property
     def exhausted(self) -> bool:
-        """Whether the producer id has no epoch left for a client."""
+        """Whether the producer id has no further epoch for a client."""
         return self.epoch >= EPOCH_LAST
 
     @property
     def bumps(self) -> bool:
-        """Whether whoever moved it here gets a new epoch with every transaction."""
+        """Whether the producer gets a new epoch for each transaction (KIP-890)."""
         return self.client_version >= TV2
