@@ -1,6 +1,6 @@
-"""`headrace serve --secure`: what a locked broker needs, made once beside its data (ADR 46).
+"""`headrace serve --secure`: certificates, first user and client files, created once (ADR 46).
 
-preparation   the authority, the certificate, the password: made, kept, renewed, or found damaged
-first_user    the broker that has its first user before it lets anybody in
-client_files  what clients take, as text
+preparation   authority, certificate and password: created, stored, renewed, checked for damage
+first_user    the broker that creates its first user before it accepts clients client_files  the
+configuration files for clients, as text
 """
