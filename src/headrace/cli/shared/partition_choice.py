@@ -1,4 +1,4 @@
-"""Partitions as commands name them: `topic`, `topic:0,1`."""
+"""Partitions as arguments: `topic`, `topic:0,1`."""
 
 from collections.abc import Sequence
 
