@@ -1,6 +1,6 @@
-"""What the coordinators' records say, as the formatters of Kafka's console consumer print it.
+"""Records of the coordinators' internal topics as JSON, like Kafka's message formatters.
 
-Kafka's print one record after the other; here each has a line.
+Kafka's formatters print records without a separator; here each record is a line.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class _Kind(NamedTuple):
     tables: Mapping[int, tuple[MessageSchema, MessageSchema]]
     types: frozenset[int]
     kafkas: str
-    """The formatter's class in Kafka."""
+    """The name of Kafka's formatter class."""
 
 
 _KINDS = {
@@ -57,10 +57,9 @@ NAMES = tuple(_KINDS)
 
 
 def coordinator_formatter(name: str) -> Formatter:
-    """Return the formatter of that name, ours or Kafka's class.
+    """Return the formatter of that name, Headrace's or Kafka's class. UsageError.
 
     Records of other types print nothing.
-    UsageError.
     """
     last = name.rpartition(".")[2]
     found = _KINDS.get(name) or next(

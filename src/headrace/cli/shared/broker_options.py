@@ -218,9 +218,7 @@ def pairs(flag: str, texts: "tuple[str, ...]") -> dict[str, str]:
 
 
 def setting_pairs(flag: str, texts: "tuple[str, ...]") -> dict[str, str]:
-    """Return settings as `pairs` does.
-
-    Durations like 1d or 1h30m become milliseconds for *.ms keys.
+    """Return settings as `pairs` does, but values of *.ms keys like 1d in milliseconds.
 
     UsageError.
     """

@@ -22,10 +22,7 @@ def confirm_on_terminal(question: str, *, yes: bool) -> None:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask for confirmation on the terminal, unless `yes`; CommandError if it is refused.
-
-    UsageError if there is no terminal.
-    """
+    """Ask on the terminal, unless `yes`. CommandError: refused. UsageError: no terminal."""
     if yes:
         return
     if not sys.stdin.isatty():

@@ -22,10 +22,7 @@ PasswordFile = Annotated[
 
 
 def password_of(name: str, file: Path | None, *, twice: bool) -> Secret:
-    """Return the password from a file's first line, or typed without echo. UsageError.
-
-    `twice`: ask again, as a new password with a typing error would be lost.
-    """
+    """Return the password from a file's first line, or typed without echo (`twice`). UsageError."""
     if file is not None:
         text = _first_line(file)
         if not text:
