@@ -1,13 +1,14 @@
 """The command `headrace`.
 
-* `main` — where it begins, and the one place where errors become a line and an exit code.
+* `main` — the entry point; turns every error into one line and an exit code.
 * `command_tree` — the tree of commands, which names their modules.
-* `broker/` — `serve`, `dev`, `stop`: the broker itself, without what a broker does not need.
-* `cluster/`, `topic/`, `group/` (with `share`), `trace/`, `log/` — a folder for each verb.
+* `broker/` — `serve`, `dev`, `stop`: start and stop brokers; imports only what they need.
+* `cluster/`, `topic/`, `group/` (with `share`), `trace/`, `log/` — a folder per command.
 * `records/` — `produce`, `consume`, `query`, `perf`.
-* `config`, `quota`, `acl`, `txn`, `disk`, `profile`, `arrow`, `completion` — verbs of one file.
-* `shared/` — what they share: where the cluster is, tables and JSON, errors as one line.
+* `config`, `quota`, `acl`, `txn`, `disk`, `profile`, `arrow`, `completion` — commands of one file.
+* `shared/` — shared parts: the cluster's address, tables and JSON, errors as one line.
 
-A command's module is imported when the command is used. Tables are rich on a terminal, plain
-columns elsewhere, JSON with `--json`. Answers go to standard output, all else to standard error.
+A command's module is imported when the command is used. Tables are printed by rich on a terminal,
+as plain columns elsewhere, as JSON with `--json`. Results go to standard output, everything else to
+standard error.
 """

@@ -1,4 +1,4 @@
-"""`headrace acl`: who may do what, in the words of kafka-acls."""
+"""`headrace acl`: create, list and delete ACLs, with the options of kafka-acls."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ _CONSUMER = {_TOPIC: (Operation.READ, Operation.DESCRIBE), _GROUP: (Operation.RE
 @Parameter(name="*")
 @dataclass(frozen=True)
 class ResourceOptions:
-    """What it is about."""
+    """Options that name the resources of ACLs."""
 
     topic: Annotated[
         tuple[str, ...], Parameter(name="--topic", help="This topic; '*' is every one.")
@@ -63,7 +63,7 @@ class ResourceOptions:
     ] = False
 
     def resources(self) -> list[Resource]:
-        """Return the patterns that are named."""
+        """Return the resource patterns that the options name."""
         pattern = PatternType.PREFIXED if self.prefixed else PatternType.LITERAL
         named = ((_TOPIC, self.topic), (_GROUP, self.group), (_TRANSACTION, self.transactional_id))
         found = [Resource(kind, name, pattern) for kind, names in named for name in names]
@@ -75,7 +75,7 @@ class ResourceOptions:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class EntryOptions:
-    """Who, what, from where."""
+    """Options that name the principals, operations and hosts of ACLs."""
 
     allow: Annotated[
         tuple[str, ...],
@@ -95,7 +95,7 @@ class EntryOptions:
     ] = ()
 
     def principals(self) -> list[tuple[Permission, str]]:
-        """Return who is allowed and who is denied. UsageError."""
+        """Return the allowed and the denied principals. UsageError."""
         found = [(Permission.ALLOW, principal) for principal in self.allow]
         found += [(Permission.DENY, principal) for principal in self.deny]
         for _, principal in found:
@@ -105,7 +105,7 @@ class EntryOptions:
         return found
 
     def operations(self) -> list[Operation]:
-        """Return the operations named. UsageError."""
+        """Return the operations that the options name. UsageError."""
         found = []
         for word in self.operation:
             operation = _OPERATIONS.get(word.lower().replace("_", "-")) or _by_kafkas_name(word)
@@ -116,7 +116,7 @@ class EntryOptions:
 
 
 def _by_kafkas_name(word: str) -> Operation | None:
-    """Return an operation written as DescribeConfigs."""
+    """Return the operation of a name in Kafka's spelling, such as DescribeConfigs, or None."""
     bare = {name.replace("-", ""): operation for name, operation in _OPERATIONS.items()}
     return bare.get(word.lower())
 
@@ -242,6 +242,7 @@ def delete(
 def _bindings(
     of: ResourceOptions, entry: EntryOptions, *, producer: bool, consumer: bool
 ) -> list[AclBinding]:
+    """Return the ACLs to create, one per resource, principal, host and operation. UsageError."""
     resources, principals = of.resources(), entry.principals()
     operations = entry.operations()
     if not principals:

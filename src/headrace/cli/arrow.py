@@ -1,4 +1,4 @@
-"""`headrace arrow`: what `headrace.arrow` needs of a machine."""
+"""`headrace arrow`: prepare a machine for `headrace.arrow`."""
 
 import importlib.util
 
@@ -34,7 +34,7 @@ def warm() -> None:
             "there is nothing to compile: numba is missing, or HEADRACE_NUMBA=0 forbids it"
         )
     prepare_cache()
-    tell_compiling(is_asked_for=True)  # first: an import may be what compiles
+    tell_compiling(is_asked_for=True)  # before the kernels' import, which may compile
     from headrace.arrow.warm import warm as compile_kernels
 
     print_line(f"the kernels of headrace.arrow are ready ({compile_kernels():.1f} s)")

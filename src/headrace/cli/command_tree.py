@@ -1,6 +1,6 @@
 """The tree of commands, as Cyclopts parses it.
 
-Command modules are named, not imported: each costs only those who use it.
+Command modules are named, not imported: a command imports only its own.
 """
 
 from cyclopts import App, Parameter
@@ -15,7 +15,7 @@ app = App(
     help="A message broker for Kafka and RabbitMQ clients, with its administration tools."
     "\n\nTo start: headrace serve; then in another terminal: echo hello | headrace"
     " produce t; headrace consume t --from-beginning",
-    # "default: False" and "default: ()" tell nobody anything; where a default matters it is shown.
+    # "default: False" and "default: ()" are noise; options with a useful default show it.
     default_parameter=Parameter(show_default=False, negative=()),
     help_format="plaintext",
     help_formatter=HelpText(),
@@ -148,7 +148,7 @@ app.command(
     help="Print a shell's completion script.\n\nFor example: source <(headrace completion bash);"
     " for good: headrace --install-completion",
 )
-# what reads and measures topics
+# commands that read and measure topics
 app.command(
     "headrace.cli.records.query:query",
     help="Query topics with SQL: each topic is a table, with a column for each field if its"

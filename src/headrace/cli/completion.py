@@ -1,4 +1,4 @@
-"""`headrace completion`: the script that makes a shell complete commands and flags."""
+"""`headrace completion`: print the completion script of a shell."""
 
 from typing import Literal
 

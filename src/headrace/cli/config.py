@@ -1,4 +1,4 @@
-"""`headrace config`: settings of topics, brokers, groups and client metrics subscriptions."""
+"""`headrace config`: show and alter settings of topics, brokers, groups and client metrics."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -33,14 +33,14 @@ _SAMPLES = {
     "prometheus": "headrace-alerts.yml",
 }
 ALL_BROKERS = "default"
-"""The name of what is set for all brokers at once."""
+"""The name that stands for the settings altered for all brokers."""
 _OWN_SOURCES = {
     "topic": {"topic"},
     "broker": {"dynamic broker", "static"},
     "group": {"group"},
     "client-metrics": {"client metrics"},
 }
-"""Where values come from that were set for the resource, not for what it inherits from."""
+"""By type: the sources of values that were set for the resource itself, not inherited."""
 _READ_ONLY_ADVICE = "set it in the broker's file or by headrace serve --set, and start it again"
 
 Type = Annotated[str, Parameter(help="topic, broker, group or client-metrics.")]
@@ -48,23 +48,23 @@ Name = Annotated[str, Parameter(help=f"Its name; a broker's id, or {ALL_BROKERS}
 
 
 class _Resource(NamedTuple):
-    """Something that has settings."""
+    """A resource that has settings."""
 
     type: str
     name: str
 
     @property
     def number(self) -> int:
-        """The protocol's number of the type."""
+        """The type's number in Kafka's protocol."""
         return _TYPES[self.type]
 
     @property
     def wire_name(self) -> str:
-        """The name as brokers know it: empty for all of them."""
+        """The name in requests; "" for all brokers."""
         return "" if self.type == "broker" and self.name == ALL_BROKERS else self.name
 
     def is_own(self, entry: ConfigEntry) -> bool:
-        """Tell whether a setting was set for this resource itself."""
+        """Return whether an entry's value was set for this resource itself."""
         if self.type == "broker" and self.name == ALL_BROKERS:
             return entry.source == "dynamic default"
         return entry.source in _OWN_SOURCES[self.type]
@@ -185,7 +185,7 @@ def set_(
         raise UsageError(f"{both[0]}: set and deleted at once")
     with cluster.client() as client:
         resource = _existing(client, type_, name, to_set=True)
-        # What all brokers have in common lists only what is set: any broker knows all keys.
+        # The entries for all brokers list only keys that are set; any broker lists all keys.
         known = _described(client, _a_broker(client) if _is_all_brokers(resource) else resource)
         _check_keys(resource, [*changes, *deleted], known)
         _refuse_read_only(resource, [*changes, *deleted], known)
@@ -222,7 +222,7 @@ def sample(file: Literal["broker", "systemd", "grafana", "prometheus"] = "broker
 
 
 def _type(text: str) -> str:
-    """Return the type that `text` names: Kafka's plural too. UsageError."""
+    """Return the type that `text` names, also by Kafka's plural. UsageError."""
     singular = text if text in _TYPES else text.removesuffix("s")
     if singular not in _TYPES:
         raise UsageError(f"{text} has no settings: must be {', '.join(_TYPES)}")
@@ -238,9 +238,10 @@ def _a_broker(client: Client) -> _Resource:
 
 
 def _existing(client: Client, type_: str, name: str, *, to_set: bool = False) -> _Resource:
-    """Return the resource; CommandError where there is no such topic or broker.
+    """Return the resource; CommandError if there is no such topic, broker or subscription.
 
-    Groups and client metrics subscriptions can be configured before there are any; only `to_set`.
+    Groups can have settings before they exist. So can client metrics subscriptions: with `to_set` a
+    new name is accepted.
     """
     resource = _Resource(_type(type_), name)
     if resource.type == "topic":
@@ -285,7 +286,7 @@ def _described(client: Client, resource: _Resource) -> list[ConfigEntry]:
 
 
 def _check_keys(resource: _Resource, keys: Sequence[str], known: Sequence[ConfigEntry]) -> None:
-    """Raise UsageError for a key that nobody knows, with the names most like it."""
+    """Raise UsageError for an unknown key, with the names most similar to it."""
     names = [entry.name for entry in known]
     for key in keys:
         if key in names:
@@ -302,6 +303,7 @@ def _check_keys(resource: _Resource, keys: Sequence[str], known: Sequence[Config
 def _refuse_read_only(
     resource: _Resource, keys: Sequence[str], known: Sequence[ConfigEntry]
 ) -> None:
+    """Raise CommandError for a key that cannot be altered at run time."""
     fixed = {entry.name for entry in known if entry.read_only}
     for key in keys:
         if key in fixed:

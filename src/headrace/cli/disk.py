@@ -1,4 +1,4 @@
-"""`headrace disk`: what topics and directories take of the brokers' disks."""
+"""`headrace disk`: disk usage of topics and log directories."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -27,7 +27,7 @@ _UNIT = 1024
 
 
 class Replica(NamedTuple):
-    """One replica and where it lies."""
+    """A replica, its broker and its size."""
 
     broker: int
     partition: TopicPartition
@@ -45,7 +45,7 @@ def disk(*, json: Json = False, cluster: BrokerOptions = BrokerOptions()) -> int
                 found = run(directories(client, broker))
                 set_aside = run(stray_logs(client, broker))
             except (ApiError, ClientError) as error:
-                # The others' sizes are worth showing; what is missing is said.
+                # The other brokers' sizes are still shown, with a note on the missing one.
                 silent.append(broker)
                 note(f"broker {broker} does not say: {error}")
                 continue
@@ -66,9 +66,9 @@ def disk(*, json: Json = False, cluster: BrokerOptions = BrokerOptions()) -> int
 
 Row = dict[str, str | int | None]
 OK, FAILED, LOW = "ok", "failed", "low"
-"""States of a log directory; `low`: it has too little free space, and refuses records."""
+"""States of a log directory; `low`: less free space than required, so it refuses records."""
 _STATES = (FAILED, LOW, OK)
-"""In the order in which directories are shown."""
+"""The order in which directories are shown."""
 
 
 def _topics(replicas: list[Replica]) -> list[Row]:
@@ -158,7 +158,7 @@ def _show(topics: list[Row], directories: list[Row], strays: list[Row]) -> None:
 
 
 def human(size: int) -> str:
-    """Return a number of bytes as people read it: `1.5 MiB`."""
+    """Return a number of bytes with a binary unit: `1.5 MiB`."""
     amount, unit = float(size), 0
     while round(amount, 1) >= _UNIT and unit < len(_UNITS) - 1:
         amount, unit = amount / _UNIT, unit + 1

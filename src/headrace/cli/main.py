@@ -1,7 +1,7 @@
-"""`headrace`: where it begins, and where every error ends as one line.
+"""The entry point of `headrace`; every error ends here as one line and an exit code.
 
-The tree of commands comes with a large library for its words. `serve` in its plain spelling does
-without: a broker is counted from exec.
+Parsing commands needs a large library. `serve` with plain flags is parsed without it, as the time
+to start a broker is measured from exec.
 """
 
 import os
@@ -32,13 +32,13 @@ _NO_ZOOKEEPER = (
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; ends the process with its exit code."""
+    """Run the command and exit the process with its exit code."""
     _open_closed_streams()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command and return its exit code. Nothing a user does ends in a traceback."""
+    """Run the command and return its exit code; expected errors are printed without a traceback."""
     try:
         code = _served(arguments) if arguments[:1] == ["serve"] else _commanded(arguments)
         sys.stdout.flush()
@@ -95,9 +95,9 @@ def _tell(error: HeadraceError) -> int:
 
 
 def _usage_line(error: "CycloptsError") -> str:
-    """Return Cyclopts' complaint on one line, with the way to the help."""
+    """Return Cyclopts' error as one line that names the help."""
     text = " ".join(str(error).split())
-    # By name: its subclasses say it better themselves, with the nearest option or command.
+    # By name, not isinstance: subclasses have better texts, with the nearest option or command.
     if type(error).__name__ == "UnusedCliTokensError":
         unused = getattr(error, "unused_tokens", None) or ()
         words = [token for token in unused if token.startswith("-")] or unused
@@ -108,16 +108,16 @@ def _usage_line(error: "CycloptsError") -> str:
         by_place = argument.index is not None
         name = argument.name.lstrip("-").upper() if by_place else argument.name
         text = f"{name} is missing"
-    # The list is cut off after a few, in the middle: the help has all.
+    # Cyclopts' list is cut off after a few commands: the help has all.
     text = text.partition(" Available commands:")[0]
     command = " ".join(["headrace", *(error.command_chain or ())])
     return f"{text.rstrip('.')}; see: {command} --help"
 
 
 def _open_closed_streams() -> None:
-    """Give a process started with output closed (`>&-`) somewhere to write.
+    """Open /dev/null for standard streams that were closed (`>&-`).
 
-    Otherwise the first file or socket opened would take the place of standard output.
+    Otherwise the first file or socket opened would take the number of standard output.
     """
     for name, number in (("stdin", 0), ("stdout", 1), ("stderr", 2)):
         try:
@@ -129,7 +129,7 @@ def _open_closed_streams() -> None:
 
 
 def _silence_stdout() -> None:
-    """Keep Python's own flush at exit from complaining about the same broken pipe."""
+    """Redirect standard output to /dev/null, so that Python's flush at exit does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,4 @@
-"""`headrace profile`: clusters under names: where they are, and the settings to come to them by."""
+"""`headrace profile`: named clusters, with their addresses and client settings."""
 
 import os
 from pathlib import Path
@@ -147,7 +147,7 @@ def delete(name: str) -> None:
 def _made(
     bootstrap: str | None, file: Path | None, settings: tuple[str, ...], password_file: Path | None
 ) -> Profile:
-    """Return a profile that a client can be made by. UsageError."""
+    """Return a profile that a client can be created from. UsageError."""
     in_file = client_settings(file)
     bootstrap = bootstrap or in_file.get("bootstrap.servers")
     if bootstrap is None:
@@ -178,6 +178,7 @@ def _made(
 
 
 def _given(settings: tuple[str, ...]) -> dict[str, str]:
+    """Return the settings of --set; UsageError for a secret or a setting that is no security."""
     found = {}
     for setting in settings:
         name, equals, value = setting.partition("=")

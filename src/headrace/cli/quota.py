@@ -1,4 +1,4 @@
-"""`headrace quota`: how much users, clients and addresses may have of a broker."""
+"""`headrace quota`: quotas of users, client ids and IP addresses."""
 
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -19,7 +19,7 @@ app = App(
 )
 
 DEFAULT = "<default>"
-"""How the default of a type is shown."""
+"""Shown in place of a name for the default of an entity type."""
 _OF_CLIENTS = (
     "producer_byte_rate",
     "consumer_byte_rate",
@@ -32,7 +32,7 @@ _OF_ADDRESSES = ("connection_creation_rate",)
 @Parameter(name="*")
 @dataclass(frozen=True)
 class EntityOptions:
-    """Whose quota."""
+    """Options that name the entity of a quota."""
 
     user: Annotated[str | None, Parameter(name="--user", help="Of this user.")] = None
     client_id: Annotated[
@@ -49,7 +49,7 @@ class EntityOptions:
     ] = ()
 
     def entity(self) -> dict[str, str | None]:
-        """Return the entity by type; None for a default. UsageError."""
+        """Return the entity as names by type; None for a type's default. UsageError."""
         given = {"user": self.user, "client-id": self.client_id, "ip": self.ip}
         entity = {kind: name for kind, name in given.items() if name is not None}
         for kind in self.default:

@@ -1,4 +1,4 @@
-"""`headrace token`: delegation tokens, which let in without a password for a while."""
+"""`headrace token`: delegation tokens, which authenticate clients without a password for a time."""
 
 import os
 from datetime import UTC, datetime
@@ -52,7 +52,7 @@ def create(
     """
     lifetime_ms = _milliseconds(hours)
     with cluster.client() as client:
-        # Before there is a token: one that could be kept nowhere would be of no use.
+        # The file is opened before the token is created: a token that cannot be stored is useless.
         opened = _new(file)
         try:
             token = run(create_token(client, owner, renewer, lifetime_ms))
@@ -147,7 +147,7 @@ def _milliseconds(hours: float | None) -> int:
 
 
 def _new(file: Path) -> int:
-    """Open a new file that only its owner may read; UsageError."""
+    """Open a new file that only its owner can read; UsageError."""
     try:
         return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`headrace txn`: transactions, and ending those that hang; `headrace producers`."""
+"""`headrace txn`: list, describe and abort transactions; `headrace producers`."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`headrace user`: who can authenticate by SCRAM."""
+"""`headrace user`: users with SCRAM credentials."""
 
 from typing import Annotated
 
@@ -168,7 +168,7 @@ def _checked(name: str, mechanisms: tuple[str, ...], iterations: int) -> list[Me
 def _set(
     client: Client, name: str, mechanisms: list[Mechanism], password: Secret, iterations: int
 ) -> None:
-    # One request for each: brokers refuse to alter a user twice in one.
+    # A request per mechanism: brokers refuse two alterations of a user in one request.
     for mechanism in mechanisms:
         run(set_credential(client, name, mechanism, password, iterations))
 
@@ -176,7 +176,10 @@ def _set(
 def _create_in(
     zookeeper: str, name: str, mechanisms: list[Mechanism], password: Secret, iterations: int
 ) -> bool:
-    """Write a new user into ZooKeeper; False where there is one. What `zookeeper.*` say holds."""
+    """Write a new user into ZooKeeper; return False if the user exists.
+
+    Other `zookeeper.*` settings come from the environment.
+    """
     from secrets import token_bytes
 
     from headrace.cli.broker.start import load_config

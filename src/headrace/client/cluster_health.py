@@ -1,4 +1,4 @@
-"""A cluster at one moment: its partitions with their replicas' lags, and counts of both."""
+"""A cluster at one moment, counted, and its partitions: the data of `headrace cluster`."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -10,54 +10,57 @@ from headrace.client.standing import Seen
 from headrace.model.nouns import TopicPartition
 
 Ends = Mapping[int, Mapping[TopicPartition, int]]
-"""The log end offsets (LEO), by broker."""
+"""Log end offsets (LEO) of replicas, by broker."""
 Logs = Mapping[int, Mapping[TopicPartition, ReplicaLog]]
-"""What lies on each broker that told it."""
+"""Replicas with size and lag, by broker; brokers that did not answer are missing."""
 
 
 class PartitionRow(NamedTuple):
-    """One partition, and how far its replicas are behind."""
+    """A partition and the lag of its replicas."""
 
     topic: str
     metadata: PartitionMetadata
     size: int | None
-    """In bytes, on the leader's disk; None: it did not say."""
+    """Bytes on the leader's disk; None: unknown."""
     lags: Mapping[int, int | None]
-    """By replica; None: its broker did not say."""
+    """Offsets behind the leader, by replica; None: unknown."""
     move: Reassigning | None = None
     """The running reassignment, or None."""
     in_sync_needed: int = 0
-    """`min.insync.replicas` where a replica is out of sync; 0: all are in sync, or not known."""
+    """`min.insync.replicas` if a replica is out of sync; 0: all are in sync, or unknown."""
 
     @property
     def is_offline(self) -> bool:
-        """Whether nobody leads it."""
+        """Whether the partition has no leader."""
         return self.metadata.leader < 0
 
     @property
     def is_under_replicated(self) -> bool:
-        """Whether a replica is not in sync; one that a reassignment adds need not be (KIP-352)."""
+        """Whether a replica is out of sync.
+
+        Replicas that a reassignment adds do not count (KIP-352).
+        """
         adding = 0 if self.move is None else len(self.move.adding)
         return len(self.metadata.isr) < len(self.metadata.replicas) - adding
 
     @property
     def refuses_acks_all(self) -> bool:
-        """Whether fewer replicas are in sync than producers with acks=all need."""
+        """Whether fewer replicas are in sync than acks=all requires."""
         needed = min(self.in_sync_needed, len(self.metadata.replicas))
         return not self.is_offline and len(self.metadata.isr) < needed
 
     def is_damaged(self, known: Metadata) -> bool:
-        """Tell whether a live broker has a replica that is damaged or whose directory failed."""
+        """Return whether a live broker has a replica that is damaged or whose directory failed."""
         return any(broker in known.brokers for broker in self.metadata.offline)
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether another replica than the preferred one leads."""
+        """Whether the leader is not the preferred replica."""
         return not self.is_offline and self.metadata.leader != self.metadata.replicas[0]
 
     @property
     def status(self) -> str:
-        """What is wrong with it, in words; empty where nothing is."""
+        """The partition's problems in words; "" without any."""
         words = [
             word
             for word, holds in (
@@ -72,7 +75,7 @@ class PartitionRow(NamedTuple):
         return ", ".join(words)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the row for scripts."""
+        """Return the row for JSON output."""
         found = self.metadata
         return {
             "topic": self.topic,
@@ -101,7 +104,7 @@ def rows_of(
 ) -> list[PartitionRow]:
     """Return the partitions of topics, by name and number.
 
-    `seen`: the moves that run, and how many replicas are to be in sync.
+    `seen`: running moves, and the required in-sync replicas.
     """
     return [
         _row(name, partition, logs, ends, seen)
@@ -137,13 +140,13 @@ def _lag(
 
 
 class Health(NamedTuple):
-    """A cluster in numbers."""
+    """Counts of a cluster's brokers and partitions."""
 
     cluster_id: str | None
     controller: int
     brokers: int
     missing: Sequence[int]
-    """Brokers that hold replicas and are not there."""
+    """Brokers that hold replicas and are not registered."""
     topics: int
     partitions: int
     replicas: int
@@ -155,14 +158,14 @@ class Health(NamedTuple):
     moving: int = 0
     """Partitions that are being moved."""
     unanswered: Sequence[int] = ()
-    """Brokers that are registered and did not answer."""
+    """Registered brokers that did not answer."""
     without_store: Sequence[int] = ()
-    """Brokers that the metadata store does not answer."""
+    """Brokers that get no answer from the metadata store."""
     damaged: int = 0
     """Partitions with a replica on a live broker that is damaged or whose directory failed."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the numbers for scripts."""
+        """Return the counts for JSON output."""
         return {
             "cluster_id": self.cluster_id,
             "healthy": self.is_healthy,

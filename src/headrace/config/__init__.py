@@ -1,14 +1,14 @@
-"""Configuration: Kafka's own names, their defaults, and what a value must be.
+"""Configuration: Kafka's names, defaults and types of settings, and the checks of values.
 
-* `keys/` has a row for each key, in a class for each area: type, default, bounds, effect, meaning.
-  The attributes of `BrokerConfig` are made of the rows.
-* `definitions` has all of them by name, `BROKER` and `TOPIC`, and the nearest to a mistyped one.
-* `broker.load(text, environ, flags)` makes a `BrokerConfig` of all sources, or says in a line each
-  what is wrong; `cross_key_rules` is what keys mean together.
-* `log_config.LogConfig` is a topic's settings, made by `topic_settings` over the broker's;
+* `keys/` has a row per key, in a class per area: type, default, bounds, mode, description. The
+  attributes of `BrokerConfig` are generated from the rows.
+* `definitions` has all keys by name, `BROKER` and `TOPIC`, and finds the closest to a mistyped one.
+* `broker.load(text, environ, flags)` returns a `BrokerConfig` from all sources, or raises an error
+  with a line per wrong value; `cross_key_rules` has the rules between several keys.
+* `log_config.LogConfig` has a topic's settings, built by `topic_settings` over the broker's;
   `entity_settings` has those of groups and client metrics subscriptions.
-* `descriptions` is what DescribeConfigs tells of all these, and what AlterConfigs may change.
-* `properties`, `listeners` and `value_types` are the file's syntax, listener lists and the types.
+* `descriptions` is the logic of DescribeConfigs and AlterConfigs for all of these.
+* `properties`, `listeners` and `value_types` have the file's syntax, listener lists and types.
 
-Nothing here reads a file or the environment: text and mappings are handed in.
+Nothing here reads a file or the environment: callers pass text and mappings.
 """

@@ -1,7 +1,7 @@
-"""The broker's configuration: made of a properties file, the environment and flags.
+"""The broker's configuration, read from a properties file, the environment and flags.
 
-`load` is the only way in. A `BrokerConfig` has each key as an attribute with dots as underscores,
-typed; where a coarser key may stand in (`log.retention.hours`), the attribute holds the outcome.
+`load` is the only entry point. A `BrokerConfig` has each key as a typed attribute, with underscores
+for dots; if a coarser key was set instead (`log.retention.hours`), the attribute has its value.
 """
 
 from collections.abc import Mapping
@@ -36,12 +36,12 @@ VARIABLE_PREFIX = "HEADRACE_"
 _OTHER_VARIABLES = frozenset(
     {"HEADRACE_BOOTSTRAP", "HEADRACE_COMMAND_CONFIG", "HEADRACE_JAVA", "HEADRACE_NUMBA"}
 )
-"""Variables with our prefix that are no broker's key."""
+"""Environment variables with our prefix that are not broker keys."""
 _ONE_OF_TWO = f"{INTER_BROKER} is set, and that listener says what is spoken: give one of the two"
 
 
 class Source(Enum):
-    """Where a value comes from, the weakest first."""
+    """The source of a value, weakest first: a later one overrides an earlier one."""
 
     DEFAULT = "default"
     FILE = "file"
@@ -53,28 +53,34 @@ _UNUSED = "{}: a key of Kafka's that Headrace does not use; it has no effect"
 
 
 class BrokerConfig(BrokerKeys):
-    """All settings of one broker, checked. Treat as immutable; `updated` makes another."""
+    """All settings of one broker, checked. Immutable by convention.
+
+    `updated` returns another one.
+    """
 
     metrics_address: tuple[str, int] | None
-    """Host and port of `metrics.listener`, None where there shall be none."""
+    """Host and port of `metrics.listener`; None if it is empty."""
 
     sasl: Mapping[str, SaslListener]
     """How clients of each SASL listener authenticate, by the listener's name."""
 
     connection_limits: ConnectionLimits
-    """How many connections single addresses and listeners may have."""
+    """Limits on connections per address and per listener."""
     listeners_among_brokers: frozenset[str]
-    """The listeners by which brokers of a cluster reach each other; none where there is one."""
+    """The listeners by which brokers of a cluster connect to each other.
+
+    Empty for a single broker.
+    """
 
     def __init__(self, values: Mapping[str, Value], sources: Mapping[str, Source]) -> None:
-        """From checked values by key; ConfigError where they do not go together."""
+        """Store checked values by key. ConfigError: they contradict each other."""
         super().__init__(
             **{attribute(name): value for name, value in values.items() if name in BrokerKeys.KEYS}
         )
         self.values = dict(values)
-        """Every key's value as it was given or is by default, None where unset.
+        """Every key's value as given or by default, None if unset.
 
-        Listeners' own (`listener.name.<name>.<key>`) are there where they are set.
+        Keys of single listeners (`listener.name.<name>.<key>`) are in it if they are set.
         """
         self.sources = dict(sources)
         combined = combine(self.values)
@@ -84,15 +90,18 @@ class BrokerConfig(BrokerKeys):
             raise ConfigError("\n".join(combined.problems))
 
     def effective(self, name: str) -> Value:
-        """Return the value of key `name` after coarser keys stood in, as DescribeConfigs shows it.
+        """Return the value of key `name`, or of a coarser key set instead, as DescribeConfigs does.
 
-        Not the directory that stands in for `log.dirs`: Kafka shows that as unset.
+        `log.dir` does not replace an unset `log.dirs` here: Kafka shows that as unset.
         """
         value = self.values[name]
         return stand_in(BROKER[name], self.values) if value is None else value
 
     def updated(self, changes: Mapping[str, Value]) -> "BrokerConfig":
-        """Make another configuration, some values changed, as after a dynamic alteration."""
+        """Return a configuration with some values changed, as by a dynamic alteration.
+
+        ConfigError.
+        """
         return BrokerConfig({**self.values, **changes}, self.sources)
 
 
@@ -106,9 +115,9 @@ def load(
     environ: Mapping[str, str] | None = None,
     flags: Mapping[str, str] | None = None,
 ) -> tuple[BrokerConfig, list[str]]:
-    """Return the configuration of a properties text, variables and flags; the later wins.
+    """Return the configuration from properties text, environment and flags; later ones override.
 
-    Returns it with warnings, a line each. ConfigError names all wrong values, a line each.
+    Returns it with warnings, one line each. ConfigError lists all wrong values, one line each.
     """
     given: dict[str, tuple[str, Source]] = {}
     warnings: list[str] = []
@@ -166,13 +175,13 @@ def _from_environment(
         if name in names:
             given[names[name]] = (text, Source.ENVIRONMENT)
         elif name.startswith(VARIABLE_PREFIX) and name not in _OTHER_VARIABLES:
-            # Not refused: Kubernetes puts HEADRACE_PORT and more into the environment of
-            # everything that runs beside a service named headrace.
+            # Only a warning: Kubernetes sets HEADRACE_PORT and others in every container of a
+            # namespace that has a service named headrace.
             warnings.append(f"{name}: the environment has it, but it is no key's variable")
     return given
 
 
 def _unknown(name: str) -> str:
-    # Its value is not shown: a mistyped key may be that of a password.
+    # The value is not shown: the mistyped key may be that of a password.
     near = nearest_broker_key(name)
     return f"{name}: no such key" + (f"; did you mean {near}?" if near else "")

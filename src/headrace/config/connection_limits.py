@@ -1,4 +1,4 @@
-"""How many connections there may be, and of whom: what several keys and listeners' own say."""
+"""Limits on connections per address and per listener, from several keys."""
 
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
@@ -10,30 +10,31 @@ from headrace.config.listeners import LISTENER_PROTOCOLS, Listener
 from headrace.config.value_types import Value
 
 _UNKNOWN_AT_FIRST = LISTENER_PROTOCOLS.keys() - {"PLAINTEXT"}
+"""Protocols whose connections authenticate first."""
 _MAX, _RATE = "max.connections", "max.connection.creation.rate"
 
 
 class ConnectionLimits(NamedTuple):
-    """Bounds of single addresses and listeners."""
+    """Limits on connections, per address and per listener."""
 
     of_addresses: Mapping[str, int] = MappingProxyType({})
-    """Connections at one time, by address as the system writes it."""
+    """Connections at the same time, by IP address in canonical form."""
     of_listeners: Mapping[str, int] = MappingProxyType({})
-    """Connections at one time, by the listener's name."""
+    """Connections at the same time, by the listener's name."""
     rates: Mapping[str, int] = MappingProxyType({})
-    """New connections in a second, by the listener's name."""
+    """New connections per second, by the listener's name."""
     begin_unknown: frozenset[str] = frozenset()
-    """The listeners whose connections have to show first who is at their other end."""
+    """Listeners whose connections start unauthenticated (all but PLAINTEXT)."""
     for_brokers: frozenset[str] = frozenset()
-    """The listeners that max.connections and its rate spare: brokers reach each other there."""
+    """Inter-broker listeners: exempt from max.connections and its rate."""
 
 
 def connection_limits(
     listeners: Sequence[Listener], values: Mapping[str, Value], for_brokers: frozenset[str]
 ) -> ConnectionLimits:
-    """Return the bounds that `values` set for single addresses and `listeners`; ValueError.
+    """Return the limits per address and per listener; ValueError.
 
-    `for_brokers`: the listeners by which brokers reach each other, where there are others.
+    `for_brokers`: the inter-broker listeners; exempt only if there are other listeners.
     """
     own = ListenerValues(values)
     return ConnectionLimits(
@@ -48,7 +49,7 @@ def connection_limits(
 
 
 def parse_addresses(text: str) -> dict[str, int]:
-    """Parse `ADDRESS:NUMBER,ADDRESS:NUMBER`; ValueError says which one is wrong and how."""
+    """Parse `ADDRESS:NUMBER,ADDRESS:NUMBER`; ValueError names the wrong entry and the reason."""
     found: dict[str, int] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         host, _, number = entry.rpartition(":")

@@ -1,4 +1,4 @@
-"""What keys mean together: coarser ones stand in for finer, and bounds hold between them."""
+"""Rules between several keys: values that replace unset ones, bounds, listeners, contradictions."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -30,20 +30,20 @@ _NOT_ABOVE = (
     ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
     ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
 )
-"""The first is at most the second."""
+"""Pairs of keys; the first value is at most the second."""
 
 _WITHIN = tuple(
     (name, name.replace(".min.", "."), name.replace(".min.", ".max."))
     for name in BROKER
     if name.startswith(("group.consumer.min.", "group.share.min."))
 )
-"""What the broker gives groups by default lies between what single groups may be given."""
+"""Triples of keys: a group default lies between the least and greatest value groups may set."""
 
 _BELOW = tuple(
     (f"group.{kind}.heartbeat.interval.ms", f"group.{kind}.session.timeout.ms")
     for kind in ("consumer", "share")
 )
-"""The first is less than the second: else members are out before they are heard of."""
+"""Pairs of keys; the first is less than the second, or members expire before their heartbeat."""
 
 _DOUBTFUL: tuple[tuple[str, Callable[[int], bool], str], ...] = (
     (
@@ -57,20 +57,20 @@ _DOUBTFUL: tuple[tuple[str, Callable[[int], bool], str], ...] = (
         "there is one broker; topics that name no factor of their own cannot be created",
     ),
 )
-"""Values that are allowed and may not be what was meant, and why."""
+"""Values that are allowed and likely unintended: the key, the test, the reason."""
 
 
 class Combined(NamedTuple):
-    """What comes of several keys."""
+    """Attributes computed from several keys, and the problems found."""
 
     attributes: dict[str, object]
-    """By the name that `BrokerConfig` has them by."""
+    """Values by attribute name of `BrokerConfig`."""
     problems: list[str]
-    """What is wrong, a line each."""
+    """Errors, one line each."""
 
 
 def combine(values: Mapping[str, Value]) -> Combined:
-    """Work out the attributes that come of several keys."""
+    """Compute all attributes that depend on several keys, and check the rules between keys."""
     combined = Combined({}, [])
     for name, definition in BROKER.items():
         standing_in = stand_in(definition, values) if values[name] is None else None
@@ -85,7 +85,7 @@ def combine(values: Mapping[str, Value]) -> Combined:
 
 
 def doubtful(values: Mapping[str, Value]) -> list[str]:
-    """Tell what is allowed and may not be what was meant, a line each."""
+    """Return warnings about allowed values that are likely unintended, one line each."""
     alone = values["zookeeper.connect"] is None
     warnings = [
         problem_line(name, str(values[name]), reason)
@@ -100,7 +100,7 @@ def doubtful(values: Mapping[str, Value]) -> list[str]:
 
 
 def problem_line(name: str, text: str, reason: str) -> str:
-    """Tell what is wrong with a key's value."""
+    """Return the line `name=text: reason`."""
     return f"{name}={text}: {reason}"
 
 
@@ -189,7 +189,7 @@ def _listeners(values: Mapping[str, Value], combined: Combined) -> None:
     combined.attributes["listeners_among_brokers"] = frozenset(
         filter(None, (name, apart) if shared else ())
     )
-    if listeners:  # else it has been said what is wrong with them
+    if listeners:  # else their own problem has been reported
         combined.problems.extend(problem_line(*problem) for problem in unfit)
     for listener in listeners:
         if listener.protocol in TLS_PROTOCOLS:

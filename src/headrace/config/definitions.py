@@ -1,7 +1,7 @@
-"""Every key, by name.
+"""All keys by name: `BROKER` and `TOPIC`.
 
-`BROKER` and `TOPIC` are what DescribeConfigs answers from, what values are checked against and what
-docs/configuration.md is generated from.
+DescribeConfigs answers from them, values are checked by them, and docs/configuration.md is
+generated from them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,7 +44,7 @@ class BrokerKeys(
     OAuthBearerKeys,
     DelegationTokenKeys,
 ):
-    """Every key of the broker as an attribute, but for those of `protocol_keys`."""
+    """Every broker key as an attribute, without those of `protocol_keys`."""
 
 
 def _by_name(definitions: Iterable[Definition]) -> Mapping[str, Definition]:
@@ -52,22 +52,22 @@ def _by_name(definitions: Iterable[Definition]) -> Mapping[str, Definition]:
 
 
 def protocol_keys() -> Iterable[Definition]:
-    """Yield the keys of protocols' own settings, which their rooms have (`model.protocols`)."""
+    """Yield the keys of other protocols, which are defined in their rooms (`model.protocols`)."""
     for row in ROWS:
         if row.settings:
             yield from loaded(row.settings).KEYS.values()
 
 
 BROKER: Mapping[str, Definition] = _by_name((*BrokerKeys.KEYS.values(), *protocol_keys()))
-"""The broker's keys by name, in the order of their names."""
+"""The broker's keys by name, sorted by name."""
 
 TOPIC: Mapping[str, Definition] = _by_name((*IN_USE, *OF_REPLICAS, *WITHOUT_EFFECT))
-"""A topic's keys by name, in the order of their names."""
+"""A topic's keys by name, sorted by name."""
 
 BROKER_KEY_OF_TOPIC_KEY: Mapping[str, str] = {
     name: definition.synonym for name, definition in TOPIC.items() if definition.synonym
 }
-"""`retention.ms` → `log.retention.ms`: where a topic's default comes from."""
+"""By topic key: the broker key that gives its default (`retention.ms` → `log.retention.ms`)."""
 
 TOPIC_KEY_OF_BROKER_KEY: Mapping[str, str] = {
     broker: topic for topic, broker in BROKER_KEY_OF_TOPIC_KEY.items()
@@ -78,53 +78,56 @@ COARSER: Mapping[str, tuple[str, ...]] = {
     for name, definition in BROKER.items()
     if definition.coarser
 }
-"""Keys that, unset, take the value of others, the nearer one first."""
+"""By key: the keys whose values are used while it is unset, nearest first."""
 
 
 _OF_MECHANISMS_ONLY = {definition.name: definition for definition in (JAAS, HANDLER)}
 
 
 def known_but_unused(name: str) -> bool:
-    """Tell whether Kafka knows the broker's key `name` and Headrace makes no use of it."""
+    """Return whether Kafka has a broker key `name` that has no effect in Headrace."""
     return listener_definition(name) is None and unused_definition(name) is not None
 
 
 def listener_definition(name: str) -> Definition | None:
-    """Return what a key with a listener's name before it holds, where a listener may have it."""
+    """Return the definition of a `listener.name.…` key, or None if listeners have no such key."""
     own = parse_listener_key(name)
     known = unused_definition(name)
     if own is None or known is None:
         return None
     if own.key in _OF_MECHANISMS_ONLY:
-        # Not while the broker runs, as Kafka's: a password would lie in the store to be read.
+        # Read-only, unlike in Kafka: a password altered at run time would be readable in the store.
         return replace(_OF_MECHANISMS_ONLY[own.key], name=name)
     return replace(BROKER[own.key], name=name, default=None, mode=known.mode)
 
 
 def used_definition(name: str) -> Definition | None:
-    """Return the broker's key `name`, or a listener's own, where it has an effect here."""
+    """Return the definition of broker or listener key `name` if it has an effect here, or None."""
     return BROKER.get(name) or listener_definition(name)
 
 
 def broker_definition(name: str) -> Definition | None:
-    """Return what clients may do with the broker's key `name`, used here or only known to Kafka."""
+    """Return the definition of broker key `name`, used here or only known to Kafka, or None."""
     return used_definition(name) or unused_definition(name)
 
 
 def nearest_broker_key(name: str) -> str | None:
-    """Return the used key most like `name`, for whoever mistyped it; None where none is like it."""
+    """Return the broker key most similar to a mistyped `name`, or None."""
     return _nearest(name, BROKER, 0.75)
 
 
 def nearest_topic_key(name: str) -> str | None:
-    """Return the topic key most like `name`, the broker's name of a topic key being the likest."""
+    """Return the topic key most similar to a mistyped `name`, or None.
+
+    For the broker's name of a topic setting it is that topic key.
+    """
     if name in TOPIC_KEY_OF_BROKER_KEY:
         return TOPIC_KEY_OF_BROKER_KEY[name]
     return _nearest(name, TOPIC, 0.7)
 
 
 def _nearest(name: str, known: Iterable[str], cutoff: float) -> str | None:
-    from difflib import get_close_matches  # not where no name was wrong
+    from difflib import get_close_matches  # imported only for a wrong name: start-up time
 
     near = get_close_matches(name, known, n=1, cutoff=cutoff)
     return near[0] if near else None

@@ -1,7 +1,7 @@
-"""What DescribeConfigs tells and AlterConfigs may change: keys, values, and where each comes from.
+"""The logic of DescribeConfigs and AlterConfigs: keys, values, and the source of each value.
 
-Pure: works on a `BrokerConfig` as it was started with, the dynamic settings of the store over it,
-and a topic's own. Orders and sources are Kafka 4.3's (ConfigHelper, DynamicBrokerConfig).
+Works without I/O on the `BrokerConfig` at start, the dynamic settings of the metadata store, and a
+topic's overrides. Orders and sources are Kafka 4.3's (ConfigHelper, DynamicBrokerConfig).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,11 +30,13 @@ from headrace.config.value_types import Definition, Kind, Mode, Value, text_of
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 
 _IDS = ("broker.id", "node.id")
+"""Keys that show the broker's actual id."""
 _SET_FOR_ALL = "min.insync.replicas"
+"""The key that is always shown as altered for all brokers (see `_shared_shown`)."""
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, as DescribeConfigs numbers it."""
+    """The source of a value, numbered as in DescribeConfigs."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -47,7 +49,7 @@ class ConfigSource(IntEnum):
 
 
 class AlterOperation(IntEnum):
-    """What IncrementalAlterConfigs does to one key."""
+    """The operations of IncrementalAlterConfigs on one key."""
 
     SET = 0
     DELETE = 1
@@ -56,7 +58,7 @@ class AlterOperation(IntEnum):
 
 
 class Synonym(NamedTuple):
-    """One of the places a value could come from; the first of them is where it does."""
+    """A possible source of a value; the first in a list of them is in effect."""
 
     name: str
     value: str | None
@@ -64,22 +66,23 @@ class Synonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One key as DescribeConfigs answers it. Sensitive values are None."""
+    """A key in a DescribeConfigs response. Sensitive values are None."""
 
     definition: Definition
     value: str | None
     source: ConfigSource
     read_only: bool
     synonyms: tuple[Synonym, ...]
+    """All sources with a value, strongest first."""
 
     @property
     def name(self) -> str:
-        """The key."""
+        """The key's name."""
         return self.definition.name
 
 
 class Alteration(NamedTuple):
-    """One change asked for. `value` is None with DELETE only."""
+    """A requested change of one key. `value` is None with DELETE only."""
 
     name: str
     operation: AlterOperation
@@ -87,22 +90,23 @@ class Alteration(NamedTuple):
 
 
 Change = Sequence[Alteration] | Mapping[str, str | None]
-"""Incremental changes, or all settings there shall be."""
+"""Incremental alterations, or all settings by name, which replace the old ones."""
 
 
 class DynamicConfig(NamedTuple):
-    """The broker's configuration at run time: as started, and what was altered since."""
+    """A broker's configuration at run time: as started, plus dynamic alterations."""
 
     static: BrokerConfig
+    """The configuration at the start."""
     shared: Mapping[str, str] = MappingProxyType({})
-    """Altered for all brokers."""
+    """Keys altered for all brokers."""
     own: Mapping[str, str] = MappingProxyType({})
-    """Altered for this broker: wins."""
+    """Keys altered for this broker; they override the shared ones."""
     broker_id: int = -1
-    """The id this broker goes by, whether or not somebody configured it."""
+    """The broker's actual id, configured or not."""
 
     def effective(self) -> BrokerConfig:
-        """Return the settings to be followed now. Those that no longer parse are left out."""
+        """Return the settings in effect; stored alterations that no longer parse are ignored."""
         changes: dict[str, Value] = {}
         for name, text in {**self.shared, **self.own}.items():
             definition = used_definition(name)
@@ -112,9 +116,9 @@ class DynamicConfig(NamedTuple):
         return self.static.updated(changes) if changes else self.static
 
     def describe_broker(self) -> list[ConfigEntry]:
-        """Return all keys of this broker, by name.
+        """Return the entries of this broker's keys, sorted by name.
 
-        Of those without effect here, and those that are taken at run time only, the ones that were
+        Keys without effect here, and keys that are set at run time only, appear if they were
         altered.
         """
         altered_names = {*self.own, *self.shared}
@@ -127,10 +131,7 @@ class DynamicConfig(NamedTuple):
         return used + unused
 
     def describe_shared(self) -> list[ConfigEntry]:
-        """Return the keys altered for all brokers, nothing else.
-
-        This is the answer for the empty broker name.
-        """
+        """Return the entries of keys altered for all brokers: the response for broker name ""."""
         shared = self._shared_shown()
         found = [
             self._broker_entry(BROKER[name]) if name in BROKER else self._unused_entry(name)
@@ -150,7 +151,7 @@ class DynamicConfig(NamedTuple):
         ]
 
     def describe_topic(self, overrides: Mapping[str, str]) -> list[ConfigEntry]:
-        """Return all keys of a topic with its `overrides`, by name."""
+        """Return the entries of all topic keys for a topic with these `overrides`, by name."""
         effective = self.effective()
         sound, _ = sound_topic_configs(overrides)
         return [self._topic_entry(definition, sound, effective) for definition in TOPIC.values()]
@@ -180,13 +181,13 @@ class DynamicConfig(NamedTuple):
         )
 
     def _unused_entry(self, name: str) -> ConfigEntry:
-        """Return the entry of a key that was altered and has no effect here."""
+        """Return the entry of an altered key that has no effect here."""
         definition = unused_definition(name) or Definition(name, Kind.UNKNOWN, None, "")
         found = self._altered(name, hidden=definition.sensitive)
         return ConfigEntry(definition, found[0].value, found[0].source, False, tuple(found))
 
     def _altered(self, name: str, *, hidden: bool) -> list[Synonym]:
-        """Return the values that `name` was altered to, strongest first."""
+        """Return the alterations of key `name`, strongest first."""
         return [
             Synonym(name, None if hidden else settings[name], source)
             for settings, source in (
@@ -197,17 +198,17 @@ class DynamicConfig(NamedTuple):
         ]
 
     def _shared_shown(self) -> Mapping[str, str]:
-        """Return what was altered for all brokers, as it is told to clients.
+        """Return the keys altered for all brokers, as clients see them.
 
-        Kafka sets min.insync.replicas for the whole cluster by itself, to what brokers were started
-        with, since it decides with whom a partition may go on (KIP-966).
+        Like Kafka, min.insync.replicas always appears as altered for the whole cluster, with the
+        value at the start: the controller bases the election of leaders on it (KIP-966).
         """
         return {_SET_FOR_ALL: str(self.static.min_insync_replicas), **self.shared}
 
     def synonyms(self, name: str) -> list[Synonym]:
-        """Return where the broker's key `name` has values from, strongest first, defaults last.
+        """Return the sources of broker key `name` that have a value: strongest first, default last.
 
-        Coarser keys only behind a value of its own, as Kafka has it (ConfigHelper).
+        A coarser key appears only after a value of the key itself, as in Kafka (ConfigHelper).
         """
         found: list[Synonym] = []
         names = (name, *COARSER.get(name, ()))
@@ -225,7 +226,7 @@ class DynamicConfig(NamedTuple):
 
 
 def check_topic_config(config: Mapping[str, str | None]) -> dict[str, str]:
-    """Check a client's settings for a topic, whole; ApiError INVALID_CONFIG with the reason."""
+    """Return a topic's requested settings, checked as a whole. ApiError INVALID_CONFIG."""
     missing = sorted(name for name, value in config.items() if value is None)
     if missing:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"no value for {', '.join(missing)}")
@@ -240,9 +241,10 @@ def check_topic_config(config: Mapping[str, str | None]) -> dict[str, str]:
 def check_broker_config(
     config: Mapping[str, str], static: BrokerConfig, *, shared: bool
 ) -> dict[str, str]:
-    """Check dynamic settings of brokers, whole; ApiError(INVALID_REQUEST), as Kafka answers.
+    """Return requested dynamic settings of brokers, checked as a whole. ApiError INVALID_REQUEST.
 
-    Only keys that can be altered at run time; `shared` ones not where they are a broker's own.
+    Refuses keys that cannot be altered at run time; with `shared`, also keys that only a single
+    broker can have.
     """
     values: dict[str, Value] = {}
     for name, text in config.items():
@@ -275,10 +277,11 @@ def altered(
     keys: Mapping[str, Definition],
     effective: Mapping[str, str | None],
 ) -> dict[str, str]:
-    """Return `current` after incremental changes; the outcome is still to be checked as a whole.
+    """Return `current` after incremental alterations; the caller checks the result as a whole.
 
-    `effective` holds what a list is appended to where nothing is set. ApiError: INVALID_REQUEST for
-    a key named twice or a missing value, INVALID_CONFIG for APPEND and SUBTRACT on what is no list.
+    `effective` has the lists to append to where `current` sets none. ApiError INVALID_REQUEST: a
+    key named twice or a missing value; INVALID_CONFIG: APPEND or SUBTRACT on a key that is not a
+    list.
     """
     after = dict(current)
     seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""Durations and the offsets they stand for, as settings write them."""
+"""ISO 8601 durations in settings, and share.auto.offset.reset."""
 
 import re
 
@@ -12,12 +12,13 @@ _DURATION = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _SECONDS = (86_400, 3600, 60, 1)
+"""Seconds of a day, hour, minute and second."""
 
 
 def duration_ms(text: str) -> int:
-    """Parse an ISO 8601 duration as Java's Duration does, PnDTnHnMn.nS, to milliseconds.
+    """Return an ISO 8601 duration PnDTnHnMn.nS in milliseconds, parsed like Java's Duration.
 
-    ValueError, also for one that is negative or longer than 64 bits of milliseconds.
+    ValueError if it is negative, longer than 64 bits of milliseconds, or malformed.
     """
     match = _DURATION.fullmatch(text)
     if match is None or text[-1:].upper() in {"P", "T"}:
@@ -36,7 +37,7 @@ def duration_ms(text: str) -> int:
 
 
 def check_offset_reset(text: str) -> None:
-    """Refuse what is no share.auto.offset.reset: ValueError."""
+    """Raise ValueError for an invalid share.auto.offset.reset."""
     if text.startswith(BY_DURATION):
         duration_ms(text.removeprefix(BY_DURATION))
     elif text not in (LATEST, EARLIEST):

@@ -1,9 +1,9 @@
-"""Settings of named things of one kind, altered at run time: groups, client metrics subscriptions.
+"""Dynamic settings of named entities of one type: groups, or client metrics subscriptions.
 
     broker.group_configs.value("billing", "consumer.session.timeout.ms", broker.config)
 
-The broker holds one `EntityConfigs` a kind and asks it; the controller fills it from the store and
-checks what clients would have it say.
+The broker holds one `EntityConfigs` per type and reads values from it; the controller fills it from
+the metadata store, and checks what clients want to set.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,23 +20,26 @@ _ABOVE = (
     ("share.session.timeout.ms", "share.heartbeat.interval.ms"),
     ("streams.session.timeout.ms", "streams.heartbeat.interval.ms"),
 )
-"""The first must be greater than the second."""
+"""Pairs of keys; the first value must be greater than the second."""
 
 
 class EntityConfigs:
-    """What was set for each name of one kind; a name of which nothing was set is not here."""
+    """The settings of all entities of one type; an entity without settings has no entry."""
 
     def __init__(self, keys: Mapping[str, Definition], prefix: str = "") -> None:
-        """`prefix`: the broker's key that is `name`'s default begins with it; "": there is none."""
+        """`prefix` plus a key is the broker key with its default.
+
+        "": broker keys give no defaults.
+        """
         self.keys = keys
         self.prefix = prefix
         self.texts: dict[str, dict[str, str]] = {}
-        """As set, by name. Changed by `put` only."""
+        """The values as set, by entity name and key. Changed by `put` only."""
         self.changed: list[Callable[[str], None]] = []
-        """Called with each name whose settings changed."""
+        """Called with the name of each entity whose settings changed."""
 
     def put(self, name: str, config: Mapping[str, str]) -> None:
-        """Set exactly `config` for `name`; nothing: it is forgotten."""
+        """Replace all settings of entity `name` by `config`; an empty one removes the entity."""
         if config:
             self.texts[name] = dict(config)
         else:
@@ -45,10 +48,7 @@ class EntityConfigs:
             told(name)
 
     def value(self, name: str, key: str, broker: BrokerConfig) -> Value:
-        """Return the value of `key` for `name`.
-
-        That is its own, else the broker's, else Kafka's default.
-        """
+        """Return the value of `key` for entity `name`: its own, else the default."""
         own = self.texts.get(name)
         if own is not None and key in own:
             with suppress(ValueError):
@@ -56,23 +56,23 @@ class EntityConfigs:
         return self.default(key, broker)
 
     def default(self, key: str, broker: BrokerConfig) -> Value:
-        """Return the value of `key` where nothing is set."""
+        """Return the value of `key` for an entity that does not set it: the broker's or Kafka's."""
         synonym = self.synonym(key)
         return self.keys[key].default if synonym is None else broker.effective(synonym)
 
     def synonym(self, key: str) -> str | None:
-        """Return the broker's key that is the default of `key`, if the broker has it."""
+        """Return the broker key that gives the default of `key`, or None."""
         name = self.prefix + key
         return name if self.prefix and name in BROKER else None
 
 
 def group_configs() -> EntityConfigs:
-    """Make the settings of groups, none set."""
+    """Return the settings of groups, empty."""
     return EntityConfigs(GROUP, GROUP_PREFIX)
 
 
 def check_group_config(config: Mapping[str, str], broker: BrokerConfig) -> None:
-    """Refuse what is no group's setting, or not within the broker's bounds; ConfigError."""
+    """Raise ConfigError for an unknown group key, or a value outside the broker's bounds."""
     values: dict[str, Value] = {}
     for name, text in config.items():
         definition = GROUP.get(name)
@@ -97,7 +97,7 @@ def check_group_config(config: Mapping[str, str], broker: BrokerConfig) -> None:
 
 
 def check_match(value: Value) -> None:
-    """Refuse a `match` that cannot be understood; ConfigError."""
+    """Raise ConfigError if a subscription's `match` cannot be parsed."""
     try:
         match_patterns(value)
     except ValueError as error:

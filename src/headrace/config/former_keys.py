@@ -10,6 +10,7 @@ from typing import TypeVar
 from headrace.config.listeners import ADVERTISED, LISTENERS
 
 S = TypeVar("S")
+"""The type of a value's source."""
 
 ADDRESSES: Mapping[str, tuple[str, str]] = {
     LISTENERS: ("host.name", "port"),

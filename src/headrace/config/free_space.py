@@ -1,12 +1,16 @@
-"""The mark of free space in effect for a log directory: as set, or by its file system's size."""
+"""The minimum of free bytes of a log directory: `log.dirs.free.bytes.min`, or its default."""
 
 DEFAULT_BYTES = 50_000_000
 DEFAULT_SHARE = 10
-"""`log.dirs.free.bytes.min` where it is unset: so much, and of a small file system this part."""
+"""With `log.dirs.free.bytes.min` unset: 50 MB, or a tenth of a smaller file system."""
 
 
 def free_bytes_min(configured: int | None, total: int) -> int:
-    """Return below how many free bytes producers are refused; `total`: of the file system."""
+    """Return the number of free bytes below which producers are refused.
+
+    `configured`: `log.dirs.free.bytes.min`, None if unset. `total`: the file system's size in
+    bytes.
+    """
     if configured is not None:
         return configured
     return min(DEFAULT_BYTES, max(total, 0) // DEFAULT_SHARE)

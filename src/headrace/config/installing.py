@@ -8,18 +8,18 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def install_command(*packages: str) -> str:
-    """Return a shell's command that installs `packages` where this Python finds them.
+    """Return the shell command that installs `packages` for the running Python.
 
-    It names packages, not an extra of ours: whether headrace came from a checkout, a wheel or an
-    index, the command is the same and needs no network but theirs.
+    It names the packages, not an extra of headrace: the command is the same whether headrace came
+    from a checkout, a wheel or an index, and it needs no index that has headrace.
     """
     wanted = [_requirement(package) for package in packages]
     return join([sys.executable or "python3", "-m", "pip", "install", *wanted])
 
 
 def _requirement(package: str) -> str:
-    """Return what headrace's own metadata require of a package: its name and versions."""
-    from importlib import metadata  # not where nothing is missing: a broker's start is counted
+    """Return a package's name with the versions that headrace's metadata require."""
+    from importlib import metadata  # imported only when a package is missing: start-up time
 
     try:
         requirements = metadata.requires("headrace") or []

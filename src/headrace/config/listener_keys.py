@@ -1,7 +1,6 @@
-"""Keys of one listener, or of one mechanism there: `listener.name.<name>.[<mechanism>.]<key>`.
+"""Keys of one listener, or of one of its mechanisms: `listener.name.<name>.[<mechanism>.]<key>`.
 
-They are settings like others, with the type of the key that they are named after; what a listener
-says wins over what is said for all.
+Such a key has the type of the general key in its name, and overrides it for that listener.
 """
 
 from collections.abc import Mapping
@@ -23,30 +22,31 @@ _OF_A_LISTENER = network.UNDER_A_LISTENER | tls.UNDER_A_LISTENER | OF_A_LISTENER
 
 
 class ListenerKey(NamedTuple):
-    """Whose key it is, and which."""
+    """A parsed `listener.name.…` key."""
 
     listener: str
-    """In capitals."""
+    """The listener's name, in capitals."""
     mechanism: str
-    """As in `MECHANISMS`; empty: of all."""
+    """A name of `MECHANISMS`; "": the key applies to all of them."""
     key: str
+    """The general key in its name."""
 
     @property
     def full(self) -> str:
-        """How it is written."""
+        """The key as it is written in a configuration."""
         words = (self.listener.lower(), self.mechanism.lower(), self.key)
         return LISTENER_PREFIX + ".".join(filter(None, words))
 
     @property
     def protocols(self) -> frozenset[str]:
-        """The protocols whose listeners heed it."""
+        """The security protocols of listeners that use this key."""
         if self.key in network.UNDER_A_LISTENER:
             return frozenset(LISTENER_PROTOCOLS)
         return TLS_PROTOCOLS if self.key in tls.UNDER_A_LISTENER else SASL_PROTOCOLS
 
 
 def parse_listener_key(text: str) -> ListenerKey | None:
-    """Parse a key with a listener's name before it; None where no listener has one like that."""
+    """Parse a `listener.name.…` key; return None if listeners have no such key."""
     if not text.startswith(LISTENER_PREFIX):
         return None
     listener, _, key = text.removeprefix(LISTENER_PREFIX).partition(".")
@@ -62,7 +62,7 @@ def parse_listener_key(text: str) -> ListenerKey | None:
 
 
 class ListenerValues:
-    """What holds for each listener, out of the settings by key."""
+    """The values in effect for each listener, looked up in all settings by key."""
 
     def __init__(self, values: Mapping[str, Value]) -> None:
         self._values = values
@@ -73,11 +73,11 @@ class ListenerValues:
                 self._own[key] = value
 
     def own(self, listener: str, key: str, mechanism: str = "") -> Value:
-        """Return what is said for the listener, or for one mechanism there, by name; None."""
+        """Return the value set for the listener (and mechanism) alone, or None."""
         return self._own.get(ListenerKey(listener, mechanism, key))
 
     def of(self, listener: str, key: str, mechanism: str = "") -> Value:
-        """Return what holds: the nearest of what is said for the mechanism, the listener, all."""
+        """Return the value in effect: the mechanism's, the listener's, or the general one."""
         for own in dict.fromkeys((mechanism, "")):
             value = self.own(listener, key, own)
             if value is not None:
@@ -85,15 +85,18 @@ class ListenerValues:
         return self._values[key]
 
     def text(self, listener: str, key: str) -> str | None:
-        """Return a text that holds, None where there is none."""
+        """Return the value in effect as text, or None if it is unset."""
         value = self.of(listener, key)
         return value if isinstance(value, str) else None
 
     def words(self, listener: str, key: str) -> tuple[str, ...]:
-        """Return a list that holds."""
+        """Return the value in effect as a list."""
         value = self.of(listener, key)
         return value if isinstance(value, tuple) else ()
 
     def unheard(self, protocols: Mapping[str, str]) -> list[ListenerKey]:
-        """Return the keys that no listener heeds; `protocols` are by listener."""
+        """Return listener keys without effect: no such listener, or of another protocol.
+
+        `protocols`: the security protocol of each listener, by name.
+        """
         return [key for key in self._own if protocols.get(key.listener) not in key.protocols]

@@ -1,4 +1,4 @@
-"""Lists of listeners: `NAME://host:port,NAME://[v6]:port`; and which ones a broker opens."""
+"""Listener lists (`NAME://host:port,NAME://[v6]:port`) and the rules for a broker's listeners."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -15,27 +15,27 @@ from headrace.model.protocols import (
 )
 
 LISTENER_PROTOCOLS = listener_protocols()
-"""All that listeners may speak, by name."""
+"""All protocols that listeners can speak, by name."""
 PROTOCOLS = tuple(spoken.name for spoken in KAFKA.listeners)
-"""Kafka's, in the order in which its protocol numbers them."""
+"""Kafka's security protocols, in the order of their numbers in its protocol."""
 TLS_PROTOCOLS = frozenset(name for name, spoken in LISTENER_PROTOCOLS.items() if spoken.tls)
 SASL_PROTOCOLS = frozenset(name for name, spoken in LISTENER_PROTOCOLS.items() if spoken.sasl)
 CLIENT_PROTOCOL = "security.protocol"
-"""The client's key that names one of them."""
+"""The client setting that names the security protocol."""
 LISTENERS, ADVERTISED = "listeners", "advertised.listeners"
 PROTOCOL_MAP, CONTROLLERS = "listener.security.protocol.map", "controller.listener.names"
 INTER_BROKER, CONTROL_PLANE = "inter.broker.listener.name", "control.plane.listener.name"
 INTER_BROKER_PROTOCOL = "security.inter.broker.protocol"
 LISTENER_KEYS = (LISTENERS, ADVERTISED, PROTOCOL_MAP, CONTROLLERS)
-"""The configuration's keys that speak of listeners; lists all of them."""
+"""The configuration keys about listeners whose values are lists."""
 LISTENER_PREFIX = "listener.name."
-"""What keys of one listener begin with: its name and the key follow."""
+"""Prefix of the keys of one listener; its name and the key follow."""
 METRICS_LISTENER = "metrics.listener"
-"""The key of the HTTP listener, and its name among listeners: those of `listeners` have no dots."""
+"""The key of the HTTP listener and its name internally; names in `listeners` have no dots."""
 METRICS_PREFIX_NAME = "METRICS"
-"""The name in its own keys: `listener.name.metrics.ssl.keystore.location`."""
+"""The HTTP listener's name in its own keys: `listener.name.metrics.ssl.keystore.location`."""
 _UNSAID = "PLAINTEXT"
-"""What brokers speak where nobody says anything else."""
+"""The security protocol between brokers if none is configured."""
 _TO_ALLOW = "to allow that, start with --insecure or set insecure.listeners=true"
 _REFUSED_PLAIN = "open to other machines without encryption and authentication"
 _NO_KAFKA = (
@@ -49,13 +49,16 @@ _FORM = re.compile(
 
 
 class Listener(NamedTuple):
-    """A door: its name, where it is, and what is spoken there."""
+    """A listener: name, address and protocol; bound or advertised."""
 
     name: str
     host: str
-    """Empty: all interfaces; in what is advertised: the machine's own name, put in by server."""
+    """"": all interfaces.
+
+    In an advertised listener: the machine's host name, filled in by `server`.
+    """
     port: int
-    """0: any free port; in what is advertised: the one it became."""
+    """0: any free port; in an advertised listener: the port that was bound."""
     protocol: str
 
     def __str__(self) -> str:
@@ -64,22 +67,22 @@ class Listener(NamedTuple):
 
     @property
     def spoken(self) -> ListenerProtocol:
-        """The row of its protocol."""
+        """The row of the listener's protocol."""
         return LISTENER_PROTOCOLS[self.protocol]
 
     @property
     def kafka(self) -> bool:
-        """Whether Kafka's protocol is spoken there: clients and brokers are told of no others."""
+        """Whether the listener speaks Kafka's protocol; only such ones are advertised."""
         return self.protocol in PROTOCOLS
 
     @property
     def everywhere(self) -> bool:
-        """Whether it stands for all interfaces."""
+        """Whether the host means all interfaces."""
         return self.host in {"", "0.0.0.0", "::"}  # noqa: S104 - compared, not bound
 
     @property
     def loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Whether only this machine can connect."""
         if self.host.lower() == "localhost":
             return True
         try:
@@ -89,18 +92,18 @@ class Listener(NamedTuple):
 
 
 def spoken_rows(listeners: Iterable[Listener]) -> list[ProtocolRow]:
-    """Return the protocols that listeners speak, each once, in their order."""
+    """Return the rows of the protocols that listeners speak, each once, in the listeners' order."""
     return list({row.name: row for row in (row_of(each.protocol) for each in listeners)}.values())
 
 
 class Configured(NamedTuple):
-    """What comes of `LISTENER_KEYS`."""
+    """The listeners from `LISTENER_KEYS`, and what is wrong with them."""
 
     listeners: tuple[Listener, ...]
     advertised: tuple[Listener, ...]
-    """One for each of them that speaks Kafka's protocol, in their order."""
+    """An advertised listener per listener of Kafka's protocol, in their order."""
     wrong: list[tuple[str, str, str]]
-    """What is wrong: the key, what it says, and why not."""
+    """Problems: the key, its value, the reason."""
 
 
 def configured(
@@ -109,10 +112,10 @@ def configured(
     insecure: bool,
     requires_certificate: Callable[[Listener], bool],
 ) -> Configured:
-    """Return the listeners of a configuration, those that KRaft controllers would have left out.
+    """Return the listeners of a configuration, without those of KRaft controllers.
 
-    `insecure`: other machines may reach one without encryption and authentication.
-    `requires_certificate`: whether clients of a listener of SSL must show one.
+    `insecure`: listeners without encryption or authentication may be open to other machines.
+    `requires_certificate`: whether an SSL listener requires a client certificate.
     """
     listeners: tuple[Listener, ...] = ()
     advertised: tuple[Listener, ...] = ()
@@ -143,7 +146,7 @@ def _without(entries: Sequence[str], skipped: Collection[str]) -> list[str]:
 
 
 def _advertised(listeners: Sequence[Listener], given: Sequence[Listener]) -> tuple[Listener, ...]:
-    """Return what clients are told of each listener; ValueError."""
+    """Return the advertised address of each listener of Kafka's protocol; ValueError."""
     by_name = {advertised.name: advertised for advertised in given}
     for advertised in by_name.values():
         if not advertised.kafka:
@@ -162,7 +165,7 @@ def _advertised(listeners: Sequence[Listener], given: Sequence[Listener]) -> tup
 def _refusal(
     listener: Listener, insecure: bool, requires_certificate: Callable[[Listener], bool]
 ) -> str | None:
-    """Tell why `listener` must not be opened, or None."""
+    """Return why `listener` is too insecure to be opened to other machines, or None."""
     spoken = listener.spoken
     if insecure or listener.loopback or not spoken.lacks:
         return None
@@ -172,12 +175,15 @@ def _refusal(
 
 
 def refusal_of_plain(listener: Listener) -> str | None:
-    """Tell why `listener` needs leave to be opened, or None where only this machine reaches it."""
+    """Return why a plain-text HTTP listener needs `insecure.listeners`.
+
+    None on the loopback interface.
+    """
     return None if listener.loopback else f"{_REFUSED_PLAIN}; {_TO_ALLOW}"
 
 
 def refusal_of_metrics(listener: Listener, *, requires_certificate: bool) -> str | None:
-    """Return why the HTTP listener over TLS needs leave to be opened, or None."""
+    """Return why the HTTP listener over TLS needs `insecure.listeners`, or None."""
     if listener.loopback or requires_certificate:
         return None
     return (
@@ -187,21 +193,22 @@ def refusal_of_metrics(listener: Listener, *, requires_certificate: bool) -> str
 
 
 class AmongBrokers(NamedTuple):
-    """Which listeners brokers reach each other by."""
+    """The listeners by which brokers connect to each other."""
 
     name: str
+    """The inter-broker listener's name."""
     control_plane: str | None
-    """The one for what the controller tells, where it is another."""
+    """The listener for the controller's requests, if it is a separate one, or None."""
     wrong: list[tuple[str, str, str]]
-    """What is wrong: the key, what it says, and why not."""
+    """Problems: the key, its value, the reason."""
 
 
 def among_brokers(
     listeners: Sequence[Listener], name: str | None, protocol: str, control_plane: str | None
 ) -> AmongBrokers:
-    """Return the listeners for brokers, and what is wrong with those that are named.
+    """Return the inter-broker listeners, and problems with the configured names.
 
-    `name` unset: the listener named as `protocol`, else the first that speaks it, else the first.
+    `name` None: the listener named like `protocol`, else the first that speaks it, else the first.
     """
     names = [listener.name for listener in listeners if listener.kafka]
     speaking = [listener.name for listener in listeners if listener.protocol == protocol]
@@ -224,7 +231,7 @@ def among_brokers(
 
 
 def client_protocol(settings: Mapping[str, str]) -> str:
-    """Return what a client's settings say that it speaks, PLAINTEXT where nothing; ConfigError."""
+    """Return the security protocol of a client's settings, by default PLAINTEXT. ConfigError."""
     protocol = settings.get(CLIENT_PROTOCOL, _UNSAID).strip().upper()
     if protocol not in PROTOCOLS:
         allowed = ", ".join(PROTOCOLS)
@@ -233,9 +240,9 @@ def client_protocol(settings: Mapping[str, str]) -> str:
 
 
 def parse_protocols(entries: Sequence[str]) -> dict[str, str]:
-    """Parse `listener.security.protocol.map` by listener name; ValueError.
+    """Parse `listener.security.protocol.map` into protocols by listener name; ValueError.
 
-    Listeners named as another protocol than Kafka's speak it where nothing else is said.
+    A listener named like a protocol other than Kafka's speaks that one without an entry.
     """
     protocols: dict[str, str] = {name: name for name in LISTENER_PROTOCOLS.keys() - set(PROTOCOLS)}
     for entry in entries:
@@ -248,7 +255,10 @@ def parse_protocols(entries: Sequence[str]) -> dict[str, str]:
 
 
 def parse_listeners(entries: Sequence[str], protocols: Mapping[str, str]) -> tuple[Listener, ...]:
-    """Parse the listeners of a list, each name once; ValueError says which one is wrong and how."""
+    """Parse a list of listeners, each name once.
+
+    ValueError names the wrong entry and the reason.
+    """
     listeners: dict[str, Listener] = {}
     for entry in entries:
         listener = _parse(entry, protocols)
@@ -264,7 +274,7 @@ def parse_listeners(entries: Sequence[str], protocols: Mapping[str, str]) -> tup
 
 
 def _twice(listener: Listener) -> str:
-    """Return what to do about a second listener of one name: each has settings of its own."""
+    """Return the error text for two listeners of one name, with the remedy."""
     other = f"{listener.name}2"
     return (
         f"two listeners have the name {listener.name}. Rename the second one, to"

@@ -1,4 +1,4 @@
-"""What one partition's log needs to know: a topic's settings, its own over the broker's.
+"""The settings of a partition's log: a topic's own values over the broker's.
 
 Names and meanings are Kafka's topic configurations (Kafka 4.3, TopicConfig).
 """
@@ -14,7 +14,7 @@ _BROKER_DEFAULTS = {name: row.default for name, row in LogKeys.KEYS.items()}
 
 
 def topic_key(synonym: str, doc: str) -> Any:  # noqa: ANN401
-    """Declare a topic's key by the broker's key that is its default: of one type and bounds."""
+    """Declare a topic key with the type, bounds and default of broker key `synonym`."""
     row = LogKeys.KEYS[synonym]
     default = stand_in(row, _BROKER_DEFAULTS) if row.default is None else row.default
     definition = replace(row, default=default, doc=doc, synonym=synonym, coarser=())
@@ -121,12 +121,12 @@ class LogConfig:
 
     @property
     def compacted(self) -> bool:
-        """Whether the newest record of each key is kept."""
+        """Whether the topic is compacted: the newest record of each key is retained."""
         return "compact" in self.cleanup_policy
 
     @property
     def log_append_time(self) -> bool:
-        """Whether the broker's time replaces the producer's."""
+        """Whether the broker's time replaces the producer's timestamps."""
         return self.message_timestamp_type == "LogAppendTime"
 
 
@@ -134,4 +134,4 @@ IN_USE: tuple[Definition, ...] = tuple(
     replace(setting.metadata["definition"], name=key_name(setting.name))
     for setting in fields(LogConfig)
 )
-"""The topic's keys that have an effect."""
+"""The topic keys that have an effect."""

@@ -1,8 +1,9 @@
-"""Java's .properties syntax, both ways (java.util.Properties.load and .store).
+r"""Java's .properties syntax, parsed and written (java.util.Properties.load and .store).
 
-Comments start with `#` or `!`; key and value part at the first unescaped `=`, `:` or blank; a line
-that ends in an odd number of backslashes goes on in the next one; `\\uXXXX`, `\\t`, `\\n`, `\\r`
-and `\\f` stand for their characters, a backslash before anything else for that thing.
+Comments start with `#` or `!`. Key and value are separated by the first unescaped `=`, `:` or
+blank. A line that ends in an odd number of backslashes continues on the next one. `\uXXXX`, `\t`,
+`\n`, `\r` and `\f` stand for their characters; a backslash before any other character stands for
+that character.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,9 +16,9 @@ _ESCAPED = {value: f"\\{key}" for key, value in _ESCAPES.items()} | {"\\": "\\\\
 
 
 def parse(text: str) -> dict[str, str]:
-    """Parse keys and values in the order of the text; the last of equal keys wins, as in Java.
+    r"""Parse keys and values in the order of the text; the last of equal keys wins, as in Java.
 
-    ConfigError where a `\\u` escape is not followed by four hexadecimal digits.
+    ConfigError if a `\u` escape is not followed by four hexadecimal digits.
     """
     values: dict[str, str] = {}
     for line in _logical_lines(text):
@@ -30,14 +31,14 @@ def parse(text: str) -> dict[str, str]:
 
 
 def render(values: Mapping[str, str]) -> str:
-    """Return the text that `parse` reads back as `values`, a line each."""
+    """Return the text that `parse` reads back as `values`, one line per key."""
     return "".join(f"{_escape_key(key)}={_escape_value(values[key])}\n" for key in values)
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Yield lines without comments and blank ones, continued ones joined."""
+    """Yield logical lines: without comments and blank lines, continued lines joined."""
     pending: str | None = None
-    # Not splitlines(): that also parts at form feeds and Unicode's separators, Java does not.
+    # Not splitlines(): it also splits at form feeds and Unicode separators; Java does not.
     for raw in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
         line = raw.lstrip(_BLANKS)
         if pending is None and (not line or line[0] in "#!"):
@@ -57,7 +58,7 @@ def _ends_in_continuation(line: str) -> bool:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Part key from value at the first separator that no backslash protects."""
+    """Split a logical line at the first unescaped separator."""
     at = 0
     while at < len(line) and line[at] not in "=:" + _BLANKS:
         at += 2 if line[at] == "\\" else 1
@@ -76,7 +77,7 @@ def _unescape(text: str) -> str:
         mark = text[at]
         at += 1
         if mark != "\\" or at == len(text):
-            # A backslash at the very end of the file protects nothing: Java drops it.
+            # A backslash at the very end of the file escapes nothing: Java drops it.
             parts.append(mark if mark != "\\" else "")
             continue
         mark = text[at]

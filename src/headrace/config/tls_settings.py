@@ -1,4 +1,4 @@
-"""The TLS settings of one listener: its own keys over those of all."""
+"""TLS settings of a listener: its own `listener.name.<name>.ssl.*` keys, else the general ones."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -15,30 +15,33 @@ from headrace.config.value_types import Value
 from headrace.model.protocols import row_of
 
 _WHOLE_NAME = "DEFAULT"
+"""Kafka's mapping rule for the whole distinguished name."""
 _CERTIFICATES = ("ssl.keystore.location", "ssl.keystore.key", "ssl.keystore.certificate.chain")
+"""Keys of which one must be set for the HTTP listener to speak TLS."""
 NAME_RULES = {
     "distinguished_name": _WHOLE_NAME,
     "common_name": r"RULE:^(?:.*?[^\\][,+])??CN=([^,+]+)(?:[,+].*)?$/$1/",
 }
-"""Rules that make users of certificates, by what RabbitMQ calls them (ssl_cert_login_from)."""
+"""Kafka mapping rules by the values of RabbitMQ's ssl_cert_login_from."""
 
 
 class Store(NamedTuple):
-    """Where certificates come from, and the key where there is one. Secrets: not to be shown."""
+    """A keystore or truststore, from a file or as PEM text. Holds secrets: its repr hides them."""
 
     kind: str | None
-    """PEM, PKCS12 or JKS; None: as its first bytes say."""
+    """PEM, PKCS12 or JKS; None: determined from the file's first bytes."""
     location: str | None
+    """The file's path; None with PEM text."""
     password: str | None
     key: str | None = None
-    """PEM text, instead of a file."""
+    """PEM text of the private key; None with a file."""
     certificates: str | None = None
-    """PEM text, instead of a file."""
+    """PEM text of the certificates; None with a file."""
     key_password: str | None = None
 
     @property
     def given(self) -> bool:
-        """Whether there is anything at all."""
+        """Whether a file or certificates are configured."""
         return self.location is not None or self.certificates is not None
 
     def __repr__(self) -> str:
@@ -46,26 +49,28 @@ class Store(NamedTuple):
 
 
 class TlsSettings(NamedTuple):
-    """What a listener shows, and what it asks to see."""
+    """Certificates, client authentication, versions and ciphers of one TLS listener."""
 
     name: str
     keystore: Store
     truststore: Store
     client_auth: str
+    """`ssl.client.auth`: none, requested or required."""
     versions: tuple[str, ...]
     ciphers: tuple[str, ...]
     mapping_rules: str
+    """`ssl.principal.mapping.rules`: from a certificate's subject to a user."""
     checks_hosts: bool = True
-    """Whether another broker's certificate must be of the host that it is reached at."""
+    """Whether another broker's certificate must match the host this broker connects to."""
 
 
 def tls_settings(values: Mapping[str, Value], listener: Listener) -> TlsSettings:
-    """Return the settings of `listener` out of those by key."""
+    """Return the TLS settings of `listener` from all values by key."""
     own = ListenerValues(values)
     text, words = partial(own.text, listener.name), partial(own.words, listener.name)
     client_auth = text("ssl.client.auth") or "none"
     if listener.spoken.certificate_by_listener:
-        # As in Kafka: a certificate is asked for beside a password only where a listener says so.
+        # As in Kafka: a SASL_SSL listener requests certificates only by its own key.
         client_auth = str(own.own(listener.name, "ssl.client.auth") or "none")
     return TlsSettings(
         listener.name,
@@ -92,11 +97,11 @@ def tls_settings(values: Mapping[str, Value], listener: Listener) -> TlsSettings
 
 
 def metrics_tls(values: Mapping[str, Value], listeners: Iterable[Listener]) -> TlsSettings | None:
-    """Return the TLS settings of the HTTP listener, None where it is plain text.
+    """Return the TLS settings of the HTTP listener, or None for plain text.
 
-    It speaks TLS where it has certificates of its own, named as a listener METRICS would name
-    them; those of all listeners do not make it do so. Where `listeners` has one of that name, the
-    keys are that one's.
+    It speaks TLS if certificates are configured under `listener.name.metrics.`; the general ssl.*
+    certificates do not enable it. If `listeners` has one named METRICS, those keys belong to that
+    one.
     """
     own = ListenerValues(values)
     if all(own.own(METRICS_PREFIX_NAME, key) is None for key in _CERTIFICATES):
@@ -112,7 +117,7 @@ def metrics_tls(values: Mapping[str, Value], listeners: Iterable[Listener]) -> T
 def settings_by_listener(
     values: Mapping[str, Value], listeners: Iterable[Listener]
 ) -> dict[str, TlsSettings]:
-    """Return the settings of every listener that speaks TLS, the HTTP one's included, by name."""
+    """Return the settings of every TLS listener by name, the HTTP listener included."""
     listeners = tuple(listeners)
     found = {
         listener.name: tls_settings(values, listener)
@@ -124,7 +129,7 @@ def settings_by_listener(
 
 
 def _mapping_rules(listener: Listener, rules: str | None, values: Mapping[str, Value]) -> str:
-    """Return how a certificate's name becomes a user's; Kafka's rules, if any, go first."""
+    """Return the rules from certificates to users: Kafka's key if set, else the protocol's key."""
     key = row_of(listener.protocol).certificate_users
     if key and rules in {None, _WHOLE_NAME}:
         return NAME_RULES[str(values[key])]
@@ -132,7 +137,10 @@ def _mapping_rules(listener: Listener, rules: str | None, values: Mapping[str, V
 
 
 def problems_of(settings: TlsSettings) -> list[tuple[str, str, str]]:
-    """Tell what is wrong with the settings themselves: the key, what to show of it, why."""
+    """Return what is wrong with a listener's TLS settings: the key, the value to show, the reason.
+
+    Files are not read here.
+    """
     wrong: list[tuple[str, str, str]] = []
     keystore, truststore = settings.keystore, settings.truststore
     where = f"listener {settings.name}"
@@ -163,7 +171,7 @@ def problems_of(settings: TlsSettings) -> list[tuple[str, str, str]]:
 
 
 def jks_refusal(location: str) -> str:
-    """Tell how a Java keystore becomes one that can be read."""
+    """Return the error text for a JKS keystore, with the command that converts it."""
     converted = location.removesuffix(".jks") + ".p12"
     return (
         "Java's own format is not read; convert it: keytool -importkeystore"

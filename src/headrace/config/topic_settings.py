@@ -12,7 +12,7 @@ from headrace.model.errors import ConfigError
 
 
 def parse_topic_config(name: str, text: str) -> Value:
-    """Return the value of topic key `name` that `text` stands for; ConfigError: one line."""
+    """Return the value of topic key `name` for `text`; ConfigError, one line."""
     definition = TOPIC.get(name)
     if definition is None:
         near = nearest_topic_key(name)
@@ -26,9 +26,9 @@ def parse_topic_config(name: str, text: str) -> Value:
 
 
 def parse_topic_configs(overrides: Mapping[str, str]) -> dict[str, Value]:
-    """Parse all of a topic's own values, checked also against each other.
+    """Parse a topic's own settings and check them against each other.
 
-    ConfigError, a line each.
+    ConfigError, one line each.
     """
     values: dict[str, Value] = {}
     problems: list[str] = []
@@ -46,9 +46,9 @@ def parse_topic_configs(overrides: Mapping[str, str]) -> dict[str, Value]:
 
 
 def sound_topic_configs(overrides: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Return those of a topic's stored settings that can be followed, and what is wrong, by line.
+    """Return the valid ones of a topic's stored settings, and a line for each invalid one.
 
-    Another tool, or an earlier version, may have stored what is refused now: the others hold.
+    Another tool or an earlier version may have stored a value that is refused now.
     """
     sound: dict[str, str] = {}
     problems: list[str] = []
@@ -63,9 +63,9 @@ def sound_topic_configs(overrides: Mapping[str, str]) -> tuple[dict[str, str], l
 
 
 def topic_default(broker: BrokerConfig, name: str) -> Value:
-    """Return what topic key `name` is where the topic does not say.
+    """Return the value of topic key `name` for a topic that does not set it.
 
-    That is the broker's synonym, or Kafka's.
+    That is the value of the broker key that is its synonym, or else Kafka's default.
     """
     definition = TOPIC[name]
     return (
@@ -74,10 +74,7 @@ def topic_default(broker: BrokerConfig, name: str) -> Value:
 
 
 def topic_log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
-    """Return the settings of a log.
-
-    These are `overrides` (texts, as stored with the topic) over the broker's.
-    """
+    """Return a log's settings: a topic's stored `overrides` over the broker's. ConfigError."""
     own = parse_topic_configs(overrides)
     fields: dict[str, Any] = {
         attribute(definition.name): own.get(definition.name, topic_default(broker, definition.name))
@@ -85,6 +82,6 @@ def topic_log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogC
     }
     fields["cleanup_policy"] = frozenset(fields["cleanup_policy"])
     if "compact" in fields["cleanup_policy"]:
-        # The active segment is never compacted: it is closed in time (Kafka's maxSegmentMs).
+        # The active segment is never compacted, so it is rolled in time (Kafka's maxSegmentMs).
         fields["segment_ms"] = min(fields["segment_ms"], fields["max_compaction_lag_ms"])
     return LogConfig(**fields)

@@ -7,13 +7,14 @@ from enum import Enum, IntEnum
 from typing import TypedDict
 
 Value = bool | int | float | str | tuple[str, ...] | None
+"""A parsed value; None: unset."""
 
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
 
 
 class Kind(IntEnum):
-    """Types, numbered as DescribeConfigs answers them (ConfigType)."""
+    """Types of values, numbered like Kafka's ConfigType in DescribeConfigs."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -28,7 +29,7 @@ class Kind(IntEnum):
 
 
 class Mode(Enum):
-    """Whether, and for whom, a broker's key can be altered while it runs (KIP-226)."""
+    """Whether a broker key can be altered at run time: not, per broker, or for all (KIP-226)."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -36,7 +37,7 @@ class Mode(Enum):
 
 
 class Options(TypedDict, total=False):
-    """The fields of a `Definition` that have defaults, for functions that hand them on."""
+    """The optional fields of a `Definition`, as keyword arguments of functions that pass them."""
 
     at_least: float
     between: tuple[float, float]
@@ -53,43 +54,43 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One key: what it holds, what it is where nobody says, and what it does."""
+    """The definition of a key: type, default, allowed values, description and run-time mode."""
 
     name: str
     kind: Kind
     default: Value
     doc: str
-    """One or more sentences, without a line break."""
+    """The description: one or more sentences without a line break."""
     at_least: float | None = None
-    """The least number, where there is no greatest one."""
+    """The least number, if there is no greatest; None: no bound."""
     between: tuple[float, float] | None = None
-    """The least and the greatest number, both allowed."""
+    """The least and the greatest number, both allowed; None: no bounds."""
     words: tuple[str, ...] = ()
-    """The words allowed, or those a list may have; none: any."""
+    """The allowed words of a text, or of a list's elements; empty: any."""
     form: tuple[str, str] = ("", "")
-    """A regular expression that the whole text matches, and the same in words; empty: any."""
+    """A regular expression that the whole text must match, and its description; "": any text."""
     check: Callable[[str], object] | None = None
-    """Refuses a text by a ValueError, where a regular expression cannot tell."""
+    """Raises ValueError for a text that a regular expression cannot refuse."""
     mode: Mode = Mode.READ_ONLY
     synonym: str | None = None
-    """The broker's key that is a topic key's default; None for a broker's own key."""
+    """The broker key that gives a topic key's default; None for a broker's own key."""
     ours: bool = False
-    """Not one of Kafka's names."""
+    """Whether the name is Headrace's own, not Kafka's."""
     in_use: bool = True
-    """False: accepted and shown since Kafka's tools send it, without effect here."""
+    """False: accepted and shown because Kafka's tools send it, without effect here."""
     altered_only: bool = False
-    """Set at run time only and shown only where it is, as Kafka's DynamicConfig has it."""
+    """Set at run time only, and shown only if it was set, as in Kafka's DynamicConfig."""
     coarser: tuple[tuple[str, int], ...] = ()
-    """Keys that stand in where this one is unset, the nearer first, each with its unit in ours."""
+    """Keys used if this one is unset, nearest first, each with its unit in units of this key."""
 
     @property
     def sensitive(self) -> bool:
-        """Whether no answer and no log may show the value."""
+        """Whether the value must not appear in any response or log."""
         return self.kind is Kind.PASSWORD
 
     @property
     def must_be(self) -> str:
-        """What a value must be beside its type, in words for the reference: `at least 1`."""
+        """The allowed values in words, for the reference: `at least 1`."""
         if self.at_least is not None:
             return f"at least {self.at_least}"
         if self.between is not None:
@@ -99,7 +100,7 @@ class Definition:
         return self.form[1]
 
     def parse(self, text: str) -> Value:
-        """Return the value that `text` stands for; ValueError says what is wrong with it."""
+        """Return the value of `text`; ValueError gives the reason it is refused."""
         text = text if self.kind is Kind.PASSWORD else text.strip()
         pattern, words = self.form
         if pattern and not re.fullmatch(pattern, text, re.ASCII):
@@ -113,6 +114,7 @@ class Definition:
         return value
 
     def _problem(self, value: Value) -> str | None:
+        """Return why a parsed value is outside its bounds or words, or None."""
         if isinstance(value, (int, float)):
             if self.at_least is not None and value < self.at_least:
                 return f"must be at least {self.at_least}"
@@ -129,7 +131,7 @@ class Definition:
 
 
 def text_of(value: Value) -> str | None:
-    """Return a value as Kafka writes it: `true`, `1.5`, `a,b`."""
+    """Return a value as Kafka writes it: `true`, `1.5`, `a,b`; None for an unset one."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -151,7 +153,7 @@ def _integer(bits: int) -> Callable[[str], int]:
 
     def parse(text: str) -> int:
         digits = text[1:] if text[:1] in {"+", "-"} else text
-        # int() would also take "1_000" and other scripts' digits: Java does not.
+        # int() also accepts "1_000" and digits of other scripts; Java does not.
         if not (digits.isascii() and digits.isdigit()):
             raise ValueError("must be a whole number")
         value = int(text)
@@ -177,7 +179,7 @@ def _list(text: str) -> tuple[str, ...]:
 
 
 class _Hidden(str):
-    """A password: no repr of what holds it shows it."""
+    """A password's text; its repr is `***`, also inside other objects."""
 
     __slots__ = ()
 

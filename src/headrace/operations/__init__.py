@@ -1,5 +1,6 @@
-"""Typed operations for administrators, the same by every protocol.
+"""Administrative operations: one typed function each, which Kafka's API, HTTP and the command call.
 
-* `permissions`: who calls, and what each operation asks of the authorizer: one table.
-* `describe_cluster`: the cluster's id, controller and brokers.
+Kafka's operations are functions of `topics`, `records`, `configs`, `groups`, `acls`, `quotas`,
+`credentials`, `replicas` and `describe_cluster`; AMQP's are in `registry`, by typed arguments.
+`permissions` has the authorization that each of them requires, `audit` the line of each change.
 """

@@ -1,6 +1,6 @@
-"""ACLs created, deleted and described, checked as Kafka 4.3 checks them (KIP-140, KIP-290).
+"""CreateAcls, DeleteAcls and DescribeAcls, validated as Kafka 4.3 does (KIP-140, KIP-290).
 
-Without an authorizer SECURITY_DISABLED.
+Each of them returns SECURITY_DISABLED while no authorizer is configured.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -26,11 +26,11 @@ _Asked = TypeVar("_Asked")
 _Parsed = TypeVar("_Parsed")
 _Changed = TypeVar("_Changed")
 _NO_AUTHORIZER = ApiError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker.")
-"""As Kafka answers: administrators' tools show this error."""
+"""Kafka's own error text: administrators' tools print it."""
 
 
 class AclSpec(NamedTuple):
-    """An ACL in the numbers of Kafka's protocol; unknown numbers are refused."""
+    """An ACL to create, in the numbers of Kafka's protocol; unknown numbers are refused."""
 
     resource_type: int
     resource_name: str
@@ -42,7 +42,7 @@ class AclSpec(NamedTuple):
 
 
 class AclFilterSpec(NamedTuple):
-    """A filter of ACLs in the same numbers; None matches every text."""
+    """A filter of ACLs, in the numbers of Kafka's protocol; a None field matches any text."""
 
     resource_type: int
     resource_name: str | None
@@ -56,7 +56,10 @@ class AclFilterSpec(NamedTuple):
 async def create_acls(
     context: "OperationContext", acls: Sequence[AclSpec]
 ) -> list[ApiError | None]:
-    """Store each ACL for itself; returns each error, None where it holds on return."""
+    """Store ACLs; return one error per ACL, None if the ACL is in effect when this returns.
+
+    An error of one ACL does not affect the others.
+    """
     outcomes: list[ApiError | None] = await _each(
         context, AdminOperation.CREATE_ACLS, acls, _binding_of, context.controller.settings.acls.add
     )
@@ -68,7 +71,7 @@ async def create_acls(
 async def delete_acls(
     context: "OperationContext", filters: Sequence[AclFilterSpec]
 ) -> list[Sequence[AclBinding] | ApiError]:
-    """Remove the ACLs that filters match; returns those of each, or its error."""
+    """Delete the ACLs that filters match; return the deleted ACLs or the error of each filter."""
     outcomes: list[Sequence[AclBinding] | ApiError] = await _each(
         context,
         AdminOperation.DELETE_ACLS,
@@ -89,7 +92,10 @@ async def delete_acls(
 
 
 def describe_acls(context: "OperationContext", wanted: AclFilterSpec) -> list[AclBinding]:
-    """Return the ACLs that a filter matches, those of one resource beside each other. ApiError."""
+    """Return the ACLs that a filter matches, grouped by resource.
+
+    Raises ApiError: not authorized, no authorizer (SECURITY_DISABLED), an invalid filter.
+    """
     error = _refusal(context, AdminOperation.DESCRIBE_ACLS)
     if error is not None:
         raise error
@@ -120,13 +126,14 @@ async def _each(
 
 
 def _refusal(context: "OperationContext", operation: AdminOperation) -> ApiError | None:
+    """Return why the caller may not do an ACL operation at all, or None."""
     if not context.permits(operation):
         return authorization_failed(PERMISSIONS[operation].kind)
     return None if context.controller.settings.acls.enabled else _NO_AUTHORIZER
 
 
 def _shown(acl: AclSpec) -> str:
-    """Return an ACL as the audit log has it."""
+    """Return an ACL as an audit line shows it."""
     pattern = _member(PatternType, acl.pattern_type)
     literal = pattern in (PatternType.LITERAL, PatternType.PREFIXED)
     return (
@@ -140,9 +147,11 @@ _KINDS = {
     kind.value: "TOKEN" if kind is ResourceType.DELEGATION_TOKEN else kind.name
     for kind in ResourceType
 }
+"""By number: the resource types' names in audit lines."""
 
 
 def _spec_of(binding: AclBinding) -> AclSpec:
+    """Return a stored ACL in the numbers of Kafka's protocol."""
     (kind, name, pattern), entry = binding
     return AclSpec(
         kind, name, pattern, entry.principal, entry.host, entry.operation, entry.permission
@@ -150,7 +159,7 @@ def _spec_of(binding: AclBinding) -> AclSpec:
 
 
 def _binding_of(creation: AclSpec) -> AclBinding:
-    """Return the binding of an ACL. ApiError INVALID_REQUEST."""
+    """Return the ACL to store, from a client's numbers. ApiError INVALID_REQUEST."""
     kind = _member(ResourceType, creation.resource_type)
     pattern = _member(PatternType, creation.pattern_type)
     operation = _member(Operation, creation.operation)
@@ -181,7 +190,7 @@ def _binding_of(creation: AclSpec) -> AclBinding:
 
 
 def _filter_of(wanted: AclFilterSpec) -> AclFilter:
-    """Return a filter. ApiError INVALID_REQUEST."""
+    """Return the filter, from a client's numbers. ApiError INVALID_REQUEST: an unknown number."""
     made = AclFilter(
         _member(ResourceType, wanted.resource_type),
         wanted.resource_name,
@@ -199,7 +208,7 @@ def _filter_of(wanted: AclFilterSpec) -> AclFilter:
 
 
 def _member(numbers: type[_Member], number: int) -> _Member:
-    """Return the member of a number; of one that nobody knows, UNKNOWN."""
+    """Return the enum member of a number, or UNKNOWN (0) if the number has none."""
     try:
         return numbers(number)
     except ValueError:

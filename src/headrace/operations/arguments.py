@@ -1,4 +1,4 @@
-"""Typed arguments of operations, and how JSON becomes them and results become JSON."""
+"""Typed arguments of registered operations, read from JSON; results written as JSON."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
@@ -9,21 +9,22 @@ A = TypeVar("A", bound="Arguments[Any]")
 
 
 class Arguments(Generic[R]):
-    """The arguments of one operation, which returns an R; a subclass is a frozen dataclass.
+    """The arguments of one operation whose result is an R; a subclass is a frozen dataclass.
 
-    A field whose default is None is optional: None leaves unchanged, or does not restrict.
+    A field whose default is None is optional: in a change None leaves the value as it is, in a list
+    it does not filter.
     """
 
     OPERATION: ClassVar[str]
-    """The operation's name, as administrators' tools and the audit log have it."""
+    """The operation's name in administrators' tools and in the audit log."""
     MUTATES: ClassVar[bool] = True
-    """Whether it changes something: it asks ALTER of the cluster, and the audit log has a line."""
+    """Whether the operation changes something: it requires ALTER on the cluster and is audited."""
     SECRETS: ClassVar[frozenset[str]] = frozenset()
-    """Fields that no log shows."""
+    """Fields whose values no log shows."""
 
 
 def given(arguments: Arguments[Any]) -> dict[str, object]:
-    """Return the fields that differ from their defaults."""
+    """Return the fields that differ from their defaults, by name."""
     values = {each.name: getattr(arguments, each.name) for each in fields(_dataclass(arguments))}
     unset = {each.name: each.default for each in fields(_dataclass(arguments))}
     return {name: value for name, value in values.items() if value not in (unset[name], {})}
@@ -35,9 +36,9 @@ def public_fields(kind: type[Arguments[Any]]) -> frozenset[str]:
 
 
 def decode(kind: type[A], question: Mapping[str, Any]) -> A:
-    """Return the arguments that an object of JSON holds; other fields are left out.
+    """Return the arguments from a JSON object; fields that the class does not have are ignored.
 
-    KeyError: a field is missing. ValueError: a value has another type.
+    KeyError: a required field is missing. ValueError: a value has another type.
     """
     values = {}
     for name, checked, required in _plan(kind):
@@ -49,7 +50,7 @@ def decode(kind: type[A], question: Mapping[str, Any]) -> A:
 
 
 def encode(result: object) -> Any:  # noqa: ANN401 - a value of JSON
-    """Return a result as a value of JSON: a NamedTuple is an object of its fields, not deeper."""
+    """Return a result as a JSON value: a NamedTuple becomes an object, but not one nested in it."""
     if isinstance(result, list):
         return [encode(each) for each in result]
     return result._asdict() if isinstance(result, tuple) and hasattr(result, "_asdict") else result
@@ -94,11 +95,11 @@ _CHECKS: dict[object, Checked] = {
     tuple[str, ...] | None: _texts,
     Mapping[str, object]: _object,
 }
-"""By the type of a field: what makes a value of JSON one."""
+"""By a field's type: the function that checks a JSON value and converts it to that type."""
 
 
 def _plan(kind: type[Arguments[Any]]) -> tuple[tuple[str, Checked, bool], ...]:
-    """Return each field's name, its check, and whether it must be given."""
+    """Return each field's name, its check, and whether it is required."""
     types = get_type_hints(kind)
     return tuple(
         (

@@ -1,4 +1,4 @@
-"""The line that the audit log has of a change, whichever protocol it came by."""
+"""The audit line of an administrative change, the same for every protocol."""
 
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from headrace.security.audit import Audit
 
 SHOWN_CHARACTERS = 200
+"""Longest value in an audit line, in characters."""
 _TOLD_ELSEWHERE = frozenset(
     {
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -18,16 +19,16 @@ _TOLD_ELSEWHERE = frozenset(
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
-"""Errors of calls that were refused for lack of permission, which has its own line already."""
+"""Errors without a line here: the authorizer's refusal has already written one."""
 
 
 def tell_change(
     audit: "Audit", caller: "Caller", result: int, detail: Mapping[str, object]
 ) -> None:
-    """Write the line of one change, unless it was refused for lack of permission.
+    """Write the audit line of one change, unless it was refused for lack of permission.
 
-    `result`: an error code; 0: it was changed. `detail`: names and texts, no secrets; None is left
-    out.
+    `result`: an error code; 0: it was changed. `detail`: fields of the line, without secrets; a
+    None value is left out.
     """
     if result in _TOLD_ELSEWHERE:
         return
@@ -42,13 +43,13 @@ def tell_change(
 
 
 def shortened(text: str) -> str | None:
-    """Return a text that a line has room for; None where there is nothing to say."""
+    """Return `text` cut to `SHOWN_CHARACTERS` with its full length noted; None if it is empty."""
     if len(text) > SHOWN_CHARACTERS:
         return f"{text[:SHOWN_CHARACTERS]}… ({len(text)} characters)"
     return text or None
 
 
 def shown_fields(asked: Mapping[str, object], public: Collection[str]) -> str:
-    """Return the fields of a call as a line has them, shortened; values of public ones alone."""
+    """Return a call's fields as one text of `SHOWN_CHARACTERS` at most; hide non-public values."""
     shown = (f"{name}={value if name in public else '***'}" for name, value in asked.items())
     return ",".join(shown)[:SHOWN_CHARACTERS]

@@ -1,4 +1,7 @@
-"""Settings of topics, brokers, their loggers, groups and client metrics subscriptions, altered."""
+"""IncrementalAlterConfigs, AlterConfigs and DescribeConfigs for each type of resource.
+
+Types: topics, brokers, broker loggers, groups and client metrics subscriptions.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ConfigResource(IntEnum):
-    """The resources that can have settings, as Kafka's protocol numbers them."""
+    """The types of resources that have settings, with the numbers of Kafka's protocol."""
 
     TOPIC = 2
     BROKER = 4
@@ -39,19 +42,22 @@ class ConfigResource(IntEnum):
 
 
 class ConfigEdit(NamedTuple):
-    """A setting to be altered."""
+    """A setting to set, delete, append to or subtract from."""
 
     name: str
     value: str | None
+    """The value to set, append or subtract; None with DELETE."""
     operation: int = AlterOperation.SET
+    """An `AlterOperation`, as the client sent it; any other number is refused."""
 
 
 class ResourceEdits(NamedTuple):
-    """A resource and the settings of it that are altered."""
+    """A resource and the edits of its settings."""
 
     kind: int
-    """A `ConfigResource`; any other number is refused."""
+    """A `ConfigResource`, as the client sent it; any other number is refused."""
     name: str
+    """Topic, group or subscription name, or broker id; "" is every broker's default."""
     edits: Sequence[ConfigEdit]
 
 
@@ -62,6 +68,7 @@ _ALTER: Mapping[int, AdminOperation] = {
     ConfigResource.BROKER_LOGGER: AdminOperation.ALTER_CLUSTER_CONFIGS,
     ConfigResource.CLIENT_METRICS: AdminOperation.ALTER_CLUSTER_CONFIGS,
 }
+"""By type of resource: the operation whose permission AlterConfigs requires."""
 _DESCRIBE: Mapping[int, AdminOperation] = {
     ConfigResource.TOPIC: AdminOperation.DESCRIBE_TOPIC_CONFIGS,
     ConfigResource.GROUP: AdminOperation.DESCRIBE_GROUP_CONFIGS,
@@ -69,15 +76,18 @@ _DESCRIBE: Mapping[int, AdminOperation] = {
     ConfigResource.BROKER_LOGGER: AdminOperation.DESCRIBE_CLUSTER_CONFIGS,
     ConfigResource.CLIENT_METRICS: AdminOperation.DESCRIBE_CLUSTER_CONFIGS,
 }
+"""By type of resource: the operation whose permission DescribeConfigs requires."""
 _OF_CLUSTER = frozenset(
     {AdminOperation.ALTER_CLUSTER_CONFIGS, AdminOperation.DESCRIBE_CLUSTER_CONFIGS}
 )
+"""Operations that are authorized on the cluster; the others on the resource itself."""
 _DEFINITIONS: Mapping[int, Mapping[str, Definition]] = {
     ConfigResource.TOPIC: TOPIC,
     ConfigResource.CLIENT_METRICS: CLIENT_METRICS,
     ConfigResource.GROUP: GROUP,
 }
 _VERBS = ("SET", "DELETE", "APPEND", "SUBTRACT")
+"""Names of `AlterOperation` numbers in audit lines."""
 
 
 async def alter_configs(
@@ -87,9 +97,11 @@ async def alter_configs(
     whole: bool = False,
     validate_only: bool = False,
 ) -> list[ApiError | None]:
-    """Alter each resource for itself; returns each error, None where it was altered.
+    """Alter the settings of each resource; return one error per resource, None if it was altered.
 
-    `whole`: the edits are all settings of the resource, and others are removed.
+    An error of one resource does not affect the others; a resource that is listed twice is refused.
+    `whole`: the edits are the complete settings, and all others are removed (AlterConfigs).
+    `validate_only`: check and change nothing, and write no audit line.
     """
     times = Counter((resource.kind, resource.name) for resource in resources)
     outcomes: list[ApiError | None] = []
@@ -110,7 +122,10 @@ async def alter_configs(
 
 
 def describe_configs(context: "OperationContext", kind: int, name: str) -> Sequence[ConfigEntry]:
-    """Return all settings of a resource: brokers by id, or by "" those set for all. ApiError."""
+    """Return all settings of a resource; a broker's name is its id, or "" for the defaults of all.
+
+    Raises ApiError: not authorized, an invalid name, or a type that has no settings.
+    """
     _check_allowed(context, _DESCRIBE.get(kind), name)
     settings = context.controller.settings
     if kind == ConfigResource.TOPIC:
@@ -131,17 +146,22 @@ def describe_configs(context: "OperationContext", kind: int, name: str) -> Seque
 
 
 def _logger_entry(name: str, level: str) -> ConfigEntry:
+    """Return a logger's level as a DescribeConfigs entry."""
     definition = Definition(name, Kind.UNKNOWN, None, "")
     return ConfigEntry(definition, level, ConfigSource.BROKER_LOGGER, False, ())
 
 
 def _check_allowed(context: "OperationContext", asks: AdminOperation | None, name: str) -> None:
-    """Refuse a caller without permission. A type that has no settings is refused for that."""
+    """Raise ApiError if the caller lacks the permission; nothing is checked without an operation.
+
+    `asks` is None for a type that has no settings, which the next step refuses.
+    """
     if asks is not None:
         context.require(asks, CLUSTER_NAME if asks in _OF_CLUSTER else name)
 
 
 def _no_settings(kind: int) -> ApiError:
+    """Return the error of a resource type that has no settings."""
     try:
         described = ConfigResource(kind).name.lower().replace("_", " ")
     except ValueError:
@@ -150,6 +170,7 @@ def _no_settings(kind: int) -> ApiError:
 
 
 def _all_of(resource: ResourceEdits) -> dict[str, str | None]:
+    """Return the values of a complete replacement by name. ApiError: a name appears twice."""
     settings: dict[str, str | None] = {}
     for edit in resource.edits:
         if edit.name in settings:
@@ -159,6 +180,7 @@ def _all_of(resource: ResourceEdits) -> dict[str, str | None]:
 
 
 def _single(resource: ResourceEdits) -> list[Alteration]:
+    """Return the edits as alterations. ApiError: the number of an unknown operation."""
     changes = []
     for name, value, number in resource.edits:
         try:
@@ -172,6 +194,7 @@ def _single(resource: ResourceEdits) -> list[Alteration]:
 async def _alter_one(
     context: "OperationContext", resource: ResourceEdits, change: Change, validate_only: bool
 ) -> None:
+    """Alter one resource's settings. ApiError."""
     settings = context.controller.settings
     kind, name, _ = resource
     if kind == ConfigResource.TOPIC:
@@ -191,7 +214,7 @@ async def _alter_one(
 
 
 def _check_broker_name(context: "OperationContext", name: str) -> None:
-    """Refuse loggers of no broker or of another one; ApiError INVALID_REQUEST."""
+    """Raise ApiError INVALID_REQUEST unless `name` is this broker's id: loggers are per broker."""
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
     if name != str(context.broker.broker_id):
@@ -202,7 +225,7 @@ def _check_broker_name(context: "OperationContext", name: str) -> None:
 
 
 def _alter_loggers(change: Change, validate_only: bool) -> None:
-    """Set the levels of loggers, or have them follow their parents again (KIP-412)."""
+    """Set the levels of loggers, or delete them so that the parent's level applies (KIP-412)."""
     if isinstance(change, Mapping):
         raise ApiError(ErrorCode.INVALID_REQUEST, "loggers are altered one by one")
     for alteration in change:
@@ -214,6 +237,7 @@ def _alter_loggers(change: Change, validate_only: bool) -> None:
 
 
 def _check_logger(alteration: Alteration) -> None:
+    """Raise ApiError for an unknown logger or level, or an operation that loggers do not have."""
     name, operation, value = alteration
     if name not in logs.levels():
         raise ApiError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
@@ -240,6 +264,7 @@ def _audit(
     resources: Sequence[ResourceEdits],
     outcomes: Sequence[ApiError | None],
 ) -> None:
+    """Write one audit line per resource, with its edits and its result."""
     asked = {(resource.kind, resource.name): resource.edits for resource in resources}
     for (kind, name, _), error in zip(resources, outcomes, strict=True):
         shown = ",".join(_shown(kind, edit) for edit in asked[kind, name])
@@ -248,6 +273,7 @@ def _audit(
 
 
 def _shown(kind: int, edit: ConfigEdit) -> str:
+    """Return one edit as an audit line shows it."""
     name, value, operation = edit
     if operation == AlterOperation.DELETE:
         return f"{name} DELETE"
@@ -259,7 +285,7 @@ def _shown(kind: int, edit: ConfigEdit) -> str:
 
 
 def shown_value(kind: int, name: str, value: str | None) -> str | None:
-    """Return a setting's value for the audit log, hidden unless it is known to be no secret."""
+    """Return a setting's value for the audit log, hidden if it is sensitive or unknown."""
     if kind == ConfigResource.BROKER_LOGGER:
         return value
     definition = _DEFINITIONS.get(kind, {}).get(name)

@@ -1,4 +1,4 @@
-"""The broker that an operation runs on and its caller: permissions, and audit lines of changes."""
+"""The broker, controller and caller of one operation call, with its permission checks and audit."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class OperationContext(NamedTuple):
-    """The dependencies of one call of an operation."""
+    """The dependencies of one operation call."""
 
     broker: "Broker"
     controller: "ControllerPort"
@@ -29,16 +29,16 @@ class OperationContext(NamedTuple):
         return permitted(self.broker, self.caller, operation, name, told=told)
 
     def require(self, operation: AdminOperation, name: str = CLUSTER_NAME) -> None:
-        """Raise ApiError where the caller may not do `operation` to a resource."""
+        """Raise ApiError and audit a refusal if the caller may not do `operation` to a resource."""
         require(self.broker, self.caller, operation, name)
 
     def refused(self, operation: AdminOperation, names: Iterable[str]) -> frozenset[str]:
-        """Return those of the names that the caller may not do `operation` to."""
+        """Return the resource names that the caller may not do `operation` to; each is audited."""
         if self.broker.authorizer.allows_all:
             return frozenset()
         return frozenset(name for name in frozenset(names) if not self.permits(operation, name))
 
     def changed(self, error: ApiError | ErrorCode | None, detail: Mapping[str, object]) -> None:
-        """Write the audit line of one change, or of its error."""
+        """Write the audit line of one change, or of its failure."""
         code = error.code if isinstance(error, ApiError) else error or ErrorCode.NONE
         tell_change(self.broker.audit, self.caller, code, detail)

@@ -1,4 +1,4 @@
-"""SCRAM credentials of users, set and deleted (KIP-554)."""
+"""AlterUserScramCredentials: SCRAM credentials of users, set and deleted (KIP-554)."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -18,7 +18,10 @@ async def alter_credentials(
     deletions: Sequence["Deletion"],
     upsertions: Sequence["Upsertion"],
 ) -> Mapping[str, ApiError | None]:
-    """Alter each user for itself; returns the error by user, None where all was done."""
+    """Delete and set SCRAM credentials; return one error per user, None if all of it was done.
+
+    An error of one user does not affect the others.
+    """
     outcome: Mapping[str, ApiError | None]
     if context.permits(AdminOperation.ALTER_CREDENTIALS):
         outcome = await context.controller.settings.users.alter(deletions, upsertions)
@@ -38,4 +41,5 @@ async def alter_credentials(
 
 
 def _mechanism(credential: "Deletion | Upsertion") -> str:
+    """Return a credential's SCRAM mechanism for the audit line."""
     return _MECHANISMS.get(credential.mechanism, "UNKNOWN")

@@ -1,4 +1,4 @@
-"""The cluster as this broker's metadata image has it: id, controller, brokers, their addresses."""
+"""DescribeCluster from this broker's metadata image: cluster id, controller, brokers, addresses."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
 
 class BrokerDescription(NamedTuple):
-    """A registered broker."""
+    """A registered broker and its advertised addresses."""
 
     broker_id: "BrokerId"
     rack: str | None
     endpoints: "tuple[Endpoint, ...]"
-    """Its advertised addresses; of one listener where the caller asked for that one."""
+    """The advertised addresses; only that of the listener, if the caller named one."""
 
 
 class ClusterDescription(NamedTuple):
-    """The cluster."""
+    """Cluster id, controller and registered brokers."""
 
     cluster_id: str
     controller_id: "BrokerId"
@@ -31,9 +31,10 @@ class ClusterDescription(NamedTuple):
 def describe_cluster(
     broker: "Broker", caller: Caller, *, listener: str | None = None
 ) -> ClusterDescription:
-    """Return the cluster's description. ApiError: the caller may not.
+    """Return the cluster's id, controller and brokers. ApiError: the caller is not authorized.
 
-    `listener`: only the brokers that are reached by it, with that address; None: all of both.
+    `listener`: return only brokers with that listener, and only its address; None returns every
+    broker with all of its addresses.
     """
     require(broker, caller, AdminOperation.DESCRIBE_CLUSTER)
     image = broker.image

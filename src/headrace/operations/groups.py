@@ -1,4 +1,4 @@
-"""Consumer groups and share groups deleted, and offsets of consumer groups."""
+"""DeleteGroups for consumer groups and share groups, and OffsetDelete."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -21,9 +21,9 @@ Place = tuple[str, int]
 async def delete_groups(
     context: "OperationContext", group_ids: Sequence[str]
 ) -> dict[str, ErrorCode]:
-    """Delete empty groups with their offsets; returns each result, once deletions are committed.
+    """Delete empty groups with their offsets; return each group's result once it is committed.
 
-    NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, each for itself.
+    NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND and GROUP_AUTHORIZATION_FAILED are results of single groups.
     """
     names = tuple(dict.fromkeys(group_ids))
     forbidden = context.refused(AdminOperation.DELETE_GROUP, names)
@@ -37,6 +37,7 @@ async def delete_groups(
 
 
 async def _delete(context: "OperationContext", group_id: str) -> ErrorCode:
+    """Delete one group, of either kind; return the result."""
     coordinators = context.coordinators
     shared = coordinators.share.is_share_group(group_id)
     delete = coordinators.share.delete_group if shared else coordinators.groups.delete
@@ -44,20 +45,21 @@ async def _delete(context: "OperationContext", group_id: str) -> ErrorCode:
 
 
 class OffsetsDeleted(NamedTuple):
-    """The result of a deletion of offsets."""
+    """The result of OffsetDelete."""
 
     error: ErrorCode
-    """Of the group: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, INVALID_GROUP_ID."""
+    """The group's error: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, INVALID_GROUP_ID, or NONE."""
     codes: Mapping[Place, ErrorCode]
-    """Of each partition, where the group has no error."""
+    """The result of each partition, if the group has no error."""
 
 
 async def delete_offsets(
     context: "OperationContext", group_id: str, places: Mapping[str, Sequence[int]]
 ) -> OffsetsDeleted:
-    """Delete a group's offsets in topics that it does not read (KIP-496), by topic.
+    """Delete a group's committed offsets of partitions, by topic (KIP-496).
 
-    Per partition GROUP_SUBSCRIBED_TO_TOPIC or UNKNOWN_TOPIC_OR_PARTITION.
+    The group may not be subscribed to the topic: GROUP_SUBSCRIBED_TO_TOPIC for its partitions.
+    UNKNOWN_TOPIC_OR_PARTITION and TOPIC_AUTHORIZATION_FAILED are results of partitions, too.
     """
     if not context.permits(AdminOperation.DELETE_GROUP, group_id):
         return OffsetsDeleted(ErrorCode.GROUP_AUTHORIZATION_FAILED, {})
@@ -92,6 +94,8 @@ async def delete_offsets(
 async def _deleted_offsets(
     context: "OperationContext", group_id: str, wanted: Sequence[Place]
 ) -> tuple[ErrorCode, list[ErrorCode]]:
+    """Delete offsets by the group's coordinator; return the group's error and each partition's."""
+
     def ask(done: Done[tuple[ErrorCode, list[ErrorCode]] | BaseException]) -> None:
         context.coordinators.groups.delete_offsets(
             group_id, wanted, lambda error, codes: done((error, codes))

@@ -1,4 +1,4 @@
-"""The permission that each operation asks for, in one table, and one audit line of a refusal."""
+"""The permission that each administrative operation requires, in one table, and its check."""
 
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,40 +12,40 @@ if TYPE_CHECKING:
 
 
 class Surface(Enum):
-    """The protocol by which an operation is called."""
+    """The protocol by which an operation was called."""
 
     KAFKA = "Kafka"
     HTTP = "HTTP"
 
 
 class Caller(NamedTuple):
-    """The client that calls an operation."""
+    """The client that calls an operation: its identity and the protocol it uses."""
 
     identity: "Identity"
     surface: Surface
     by: str = ""
-    """The request that it is called by, in the audit log; empty: the protocol."""
+    """The request's name in the audit log; "": the protocol's name."""
 
 
 class AdminOperation(Enum):
-    """Every operation, and the parts of one that have a permission of their own."""
+    """Keys of `PERMISSIONS`: operations, and parts of them that have a permission of their own."""
 
     DESCRIBE_CLUSTER = "describe_cluster"
     LIST_PROTOCOL = "list_protocol"
-    """Any operation of a protocol that changes nothing (`operations.registry`)."""
+    """Any registered operation that changes nothing (`operations.registry`)."""
     CHANGE_PROTOCOL = "change_protocol"
-    """Any other operation of a protocol."""
+    """Any other registered operation."""
     CREATE_ANY_TOPIC = "create_any_topic"
     CREATE_TOPIC = "create_topic"
     DELETE_ANY_TOPIC = "delete_any_topic"
     DELETE_TOPIC = "delete_topic"
     NAME_TOPIC = "name_topic"
-    """Learn the name of a topic that is known by its id."""
+    """Return the name of a topic that the client gave by id."""
     CREATE_PARTITIONS = "create_partitions"
     ALTER_TOPIC_CONFIGS = "alter_topic_configs"
     ALTER_GROUP_CONFIGS = "alter_group_configs"
     ALTER_CLUSTER_CONFIGS = "alter_cluster_configs"
-    """Of brokers, their loggers, and client metrics subscriptions."""
+    """Settings of brokers, their loggers, and client metrics subscriptions."""
     DESCRIBE_TOPIC_CONFIGS = "describe_topic_configs"
     DESCRIBE_GROUP_CONFIGS = "describe_group_configs"
     DESCRIBE_CLUSTER_CONFIGS = "describe_cluster_configs"
@@ -55,7 +55,7 @@ class AdminOperation(Enum):
     REASSIGN_PARTITIONS = "reassign_partitions"
     MOVE_REPLICAS = "move_replicas"
     DELETE_GROUP = "delete_group"
-    """With its offsets, or some of its offsets alone."""
+    """A group with its offsets, or some of its offsets."""
     DELETE_OFFSETS_OF_TOPIC = "delete_offsets_of_topic"
     CREATE_ACLS = "create_acls"
     DELETE_ACLS = "delete_acls"
@@ -63,12 +63,12 @@ class AdminOperation(Enum):
 
 
 class RequiredPermission(NamedTuple):
-    """The question that an operation asks the authorizer."""
+    """The operation and the type of resource that the authorizer is asked about."""
 
     operation: Operation
     kind: ResourceType
     not_asked: frozenset[Surface] = frozenset()
-    """Where the operation is open to every client, by the rules of that protocol."""
+    """Protocols by which every client may call the operation, without authorization."""
 
 
 _CLUSTER, _TOPIC, _GROUP = ResourceType.CLUSTER, ResourceType.TOPIC, ResourceType.GROUP
@@ -79,7 +79,7 @@ PERMISSIONS = {
     ),
     AdminOperation.LIST_PROTOCOL: RequiredPermission(Operation.DESCRIBE, _CLUSTER),
     AdminOperation.CHANGE_PROTOCOL: RequiredPermission(Operation.ALTER, _CLUSTER),
-    # The cluster's permission is enough for every topic.
+    # CREATE or DELETE on the cluster allows it for every topic.
     AdminOperation.CREATE_ANY_TOPIC: RequiredPermission(Operation.CREATE, _CLUSTER),
     AdminOperation.CREATE_TOPIC: RequiredPermission(Operation.CREATE, _TOPIC),
     AdminOperation.DELETE_ANY_TOPIC: RequiredPermission(Operation.DELETE, _CLUSTER),
@@ -105,7 +105,7 @@ PERMISSIONS = {
     AdminOperation.DELETE_ACLS: RequiredPermission(Operation.ALTER, _CLUSTER),
     AdminOperation.DESCRIBE_ACLS: RequiredPermission(Operation.DESCRIBE, _CLUSTER),
 }
-"""By operation: the question that comes before anything is done."""
+"""By operation: the permission that is checked before anything is done."""
 
 _REFUSALS = {
     ResourceType.TOPIC: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),
@@ -114,10 +114,11 @@ _REFUSALS = {
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.",
     ),
 }  # fmt: skip
+"""By type of resource: the error of a refusal and Kafka's text."""
 
 
 def authorization_failed(kind: ResourceType) -> ApiError:
-    """Return the error of a refusal, by its resource's type, in Kafka's words."""
+    """Return the authorization error of a type of resource, with Kafka's text."""
     return ApiError(*_REFUSALS[kind])
 
 
@@ -131,9 +132,9 @@ def permitted(
 ) -> bool:
     """Return whether the caller may do `operation` to the resource of this name.
 
-    A refusal has one line in the audit log, unless not `told`: where another permission suffices,
-    and where an object that may not be seen is left out. An authorizer that allows all is not
-    asked.
+    A refusal writes one audit line, if `told`. Callers pass False where another permission may
+    still suffice, and where an object that the caller may not see is left out of a list. An
+    authorizer that allows everything is not asked.
     """
     permission = PERMISSIONS[operation]
     authorizer, identity = broker.authorizer, caller.identity
@@ -149,6 +150,6 @@ def permitted(
 def require(
     broker: "Broker", caller: Caller, operation: AdminOperation, name: str = CLUSTER_NAME
 ) -> None:
-    """Raise ApiError, and write one audit line, where the caller may not do `operation`."""
+    """Raise ApiError and write one audit line if the caller may not do `operation`."""
     if not permitted(broker, caller, operation, name):
         raise authorization_failed(PERMISSIONS[operation].kind)

@@ -1,6 +1,6 @@
 """Operations on queues, exchanges and bindings of a virtual host: arguments and results.
 
-A frontend that has queues adds them to the broker's operations (`operations.registry`).
+The AMQP frontend registers their implementations (`operations.registry`).
 """
 
 from collections.abc import Mapping
@@ -13,17 +13,17 @@ from headrace.operations.arguments import Arguments
 
 
 class QueueDeclared(NamedTuple):
-    """A queue after its declaration."""
+    """The result of a queue's declaration."""
 
     queue: str
     created: bool
-    """False: it existed with the same arguments."""
+    """False: the queue existed with the same arguments."""
     messages: int
     consumers: int
 
 
 class QueueDescription(NamedTuple):
-    """A queue, with counts of its messages."""
+    """A queue's declaration, message counts and consumer count."""
 
     vhost: str
     name: str
@@ -36,11 +36,12 @@ class QueueDescription(NamedTuple):
     messages_unacknowledged: int
     messages: int
     message_bytes_ready: int
+    """Bytes of the ready messages."""
     consumers: int
 
 
 class ConsumerDescription(NamedTuple):
-    """A consumer of a queue."""
+    """A consumer of a queue, with its channel and its prefetch."""
 
     connection: str
     channel: int
@@ -57,7 +58,7 @@ class ConsumerDescription(NamedTuple):
 
 @dataclass(frozen=True)
 class DeclareQueue(Arguments[QueueDeclared]):
-    """Declare a queue, as queue.declare; an integer among `arguments` is a long."""
+    """Declare a queue, like queue.declare; integers among `arguments` are sent as long."""
 
     OPERATION = "queue.declare"
     vhost: str
@@ -69,7 +70,7 @@ class DeclareQueue(Arguments[QueueDeclared]):
 
 @dataclass(frozen=True)
 class DeleteQueue(Arguments[int]):
-    """Delete a queue; the result is how many messages were ready."""
+    """Delete a queue; the result is the number of messages that were ready."""
 
     OPERATION = "queue.delete"
     vhost: str
@@ -80,7 +81,7 @@ class DeleteQueue(Arguments[int]):
 
 @dataclass(frozen=True)
 class PurgeQueue(Arguments[int]):
-    """Remove a queue's ready messages; the result is how many."""
+    """Remove a queue's ready messages; the result is their number."""
 
     OPERATION = "queue.purge"
     vhost: str
@@ -89,7 +90,7 @@ class PurgeQueue(Arguments[int]):
 
 @dataclass(frozen=True)
 class ListQueues(Arguments[list[QueueDescription]]):
-    """List queues, of one virtual host where it is named."""
+    """List queues, or those of one virtual host."""
 
     OPERATION = "queue.list"
     MUTATES = False
@@ -98,7 +99,7 @@ class ListQueues(Arguments[list[QueueDescription]]):
 
 @dataclass(frozen=True)
 class ListConsumers(Arguments[list[ConsumerDescription]]):
-    """List consumers, of one virtual host or user where they are named."""
+    """List consumers, or those of one virtual host or user."""
 
     OPERATION = "consumer.list"
     MUTATES = False
@@ -110,15 +111,15 @@ class ListConsumers(Arguments[list[ConsumerDescription]]):
 
 
 class ExchangeDeclared(NamedTuple):
-    """An exchange after its declaration."""
+    """The result of an exchange's declaration."""
 
     exchange: str
     created: bool
-    """False: it existed with the same arguments."""
+    """False: the exchange existed with the same arguments."""
 
 
 class ExchangeDescription(NamedTuple):
-    """An exchange."""
+    """An exchange's declaration."""
 
     vhost: str
     name: str
@@ -131,7 +132,7 @@ class ExchangeDescription(NamedTuple):
 
 @dataclass(frozen=True)
 class DeclareExchange(Arguments[ExchangeDeclared]):
-    """Declare an exchange, as exchange.declare; an integer among `arguments` is a long."""
+    """Declare an exchange, like exchange.declare; integers among `arguments` are sent as long."""
 
     OPERATION = "exchange.declare"
     vhost: str
@@ -155,7 +156,7 @@ class DeleteExchange(Arguments[None]):
 
 @dataclass(frozen=True)
 class ListExchanges(Arguments[list[ExchangeDescription]]):
-    """List exchanges, of one virtual host where it is named."""
+    """List exchanges, or those of one virtual host."""
 
     OPERATION = "exchange.list"
     MUTATES = False
@@ -166,14 +167,14 @@ class ListExchanges(Arguments[list[ExchangeDescription]]):
 
 
 class BindingCreated(NamedTuple):
-    """A binding after its creation."""
+    """The result of a binding's creation."""
 
     created: bool
-    """False: it existed."""
+    """False: the binding existed."""
 
 
 class BindingDescription(NamedTuple):
-    """A binding; the default exchange's to each queue are among them."""
+    """A binding; the default exchange's bindings to every queue are listed too."""
 
     vhost: str
     source: str
@@ -185,7 +186,7 @@ class BindingDescription(NamedTuple):
 
 @dataclass(frozen=True)
 class CreateBinding(Arguments[BindingCreated]):
-    """Bind a queue or an exchange (`to`) to the exchange `source`."""
+    """Bind a queue or an exchange to the exchange `source`; `to` is "queue" or "exchange"."""
 
     OPERATION = "binding.create"
     vhost: str
@@ -198,7 +199,7 @@ class CreateBinding(Arguments[BindingCreated]):
 
 @dataclass(frozen=True)
 class DeleteBinding(Arguments[int]):
-    """Delete the bindings that `ListBindings` shows like this; the result is how many."""
+    """Delete bindings equal to one that `ListBindings` shows; the result is their number."""
 
     OPERATION = "binding.delete"
     vhost: str
@@ -211,7 +212,7 @@ class DeleteBinding(Arguments[int]):
 
 @dataclass(frozen=True)
 class ListBindings(Arguments[list[BindingDescription]]):
-    """List bindings, of one virtual host where it is named."""
+    """List bindings, or those of one virtual host."""
 
     OPERATION = "binding.list"
     MUTATES = False

@@ -1,4 +1,4 @@
-"""Quotas of users, clients and addresses, set and removed (KIP-546)."""
+"""AlterClientQuotas: quotas of users, client ids and IP addresses (KIP-546)."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 async def alter_quotas(
     context: "OperationContext", alterations: Sequence["Alteration"], *, validate_only: bool = False
 ) -> "Sequence[ApiError | None]":
-    """Alter each entity's quotas for itself; returns each error, None where they hold."""
+    """Alter each entity's quotas; return one error per entity, None if its quotas were altered.
+
+    An error of one entity does not affect the others. `validate_only`: check and change nothing.
+    """
     outcomes: Sequence[ApiError | None]
     if context.permits(AdminOperation.ALTER_QUOTAS):
         outcomes = await context.controller.settings.quotas.alter(
@@ -36,4 +39,5 @@ async def alter_quotas(
 
 
 def _shown(change: "QuotaChange") -> str:
+    """Return a quota's change as an audit line shows it."""
     return f"{change.key} DELETE" if change.value is None else f"{change.key}={change.value:g}"

@@ -1,7 +1,8 @@
-"""Records deleted from the start of partitions (DeleteRecords).
+"""DeleteRecords: move the log start offset of partitions forward.
 
-A result is there once the new start is on disk, so that deleted records do not come back, and once
-all replicas on living brokers begin there, so that they do not come back with another leader.
+A result is returned once the new log start offset is on disk, so that deleted records do not
+reappear after a restart, and once every replica on a living broker starts at that offset, so that
+they do not reappear with another leader.
 """
 
 import asyncio
@@ -21,20 +22,23 @@ if TYPE_CHECKING:
     from headrace.operations.context import OperationContext
 
 Key = tuple[str, int]
-"""Topic and number."""
+"""Topic name and partition number."""
 NO_OFFSET = -1
+"""The low watermark of a failed deletion."""
 CHECKPOINT_SECONDS_MAX = 30.0
+"""Longest wait for the whole request, also where the client allows more."""
 
 
 class Trimmed(NamedTuple):
-    """The result of one partition."""
+    """The result of DeleteRecords for one partition."""
 
     low_watermark: int
-    """Where it begins; -1 where `error` is not NONE."""
+    """The lowest log start offset of the partition's living replicas; -1 if `error` is not NONE."""
     error: ErrorCode = ErrorCode.NONE
 
 
 _LATE = Trimmed(NO_OFFSET, ErrorCode.REQUEST_TIMED_OUT)
+"""Result of a partition whose deletion has not finished in time: it may still happen."""
 
 
 async def delete_records(
@@ -42,10 +46,12 @@ async def delete_records(
     before: Sequence[tuple[Key, int]],
     seconds: float | None = None,
 ) -> dict[Key, Trimmed]:
-    """Delete the records before an offset, -1: the high watermark; returns each partition's result.
+    """Delete each partition's records below an offset (-1: the high watermark); return all results.
 
-    Compacted topics without "delete" in their policy are refused, internal ones too. Of another
-    protocol's topic it is a purge by its keeper.
+    Waits `seconds` at most, and never longer than `CHECKPOINT_SECONDS_MAX`; REQUEST_TIMED_OUT after
+    that. A compacted topic without "delete" in its cleanup.policy and an internal topic are
+    refused. A topic of another protocol is purged by that protocol (`TopicKeeper.purge`). Errors
+    are in the results: the function raises none.
     """
     outcome: dict[Key, Trimmed] = {}
     cut: dict[Key, Partition] = {}
@@ -79,7 +85,7 @@ async def delete_records(
 
 
 def _audit(context: "OperationContext", outcome: Mapping[Key, Trimmed]) -> None:
-    """Write a line for each topic and result."""
+    """Write one audit line per topic and error code, with the new start of each partition."""
     lines: dict[tuple[str, ErrorCode], list[str]] = {}
     for (topic, number), (low_watermark, error) in outcome.items():
         lines.setdefault((topic, error), []).append(f"{number}:{low_watermark}")
@@ -90,9 +96,9 @@ def _audit(context: "OperationContext", outcome: Mapping[Key, Trimmed]) -> None:
 async def _flushed(
     context: "OperationContext", partition: "Partition", before: int, until: float
 ) -> None:
-    """Wait for what is acknowledged with acks=1 and not readable yet, where it is to go, too.
+    """Wait for the flush of records appended with acks=1, if `before` exceeds the high watermark.
 
-    ApiError, TimeoutError.
+    Raises ApiError, and TimeoutError at `until` (seconds of the monotonic clock).
     """
     if TO_HIGH_WATERMARK < before <= partition.high_watermark:
         return
@@ -102,9 +108,9 @@ async def _flushed(
 
 
 def _forbidden(context: "OperationContext", names: set[str]) -> frozenset[str]:
-    """Return the topics of which the caller may delete nothing.
+    """Return the topics whose records the caller may not delete.
 
-    Another protocol's topic may also be purged by that protocol's own permissions.
+    A topic of another protocol may also be purged with that protocol's own permission.
     """
     keepers = {name: context.broker.topic_keepers.of(name) for name in names}
     purged = {
@@ -118,7 +124,7 @@ def _forbidden(context: "OperationContext", names: set[str]) -> frozenset[str]:
 async def _purged(
     context: "OperationContext", keeper: "TopicKeeper", key: Key, before: int, until: float
 ) -> Trimmed:
-    """Purge a topic of another protocol up to an offset, in pieces; the result."""
+    """Purge another protocol's topic below `before`; REQUEST_TIMED_OUT at `until`."""
     try:
         start = await asyncio.wait_for(
             keeper.purge(*key, before), until - context.broker.clock.monotonic()
@@ -134,7 +140,10 @@ async def _cut_everywhere(
     outcome: dict[Key, Trimmed],
     until: float,
 ) -> dict[Key, Trimmed]:
-    """Wait for the followers of these partitions; the results of those that have some."""
+    """Wait until the followers of `cut` have deleted too.
+
+    Return the results of those that have any.
+    """
     followed = [key for key, partition in cut.items() if partition.role.term is not None]
     waits = [_cut_at(context, cut[key], outcome[key][0], until) for key in followed]
     return dict(zip(followed, await asyncio.gather(*waits), strict=True))
@@ -143,7 +152,10 @@ async def _cut_everywhere(
 async def _cut_at(
     context: "OperationContext", partition: "Partition", start: int, until: float
 ) -> Trimmed:
-    """Wait until all living replicas begin at `start`; the result."""
+    """Wait until all living replicas start at `start` or above; return the partition's result.
+
+    REQUEST_TIMED_OUT at `until`; NOT_LEADER_OR_FOLLOWER if this broker stops leading before that.
+    """
     broker = context.broker
     changed = asyncio.Event()
 

@@ -1,7 +1,7 @@
-"""The operations of a broker's protocols: each is called by its typed arguments, or by JSON.
+"""The registered operations of a broker's other protocols, called by typed arguments or by JSON.
 
-A frontend adds its own when it is made. Every call asks for the operation's permission; a call that
-was to change something has one line in the audit log, whichever protocol it came by.
+A frontend adds its operations when it is created. Every call requires the operation's permission; a
+call that may change something writes one audit line, whichever protocol it came by.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 Do = Callable[[Any], Awaitable[Any]]
-"""Does an operation with its arguments. ApiError, KeyError, TypeError, ValueError."""
+"""Runs an operation with its arguments. Raises ApiError, KeyError, TypeError, ValueError."""
 
 
 class _Registered(NamedTuple):
@@ -29,7 +29,7 @@ class _Registered(NamedTuple):
 
 
 class Operations:
-    """The operations that the protocols of a broker's listeners have. Used on the loop."""
+    """The operations of the protocols that a broker's listeners speak. Used on the event loop."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
@@ -37,25 +37,25 @@ class Operations:
 
     @property
     def kinds(self) -> list[type[Arguments[Any]]]:
-        """The arguments of all operations."""
+        """The argument classes of all operations."""
         return [each.kind for each in self._by_name.values()]
 
     def add(self, operations: Mapping[type[Arguments[Any]], Do]) -> None:
-        """Add a protocol's operations, by their arguments; no two have one name."""
+        """Register a protocol's operations by their argument class; an operation name is unique."""
         for kind, do in operations.items():
             invariant(kind.OPERATION not in self._by_name, f"two operations {kind.OPERATION}")
             self._by_name[kind.OPERATION] = _Registered(kind, do)
 
     async def call(self, caller: Caller, arguments: Arguments[R]) -> R:
-        """Do an operation; returns its result. ApiError."""
+        """Authorize and run an operation; return its result. ApiError."""
         registered = self._registered(arguments.OPERATION)
         result: R = await self._run(caller, registered, lambda: arguments, given(arguments))
         return result
 
     async def call_json(self, caller: Caller, name: str, question: Mapping[str, Any]) -> object:
-        """Do an operation whose arguments are an object of JSON; returns a value of JSON. ApiError.
+        """Authorize and run an operation whose arguments are a JSON object; return a JSON value.
 
-        An unknown operation is refused before the caller is asked for permission.
+        ApiError; an unknown operation is refused before the caller's permission is checked.
         """
         registered = self._registered(name)
         return encode(
@@ -63,6 +63,7 @@ class Operations:
         )
 
     def _registered(self, name: str) -> _Registered:
+        """Return an operation by name. ApiError: unknown, or no protocol here has operations."""
         if not self._by_name:
             raise ApiError(
                 ErrorCode.UNSUPPORTED_VERSION,
@@ -80,6 +81,7 @@ class Operations:
         arguments: Callable[[], Arguments[Any]],
         shown: Mapping[str, object],
     ) -> Any:  # noqa: ANN401 - the operation's own result
+        """Authorize, decode and run an operation, and write its audit line. ApiError."""
         kind, do = registered
         code = ErrorCode.UNKNOWN_SERVER_ERROR
         asks = AdminOperation.CHANGE_PROTOCOL if kind.MUTATES else AdminOperation.LIST_PROTOCOL
@@ -92,7 +94,7 @@ class Operations:
             code = error.code
             raise
         except (KeyError, TypeError, ValueError) as error:
-            # Arguments that no tool of ours gives.
+            # Invalid arguments of a hand-written request: our own tools check theirs.
             code = ErrorCode.INVALID_REQUEST
             text = f"{kind.OPERATION}: {error.args[0] if error.args else error}"
             raise ApiError(code, text) from error

@@ -1,4 +1,4 @@
-"""Leaders elected, partitions moved to other brokers, replicas moved to other log directories."""
+"""ElectLeaders, AlterPartitionReassignments (other brokers), AlterReplicaLogDirs (other disks)."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from headrace.operations.context import OperationContext
 
 Outcome = Mapping[TopicPartition, ApiError | None]
-"""The error of each partition, None where it is done."""
+"""The error of each partition, None if it was done."""
 
 
 class Elected(NamedTuple):
-    """The result of an election."""
+    """The result of ElectLeaders."""
 
     error: ApiError | None
-    """Of the whole."""
+    """The error of the whole request, or None."""
     outcome: Outcome
 
 
@@ -32,9 +32,10 @@ async def elect_leaders(
     partitions: Sequence[TopicPartition] | None,
     seconds: float | None = None,
 ) -> Elected:
-    """Elect leaders: an `ElectionType`; partitions None: of all, those that need another leader.
+    """Elect leaders of partitions; None: of all, without results of those that need no election.
 
-    REQUEST_TIMED_OUT after `seconds`: the election goes on.
+    `election` is an `ElectionType`. After `seconds` the result is REQUEST_TIMED_OUT, and the
+    election continues.
     """
     named = list(partitions or ())
     unclean = election == ElectionType.UNCLEAN
@@ -79,6 +80,7 @@ async def _elected(
     partitions: list[TopicPartition],
     seconds: float | None,
 ) -> Outcome:
+    """Have the controller elect leaders; return each partition's error."""
     try:
         return await asyncio.wait_for(context.controller.replicas.elect(kind, partitions), seconds)
     except TimeoutError:
@@ -89,11 +91,12 @@ async def _elected(
 
 
 class Reassigned(NamedTuple):
-    """The result of a reassignment."""
+    """The result of AlterPartitionReassignments."""
 
     error: ApiError | None
-    """Of the whole."""
+    """The error of the whole request, or None."""
     forbidden: bool
+    """Whether `error` is a refusal by the authorizer."""
     outcome: Outcome
 
 
@@ -104,9 +107,10 @@ async def reassign_partitions(
     factor_may_change: bool = True,
     seconds: float | None = None,
 ) -> Reassigned:
-    """Begin to move partitions to other brokers; None calls a move off.
+    """Begin to move partitions to other brokers; replicas None cancel a move in progress.
 
-    REQUEST_TIMED_OUT after `seconds`: the moves are begun later.
+    After `seconds` the result is REQUEST_TIMED_OUT, and the moves are begun later.
+    `factor_may_change` false: a different number of replicas is refused.
     """
     forbidden = _refusal(context, AdminOperation.REASSIGN_PARTITIONS)
     if forbidden is not None:
@@ -130,10 +134,10 @@ async def reassign_partitions(
 def move_replicas(
     context: "OperationContext", moves: Sequence[tuple[TopicPartition, str]]
 ) -> list[ApiError | None]:
-    """Begin to move replicas of this broker to log directories, by path (KIP-113).
+    """Begin to move this broker's replicas to other log directories, given by path (KIP-113).
 
-    Returns the error of each, None where its move has begun. A replica that comes later is made
-    there: REPLICA_NOT_AVAILABLE until then.
+    Returns one error per move, None if the move has begun. For a replica that this broker does not
+    have yet the directory is remembered, with the error REPLICA_NOT_AVAILABLE.
     """
     forbidden = _refusal(context, AdminOperation.MOVE_REPLICAS)
     outcomes = [forbidden or _moved(context, *move) for move in moves]
@@ -143,6 +147,7 @@ def move_replicas(
 
 
 def _moved(context: "OperationContext", key: TopicPartition, path: str) -> ApiError | None:
+    """Begin one replica's move; return the error or None."""
     try:
         context.broker.moves.ask(key, path)
     except ApiError as error:
@@ -151,6 +156,7 @@ def _moved(context: "OperationContext", key: TopicPartition, path: str) -> ApiEr
 
 
 def _refusal(context: "OperationContext", operation: AdminOperation) -> ApiError | None:
+    """Return the authorization error, or None if the caller may do the operation."""
     if context.permits(operation):
         return None
     return authorization_failed(PERMISSIONS[operation].kind)

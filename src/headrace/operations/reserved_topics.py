@@ -1,4 +1,4 @@
-"""Topics that another protocol keeps its data in: what Kafka's clients may not do to them."""
+"""Refusal of Kafka clients' changes to topics in which another protocol stores its data."""
 
 from collections.abc import Callable
 
@@ -7,9 +7,10 @@ from headrace.model.protocols import ReservedTopics, reserved_topics
 
 
 def check_not_reserved(name: str, refused: Callable[[ReservedTopics], str]) -> None:
-    """Refuse what a topic's protocol does not allow Kafka's clients. ApiError POLICY_VIOLATION.
+    """Raise ApiError POLICY_VIOLATION if the topic's protocol forbids this change to Kafka clients.
 
-    `refused` returns why from the protocol's row; empty: it is allowed.
+    `refused` returns the reason from the protocol's row; "" allows the change. Topics of no other
+    protocol are always allowed.
     """
     reserved = reserved_topics(name)
     if reserved is not None and (why := refused(reserved)):

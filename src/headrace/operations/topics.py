@@ -1,4 +1,4 @@
-"""Topics created, grown and deleted. The controller alone does it: others answer NOT_CONTROLLER."""
+"""CreateTopics, CreatePartitions and DeleteTopics, by the controller; others: NOT_CONTROLLER."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,18 +19,22 @@ if TYPE_CHECKING:
     from headrace.operations.context import OperationContext
 
 NO_ID = UUID(int=0)
+"""Kafka's topic id for "none"."""
 _OWN_SECONDS = 0.2
-"""How much sooner than the call waiting for leaders ends: each topic gets its own result."""
+"""Seconds by which the wait for leaders ends before the request's timeout.
+
+Each topic then has its own result, in place of one timeout for all of them.
+"""
 
 
 class TopicSpec(NamedTuple):
-    """A topic to be created; -1: the broker's default."""
+    """A topic to be created; -1 partitions or replicas: the broker's default number."""
 
     name: str
     partitions: int = -1
     replication_factor: int = -1
     assignments: Sequence[tuple[int, tuple[int, ...]]] = ()
-    """Partition and its replicas; not empty: the two numbers must be -1."""
+    """Partition number and its replicas' broker ids; if given, the two numbers above must be -1."""
     configs: Sequence[tuple[str, str | None]] = ()
 
 
@@ -42,10 +46,12 @@ async def create_topics(
     seconds: float | None = None,
     spend: Spend = freely,
 ) -> "dict[str, TopicInfo | ApiError]":
-    """Create each topic for itself; returns what became of each name.
+    """Create topics; return by name what was created, or the error.
 
-    A name that is there twice is refused, both of them. REQUEST_TIMED_OUT after `seconds`: the
-    creation goes on. `spend` counts partitions against a quota.
+    An error of one topic does not affect the others. A name listed twice is refused, both times.
+    After `seconds` a topic's result is REQUEST_TIMED_OUT, and its creation continues. `spend`
+    charges the partitions to the client's quota of topic changes (KIP-599). `validate_only`: check
+    only.
     """
     refusal = context.controller.not_controller()
     outcome: dict[str, TopicInfo | ApiError]
@@ -76,6 +82,7 @@ async def _create(
     seconds: float | None,
     spend: Spend,
 ) -> "dict[str, TopicInfo | ApiError]":
+    """Authorize, check and create the topics by the controller; return results by name."""
     outcome: dict[str, TopicInfo | ApiError] = {}
     twice = duplicates([topic.name for topic in topics])
     wanted: list[NewTopic] = []
@@ -109,6 +116,7 @@ async def _create(
 
 
 def _wanted(topic: TopicSpec) -> NewTopic:
+    """Return a topic's creation for the controller. ApiError: a duplicate partition or setting."""
     assignment: dict[int, tuple[int, ...]] = {}
     for partition, replicas in topic.assignments:
         if partition in assignment:
@@ -125,12 +133,13 @@ def _wanted(topic: TopicSpec) -> NewTopic:
 
 
 class Growth(NamedTuple):
-    """A topic and the number of partitions that it shall have."""
+    """A topic and the number of partitions that it should have."""
 
     name: str
     total: int
+    """Partitions in all, old and new."""
     assignments: list[tuple[int, ...]] | None = None
-    """The replicas of each new partition; None: the controller chooses."""
+    """The replicas of each new partition; None: the controller chooses them."""
 
 
 async def create_partitions(
@@ -141,7 +150,12 @@ async def create_partitions(
     seconds: float | None = None,
     spend: Spend = freely,
 ) -> dict[str, ApiError | None]:
-    """Grow each topic for itself; returns the error of each name, None where it has grown."""
+    """Add partitions to topics; return one error per topic, None if its partitions were added.
+
+    An error of one topic does not affect the others. After `seconds` a topic's result is
+    REQUEST_TIMED_OUT. `spend` charges the partitions to the client's quota of topic changes
+    (KIP-599).
+    """
     refusal = context.controller.not_controller()
     outcome: dict[str, ApiError | None]
     if refusal is None:
@@ -162,6 +176,7 @@ async def _grow(
     seconds: float | None,
     spend: Spend,
 ) -> dict[str, ApiError | None]:
+    """Authorize and add partitions by the controller, topic by topic; return errors by name."""
     twice = duplicates([topic.name for topic in topics])
     outcome: dict[str, ApiError | None] = {}
     deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
@@ -195,12 +210,13 @@ class TopicRef(NamedTuple):
 
 
 class Deleted(NamedTuple):
-    """A topic that was to be deleted, and the error, None where it was."""
+    """The result of deleting one topic."""
 
     name: str | None
-    """None where the caller may not learn it."""
+    """The topic's name; None if it was named by id and the caller may not learn the name."""
     topic_id: UUID
     error: ApiError | None
+    """None: the topic was deleted."""
 
 
 async def delete_topics(
@@ -211,10 +227,12 @@ async def delete_topics(
     seconds: float | None = None,
     spend: Spend = freely,
 ) -> list[Deleted]:
-    """Delete what there is; a topic of another protocol has its owner deleted.
+    """Delete topics, by name or id; return one result per topic.
 
-    `disabled`: the error while `delete.topic.enable` is off. REQUEST_TIMED_OUT after `seconds`: the
-    deletion goes on.
+    For a topic of another protocol its owner (a queue, for instance) is deleted. `disabled` is the
+    error while `delete.topic.enable` is false. After `seconds` a topic's result is
+    REQUEST_TIMED_OUT, and its deletion continues. `spend` charges the partitions to the client's
+    quota (KIP-599).
     """
     refusal = context.controller.not_controller()
     if refusal is None and not context.broker.config.delete_topic_enable:
@@ -232,6 +250,7 @@ async def delete_topics(
 async def _delete(
     context: "OperationContext", asked: Sequence[TopicRef], seconds: float | None, spend: Spend
 ) -> list[Deleted]:
+    """Authorize and delete the topics; return one result per topic, refused ones first."""
     image = context.broker.image
     results: list[Deleted] = []
     going: dict[str, UUID] = {}
@@ -270,7 +289,7 @@ async def _delete(
 async def _deleted(
     context: "OperationContext", names: Sequence[str], spend: Spend
 ) -> dict[str, ApiError | None]:
-    """Delete topics; of other protocols' topics their owners, which have them deleted."""
+    """Delete topics by the controller, other protocols' topics by their keeper; return errors."""
     keepers = {name: context.broker.topic_keepers.of(name) for name in names}
     topics = [name for name, keeper in keepers.items() if keeper is None]
     outcome = dict(await context.controller.delete_topics(topics, spend=spend))
@@ -281,7 +300,7 @@ async def _deleted(
 
 
 def _undeletable(context: "OperationContext", asked: Sequence[TopicRef]) -> frozenset[str]:
-    """Return the names of topics that the caller may not delete, whether or not they exist."""
+    """Return the names of topics that the caller may not delete, whether they exist or not."""
     if context.permits(AdminOperation.DELETE_ANY_TOPIC, told=False):
         return frozenset()
     by_id = context.broker.image.topics_by_id

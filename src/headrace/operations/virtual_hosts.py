@@ -1,6 +1,6 @@
-"""Operations on virtual hosts, their users, permissions and connections: arguments and results.
+"""Operations on AMQP virtual hosts, users, permissions and connections: arguments and results.
 
-A frontend that has virtual hosts adds them to the broker's operations (`operations.registry`).
+The AMQP frontend registers their implementations (`operations.registry`).
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from headrace.operations.arguments import Arguments
 
 
 class VhostDescription(NamedTuple):
-    """A virtual host; limits below 0 are none."""
+    """A virtual host, its limits, and how many connections and queues it has; a limit < 0: none."""
 
     name: str
     description: str
@@ -65,7 +65,7 @@ class ListVhosts(Arguments[list[VhostDescription]]):
 
 
 class UserDescription(NamedTuple):
-    """A user's settings; limits below 0 are none."""
+    """A user's tags, limits and open connections; a limit < 0: no limit."""
 
     name: str
     tags: tuple[str, ...]
@@ -152,7 +152,7 @@ class ClearPermission(Arguments[None]):
 
 @dataclass(frozen=True)
 class ListPermissions(Arguments[list[PermissionDescription]]):
-    """List permissions, of one virtual host or user where they are named."""
+    """List permissions, or those of one virtual host or user."""
 
     OPERATION = "permission.list"
     MUTATES = False
@@ -184,7 +184,7 @@ class ClearTopicPermission(Arguments[None]):
 
 @dataclass(frozen=True)
 class ListTopicPermissions(Arguments[list[TopicPermissionDescription]]):
-    """List permissions on routing keys, of one virtual host or user where they are named."""
+    """List permissions on routing keys, or those of one virtual host or user."""
 
     OPERATION = "topic-permission.list"
     MUTATES = False
@@ -196,7 +196,7 @@ class ListTopicPermissions(Arguments[list[TopicPermissionDescription]]):
 
 
 class ConnectionDescription(NamedTuple):
-    """An open connection."""
+    """An open AMQP connection."""
 
     name: str
     user: str
@@ -206,11 +206,11 @@ class ConnectionDescription(NamedTuple):
     peer_port: int
     channels: int
     client: Mapping[str, str]
-    """The client's own product, version, platform and connection_name."""
+    """The client's product, version, platform and connection_name, as it sent them."""
 
 
 class ChannelDescription(NamedTuple):
-    """An open channel."""
+    """An open channel, with its consumers, unacknowledged messages and mode."""
 
     connection: str
     number: int
@@ -226,7 +226,7 @@ class ChannelDescription(NamedTuple):
 
 @dataclass(frozen=True)
 class CloseConnections(Arguments[int]):
-    """Close the connection of a name, or all of a user; the result is how many."""
+    """Close the connection named `name`, or all of a user; the result is the number closed."""
 
     OPERATION = "connection.close"
     user: str | None = None
@@ -236,7 +236,7 @@ class CloseConnections(Arguments[int]):
 
 @dataclass(frozen=True)
 class ListConnections(Arguments[list[ConnectionDescription]]):
-    """List connections, of one virtual host or user where they are named."""
+    """List AMQP connections, or those of one virtual host or user."""
 
     OPERATION = "connection.list"
     MUTATES = False
@@ -246,7 +246,7 @@ class ListConnections(Arguments[list[ConnectionDescription]]):
 
 @dataclass(frozen=True)
 class ListChannels(Arguments[list[ChannelDescription]]):
-    """List channels, of one virtual host or user where they are named."""
+    """List channels, or those of one virtual host or user."""
 
     OPERATION = "channel.list"
     MUTATES = False

@@ -1,4 +1,4 @@
-"""Copies of files: plain, hard links, reflinks; durable, with their times."""
+"""Durable copies of files: plain, hard links or reflinks; modification times are preserved."""
 
 import errno
 import fcntl
@@ -12,7 +12,9 @@ Way = Literal["copy", "link", "reflink"]
 _FICLONE = 0x40049409
 _CHUNK_BYTES = 4 << 20
 _ZEROS_BEHIND = (".index", ".timeindex")
+"""Files with a preallocated rest of zeros."""
 _CANNOT = {errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.EPERM, errno.EMLINK}
+"""Errors of a file system that supports no hard link or reflink there."""
 
 
 class CannotCopy(HeadraceError):
@@ -20,15 +22,21 @@ class CannotCopy(HeadraceError):
 
 
 class Copier:
-    """Called with (source, target, whether the source never changes again)."""
+    """Copies one file, called with (source, target, whether the source never changes again)."""
 
     def __init__(self, way: Way, copied: Callable[[int], None]) -> None:
-        """`copied` is told the bytes of each step."""
+        """`way`: copy, link (only closed files) or reflink.
+
+        `copied` is called with the bytes of each step.
+        """
         self._way = way
         self._copied = copied
 
     def __call__(self, source: str, target: str, closed: bool) -> None:
-        """Make the copy, durable but for its name. CannotCopy, OSError."""
+        """Copy a file; its content is flushed, its directory entry is not.
+
+        CommandError, OSError.
+        """
         try:
             if self._way == "link" and closed:
                 os.link(source, target)
@@ -55,7 +63,7 @@ class Copier:
             else:
                 self._copy_bytes(fd_from, fd_to, sparse=source.endswith(_ZEROS_BEHIND))
             os.fsync(fd_to)
-            # Retention, and how long ago a producer was heard, go by a segment's last change.
+            # Retention and producer expiry use a segment's modification time.
             os.utime(fd_to, ns=(status.st_atime_ns, status.st_mtime_ns))
         finally:
             os.close(fd_from)
@@ -64,7 +72,7 @@ class Copier:
     def _copy_bytes(self, fd_from: int, fd_to: int, *, sparse: bool) -> None:
         position = 0
         while chunk := os.pread(fd_from, _CHUNK_BYTES, position):
-            # The preallocated rest of an index is a hole, and stays one.
+            # The preallocated rest of an index is a hole and is not written here either.
             content = chunk.rstrip(b"\0") if sparse else chunk
             written = 0
             while written < len(content):

@@ -1,9 +1,9 @@
-"""A growing file read line by line through rotation, truncation and restarts.
+"""A growing file read line by line, through rotation, truncation and restarts.
 
-A file is known by its device and inode and, since inodes are used again, by a digest of its first
-bytes. Where one was renamed its rest is read before the next is begun; where it was copied and
-truncated the rest is taken from the copy. Rotated files are looked for beside it, under names that
-add a number or a date.
+A file is identified by device and inode and, as inodes are reused, by a digest of its first bytes.
+After a rename the rest of the renamed file is read before the next file; after copy and truncation
+the rest is read from the copy. Rotated files are searched in the same directory, under names with a
+number or date added.
 """
 
 import hashlib
@@ -15,15 +15,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 HEAD_BYTES = 256
+"""The most first bytes whose digest identifies a file."""
 LINE_BYTES_MAX = 1_000_000
-"""A longer line fits no record of default size: it is passed over, and said so."""
+"""A longer line fits no record of default size and is skipped with a warning."""
 _COUNTED_BYTES = 4 << 20
 QUIET_SECONDS = 1.0
-"""A renamed file is left when nothing was added for this long: writers reopen late."""
+"""A renamed file is left once nothing was added for this long, as writers reopen late."""
 
 
 class Mark(NamedTuple):
-    """A place in a file that can be found again."""
+    """A position in a file that can be found again."""
 
     device: int
     inode: int
@@ -34,12 +35,12 @@ class Mark(NamedTuple):
 
 
 class Tail:
-    """Reads `path` as it grows. Not for several threads."""
+    """Reads `path` as it grows. Not thread-safe."""
 
     def __init__(
         self, path: Path, mark: Mark | None, *, from_end: bool, warn: Callable[[str], None]
     ) -> None:
-        """Go on at `mark`; without one at the beginning, or at what is now the end."""
+        """Continue at `mark`; without one start at the beginning, or with `from_end` at the end."""
         self.path = path
         self._warn = warn
         self._descriptor = -1
@@ -51,7 +52,7 @@ class Tail:
             self._position = os.fstat(self._descriptor).st_size
 
     def open(self) -> bool:
-        """Open the file at its beginning unless one is open; tell whether one is."""
+        """Open the file at its beginning unless one is open; return whether a file is open."""
         return self._descriptor >= 0 or self._open(self.path, 0)
 
     def close(self) -> None:
@@ -61,7 +62,7 @@ class Tail:
             self._descriptor = -1
 
     def mark(self) -> Mark | None:
-        """Return the place up to which lines were handed out; None while there is no file."""
+        """Return the position after the last returned line; None while no file is open."""
         if self._descriptor < 0:
             return None
         status = os.fstat(self._descriptor)
@@ -71,14 +72,14 @@ class Tail:
         )
 
     def rewind(self, mark: Mark | None) -> None:
-        """Go back to an earlier place."""
+        """Go back to an earlier position; None: start over with the file that exists then."""
         if mark is None:
-            self.close()  # the next lines are the first of what is there then
+            self.close()  # `lines` reopens the path at its beginning
         else:
             self._resume(mark)
 
     def lines(self, bytes_max: int = 1 << 20) -> list[bytes]:
-        """Return the next whole lines without their ends; none where there are none yet."""
+        """Return the next complete lines without their line ends; empty if there are none yet."""
         if not self.open():
             return []
         size, head = min(HEAD_BYTES, self._position), self._head_now
@@ -93,7 +94,10 @@ class Tail:
         return self._leave_if_rotated()
 
     def lines_left(self) -> int:
-        """Return how many whole lines of the open file were not handed out; 0 without a file."""
+        """Return the number of complete lines of the open file not returned yet.
+
+        0 without a file.
+        """
         count, at = 0, self._position
         while self._descriptor >= 0 and (data := os.pread(self._descriptor, _COUNTED_BYTES, at)):
             count += data.count(b"\n")
@@ -113,7 +117,7 @@ class Tail:
         return True
 
     def _remember_head(self) -> None:
-        """Keep the first bytes handed out: where they change, the file was written anew."""
+        """Store the first bytes read: if they change later, the file was rewritten."""
         self._head_now = os.pread(self._descriptor, min(HEAD_BYTES, self._position), 0)
 
     def _read(self, bytes_max: int) -> list[bytes]:
@@ -134,7 +138,7 @@ class Tail:
         return short
 
     def _skip_long_line(self) -> None:
-        """Go behind a line that no record can hold, once its end is there."""
+        """Skip a line that no record can hold, once its end has been written."""
         at = self._position
         while data := os.pread(self._descriptor, 1 << 20, at):
             end = data.find(b"\n")
@@ -145,7 +149,10 @@ class Tail:
             at += len(data)
 
     def _leave_if_rotated(self) -> list[bytes]:
-        """Turn to the file that follows, once this one has been renamed and lies still."""
+        """Continue with the next file if this one was renamed and no longer grows.
+
+        Return its rest.
+        """
         ours = os.fstat(self._descriptor)
         try:
             now_there = self.path.stat()
@@ -158,7 +165,7 @@ class Tail:
             return []
         rest = os.pread(self._descriptor, LINE_BYTES_MAX + 1, self._position)
         if rest:
-            # The last line of a file that nobody writes to any more needs no end.
+            # The last line of a file that is no longer written needs no line end.
             self._position = size
             if len(rest) <= LINE_BYTES_MAX:
                 return rest.split(b"\n")
@@ -167,7 +174,7 @@ class Tail:
         return []
 
     def _following(self, ours: os.stat_result) -> Path:
-        """Return the file written to after ours: several rotations may have passed."""
+        """Return the file written after ours: there may have been several rotations."""
         later = []
         for path in self._siblings():
             status = path.stat()
@@ -177,7 +184,7 @@ class Tail:
         return min(later)[1] if later else self.path
 
     def _truncated(self, size: int) -> None:
-        """Start over in a file written anew, or take what is missing from a copy."""
+        """Continue in the copy of a truncated file, or start over if there is no copy."""
         head = hashlib.sha256(self._head_now[:size]).hexdigest()
         for path in self._siblings():
             if size and _holds(path, size, head, self._position):
@@ -188,7 +195,7 @@ class Tail:
         self._remember_head()
 
     def _resume(self, mark: Mark) -> None:
-        """Find the file that `mark` was left in."""
+        """Open the file that `mark` refers to, at that position, even if it was renamed."""
         same = other = None
         for path in [self.path, *self._siblings()]:
             if not _holds(path, mark.head_bytes, mark.head, mark.position):
@@ -209,9 +216,9 @@ class Tail:
         self._open(found, mark.position)
 
     def _siblings(self) -> Iterator[Path]:
-        """Yield rotated files beside ours.
+        """Yield rotated files in the same directory.
 
-        They have its name with a number or a date added, and are not compressed.
+        They have the file's name with a number or a date added, and are not compressed.
         """
         stem, suffix = re.escape(self.path.stem), re.escape(self.path.suffix)
         stamp = r"[.\-_][0-9][0-9T.:_\-]*"
@@ -228,7 +235,7 @@ def _head(descriptor: int, size: int) -> str:
 
 
 def _holds(path: Path, size: int, head: str, position: int) -> bool:
-    """Tell whether a file begins with what `head` is the digest of, and reaches to `position`."""
+    """Return whether a file starts with bytes of digest `head` and is at least `position` long."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

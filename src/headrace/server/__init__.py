@@ -1,10 +1,10 @@
-"""One broker put together, and the real world it runs in.
+"""A broker assembled from its configuration and its world, and the real world.
 
-* `assembly`: configuration and world in, a running broker out: log directories, controller,
-  coordinators, listeners; and the way back, in an order that loses nothing. The one way to make a
-  broker, for tests and simulations too. `identity`: which broker it is, and of which cluster.
-* `real_world`: this machine's clock, disk, network, threads and the embedded store, as a `World`.
-* `main`: the process around it: event loop, signals, exit code. `headrace serve` calls `serve`.
+* `assembly`: log directories, controller, coordinators and listeners, started in an order in which
+  each finds what it needs, and stopped in an order that loses no acknowledged record. Tests and
+  simulations make their brokers here too. `identity`: the ids of the broker and its cluster.
+* `real_world`: this machine's clock, disk, network, threads and metadata store, as a `World`.
+* `main`: the process: event loop, signals, exit code. `headrace serve` calls its `serve`.
 
-Importing this package imports nothing heavy: start-up time is counted from exec.
+Importing this package imports nothing else: start-up time is measured from exec.
 """

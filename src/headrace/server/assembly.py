@@ -1,4 +1,4 @@
-"""Configuration in, a running broker out; and the way back."""
+"""The assembly of a broker from its configuration and its world: start, run, stop."""
 
 import logging
 from collections.abc import Callable, Collection
@@ -48,14 +48,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 EARLY_SECONDS_MAX = 10.0
-"""How long clients that come early may wait unmentioned: their first requests seem unanswered for
-as long, and some take the connection for dead and make another (librdkafka after 10 s)."""
+"""Longest wait, in seconds, of clients that connect while logs load, before it is logged.
+
+Their first requests have no response for as long; some close the connection and open another
+(librdkafka after 10 s).
+"""
 LAG_SECONDS = 0.5
-"""How often the event loop's lateness is measured."""
+"""Seconds between two measurements of the event loop's lag."""
 
 
 class Server:
-    """One broker, from its configuration and its world to its listeners. Used on the loop."""
+    """One broker, from its configuration and its world to its listeners. Used on the event loop."""
 
     def __init__(
         self,
@@ -66,10 +69,11 @@ class Server:
         controller: Callable[[Broker, Store, SessionEvents], Controller] | None = None,
         authorizer: Authorizer | None = None,
     ) -> None:
-        """`fatal` is called with a broken invariant: the process must end, uncleanly.
+        """Store the parts of a broker; nothing is opened before `start`.
 
-        `controller` makes the broker's part in the cluster, through the open store, where it is
-        not the usual one. `authorizer` says who may do what, where not the configuration does.
+        `fatal` is called with a broken invariant: the process must end, uncleanly. `controller`
+        makes the controller instead of `Controller`, `authorizer` replaces the configured one;
+        tests pass them.
         """
         self.config = config
         self.world = world
@@ -85,15 +89,15 @@ class Server:
         self.producer_id_source: ProducerIdSource
         self.dispatcher: Dispatcher
         self.frontends = Frontends(config)
-        """Who makes the sessions of each listener's connections."""
+        """Make the sessions of each listener's connections."""
         self.table: ConnectionTable
         self.http: HttpEndpoint | None = None
-        """The endpoint of metrics.listener, None where there is none."""
+        """The endpoint of metrics.listener; None if it is not configured."""
         self.free_space: FreeSpace
         self.cleaner: LogCleaner
         self.compaction = compaction_worker(world)
         self.among_brokers: AmongBrokers | None = None
-        """What it has to do with other brokers; None where it has a store of its own."""
+        """The links to other brokers; None outside of a cluster."""
         self._ways_to_listeners: WaysToListeners | None = None
         self._store: Store | None = None
         self._session = SessionEvents()
@@ -103,9 +107,12 @@ class Server:
         self._stopping = False
 
     async def start(self) -> None:
-        """Open, load, join, listen. ConfigError says in one line why that is impossible.
+        """Open directories, bind, load logs, join the cluster, accept.
 
-        The address is listened on before the logs are loaded: clients that come early wait.
+        ConfigError: one line why it failed.
+
+        The listeners are bound before the logs load: clients that connect early wait for a
+        response.
         """
         try:
             await self._open_directories()
@@ -173,6 +180,7 @@ class Server:
         files: Collection[DiskFile],
         done: Callable[[OSError | None], None],
     ) -> None:
+        """Flush files, and record the flush's duration and result in the metrics."""
         began = self.clock.monotonic()
 
         def flushed(error: OSError | None) -> None:
@@ -199,6 +207,7 @@ class Server:
         self.broker.image.local = self.doors.local_of(self.broker.broker_id)
 
     def _take_limits(self, config: BrokerConfig) -> None:
+        """Apply altered connection limits and periodic intervals."""
         self.table.limits = Limits(config, config.connection_limits)
         for directory in self.directories:
             directory.reconfigure(Periods.of(config))
@@ -260,7 +269,7 @@ class Server:
             self.among_brokers.joined(self.coordinators)
 
     def endpoints(self) -> list[Endpoint]:
-        """Return the endpoints that Kafka's clients are told, listener by listener."""
+        """Return the endpoints advertised to Kafka clients, one per listener."""
         return [
             self._endpoint(listener, advertised)
             for listener, advertised in zip(
@@ -274,7 +283,7 @@ class Server:
         return Endpoint(listener.name, host, port, advertised.protocol)
 
     def listening(self) -> list[str]:
-        """Return the addresses it listens on, as in `listeners`, with the ports chosen."""
+        """Return the addresses of all listeners, as `listeners` has them, with the actual ports."""
         return [
             str(configured._replace(port=listener.port))
             for configured, listener in zip(self.config.listeners, self.listeners, strict=True)
@@ -319,15 +328,14 @@ class Server:
     # stopping
 
     async def stop(self) -> None:
-        """Stop cleanly: hand over what others can lead, flush and answer what was taken, close.
+        """Stop cleanly: hand over leaderships, flush and answer requests under way, then close.
 
-        It ends in any case: each part is waited for so long at most, and one warning names what was
-        left behind.
+        Every wait is bounded, so it always ends; one warning names what did not finish.
         """
         waits = StopWaits()
         among = self.among_brokers
         if among is not None and self.config.controlled_shutdown_enable:
-            await among.leave()  # has a bound of its own, and says itself what came of it
+            await among.leave()  # bounded by itself; logs its own result
         self._stopping = True
         self.cleaner.close()
         self.free_space.stop()
@@ -364,7 +372,7 @@ class Server:
         return not any(directory.writing and not directory.fenced for directory in self.directories)
 
     async def _undo(self) -> None:
-        """Let go of what a failed start has taken."""
+        """Release what a failed start has opened."""
         self.doors.close()
         if self.http is not None:
             await self.http.close()

@@ -1,9 +1,8 @@
-"""Compactions in a process of their own: record-by-record work, which the event loop must not do.
+"""Compaction in a child process: it works record by record, which the event loop must not do.
 
-The process is started for the first job and ends itself some time after the last one, so that its
-memory (`log.cleaner.dedupe.buffer.size` above all) counts only while there is work. It may be
-killed at any moment: it writes nothing but `.cleaned` files, which nobody reads before it said
-that they are complete.
+The process starts with the first job and ends `IDLE_SECONDS` after the last one, so that its memory
+(mostly `log.cleaner.dedupe.buffer.size`) is used only while there is work. Killing it is always
+safe: it writes only `.cleaned` files, which are not read before it reports them complete.
 """
 
 import asyncio
@@ -20,12 +19,14 @@ if TYPE_CHECKING:
     from headrace.ports.world import World
 
 IDLE_SECONDS = 20.0
+"""Seconds that the child process waits for another job before it is ended."""
 _LINE_BYTES_MAX = 16 << 20
+"""Longest line of a job or event, in bytes."""
 _MODULE = "headrace.server.compaction_worker"
 
 
 def compaction_worker(world: "World") -> "Worker":
-    """Return the worker that compacts in that world."""
+    """Return the worker that compacts: a child process, or inline in a world without processes."""
     if world.has_processes:
         return ProcessWorker()
     from headrace.log.compaction.worker import InlineWorker  # imports what the process does
@@ -34,7 +35,7 @@ def compaction_worker(world: "World") -> "Worker":
 
 
 class ProcessWorker:
-    """`log.compaction.worker.Worker`, in a child process. Used on the event loop."""
+    """`log.compaction.worker.Worker` in a child process. Used on the event loop."""
 
     def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
         self._idle_seconds = idle_seconds
@@ -47,11 +48,11 @@ class ProcessWorker:
 
     @property
     def pid(self) -> int | None:
-        """The child's process id while there is one."""
+        """The child's process id, or None while no child runs."""
         return None if self._process is None else self._process.pid
 
     def start(self, job: Job, told: "Told") -> None:
-        """Do as `Worker.start` says."""
+        """Send a job to the child, and pass each of its events to `told` (`Worker.start`)."""
         self._stopping = False
         if self._idle is not None:
             self._idle.cancel()
@@ -59,6 +60,10 @@ class ProcessWorker:
         self._task = asyncio.get_running_loop().create_task(self._work(job, told))
 
     async def _work(self, job: Job, told: "Told") -> None:
+        """Run one job: send it, pass on events until its last one.
+
+        A lost child is reported as Stopped.
+        """
         try:
             process = await self._child()
             if process.stdin is None or process.stdout is None:
@@ -84,6 +89,10 @@ class ProcessWorker:
             told(Stopped(reason))
 
     async def _child(self) -> Process:
+        """Return the child process, started if none runs.
+
+        Killed at once if a stop was requested.
+        """
         if self._process is None:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", _MODULE, str(os.getpid()),
@@ -99,6 +108,7 @@ class ProcessWorker:
                 self._process.kill()
 
     async def _reap(self) -> None:
+        """Kill the child and wait for its exit."""
         process, self._process = self._process, None
         if process is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -108,7 +118,7 @@ class ProcessWorker:
             await process.wait()
 
     def _rest(self) -> None:
-        """Keep the process for the next job, a while."""
+        """Leave the idle child for the next job, and end it after `idle_seconds`."""
         loop = asyncio.get_running_loop()
 
         def end() -> None:
@@ -120,12 +130,12 @@ class ProcessWorker:
         self._idle = loop.call_later(self._idle_seconds, end)
 
     def stop(self) -> None:
-        """Do as `Worker.stop`: the child is killed before this returns."""
+        """Stop the current job (`Worker.stop`): the child is killed before this returns."""
         self._stopping = True
         self._kill()
 
     def close(self) -> None:
-        """Do as `Worker.close` says."""
+        """Stop for good (`Worker.close`): kill the child and pass on no further events."""
         self._closed = True
         if self._idle is not None:
             self._idle.cancel()
@@ -133,7 +143,7 @@ class ProcessWorker:
         self._kill()
 
     async def ended(self) -> None:
-        """Wait after `close` until the child is gone."""
+        """Wait after `close` until the child has exited."""
         if self._task is not None:
             await asyncio.gather(self._task, *self._ending, return_exceptions=True)
         await self._reap()

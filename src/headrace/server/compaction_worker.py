@@ -1,8 +1,8 @@
 """The process that compacts: `python -m headrace.server.compaction_worker PARENT`.
 
-Reads jobs from standard input, one line each, and writes what becomes of them to standard output
-(`log.compaction.job`). It gives way to everybody (`Turns`), and ends with its input, with its
-parent however that dies, and with the first error it has no word for.
+Reads jobs from standard input, one per line, and writes their events to standard output
+(`log.compaction.job`). It yields the processor to the broker (`Turns`). It ends when its input
+ends, when its parent dies in any way, and with the first error that is no event.
 """
 
 import contextlib
@@ -24,13 +24,21 @@ NICENESS = 10
 _PR_SET_PDEATHSIG = 1
 _SCHEDSTAT = "/proc/thread-self/schedstat"
 _NOTHING = Span(b"", 0, 0, 0)
+"""An empty span, for a call that only compiles the record filter."""
 _LOOK_SECONDS = 0.2
+"""Seconds (waited and run) after which starvation is measured again."""
 _STARVED, _RECOVERED = 20.0, 2.0
-"""Seconds waited for a processor by second run: more is starving, and no more is well again."""
+"""Seconds of waiting for a processor per second run.
+
+More than `_STARVED`: the thread is starved; less than `_RECOVERED`: it no longer is.
+"""
 
 
 class Throttle:
-    """Keeps to so many bytes a second, reading and writing together; ends with the parent."""
+    """Limits bytes read and written per second in all, by sleeping.
+
+    Exits when the parent has died.
+    """
 
     def __init__(self, bytes_per_second: float, parent: int) -> None:
         self._rate = bytes_per_second
@@ -38,7 +46,7 @@ class Throttle:
         self._due = time.monotonic()
 
     def breathe(self, size: int) -> None:
-        """Count `size` more bytes that were read or written."""
+        """Count `size` more bytes read or written; sleep if they exceed the rate."""
         if os.getppid() != self._parent:
             raise SystemExit(1)
         now = time.monotonic()
@@ -48,25 +56,24 @@ class Throttle:
 
 
 class Turns:
-    """Whose turn the work is: mostly that of a thread that runs only while nobody else wants to.
+    """Runs the work on one of two threads: SCHED_IDLE normally, only nice'd while that one starves.
 
-    From such a one (SCHED_IDLE) a thread of the broker that wakes takes the processor at once; with
-    one that is only nice'd it waits for the end of a time slice, again and again. But a machine
-    that is busy all the time would leave it next to nothing. So one that is only nice'd begins, and
-    goes on whenever there was so little.
+    A broker thread that wakes preempts a SCHED_IDLE thread at once, but a nice'd one only at the
+    end of its time slice. On a machine that is always busy a SCHED_IDLE thread would hardly run, so
+    the nice'd thread begins, and takes over whenever the other starves (`_STARVED`, `_RECOVERED`).
     """
 
     def __init__(self, waited: Callable[[], float] | None = None) -> None:
-        """`waited`: seconds that the calling thread has waited for a processor so far."""
+        """`waited`: returns the seconds that the calling thread has waited for a processor."""
         self._waited = waited or _seconds_waited
         self._humble = ThreadPoolExecutor(1, initializer=_run_only_when_idle)
         self._nice = ThreadPoolExecutor(1)
         self._starved = True
 
     def events(self, steps: Steps, breathe: Callable[[int], None]) -> Iterator[Event]:
-        """Yield the events among the steps, which the threads do in turns. What a step raises.
+        """Run `steps` to the end, on either thread; yield its events, and raise what a step raises.
 
-        `breathe` is told of all bytes, by the thread that is at work; it may wait, or raise.
+        `breathe` is called on the working thread with each step's bytes; it may sleep or raise.
         """
         while True:
             thread = self._nice if self._starved else self._humble
@@ -77,7 +84,7 @@ class Turns:
                 yield step
 
     def _go_on(self, steps: Steps, breathe: Callable[[int], None]) -> Event | int | None:
-        """Go on to the next event, or to a step after which it is another thread's turn."""
+        """Run steps until an event or a change of threads; return that step, or None at the end."""
         waited, ran = self._waited(), time.thread_time()
         for step in steps:
             if not isinstance(step, int):
@@ -95,7 +102,7 @@ class Turns:
 
 
 def _seconds_waited() -> float:
-    """Return the seconds that the calling thread waited; 0 where the system does not say."""
+    """Return the seconds that the calling thread waited for a processor; 0 where unknown."""
     try:
         with open(_SCHEDSTAT, encoding="ascii") as file:
             return int(file.read().split()[1]) / 1e9
@@ -104,13 +111,14 @@ def _seconds_waited() -> float:
 
 
 def _run_only_when_idle() -> None:
+    """Put the calling thread into SCHED_IDLE, where the system allows it."""
     if hasattr(os, "SCHED_IDLE"):
         with contextlib.suppress(OSError):  # some containers allow no such call
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def die_with(parent: int) -> None:
-    """Be killed when `parent`, which started this process, dies."""
+    """Have the kernel kill this process when `parent` dies; exit if it is already dead."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -118,7 +126,7 @@ def die_with(parent: int) -> None:
 
 
 def serve(parent: int) -> None:
-    """Do jobs until the input ends."""
+    """Run the jobs of standard input, one after another, until it ends."""
     disk, turns = RealDisk(None), Turns()
     out = sys.stdout.buffer
     for line in sys.stdin.buffer:

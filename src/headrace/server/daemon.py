@@ -1,4 +1,4 @@
-"""Going to the background: the command returns when the broker listens, or with its failure."""
+"""Running in the background: the command returns when the broker listens, or with its failure."""
 
 import os
 import sys
@@ -6,14 +6,14 @@ from pathlib import Path
 
 _READY = b"1"
 _parent = -1
-"""The pipe on which the waiting command is told that the broker listens; -1 when it was."""
+"""Pipe to the waiting command, which ends when the broker listens; -1: it has ended."""
 
 
 def detach(log_file: Path) -> None:
-    """Go on as a background process of its own session, lines going to `log_file`.
+    """Continue as a background process in a session of its own, with output to `log_file`.
 
-    The process that was called prints what the broker printed until it listened, and ends: with 0,
-    or with the broker's exit code if it could not start.
+    The calling process prints what the broker printed until it listened, and exits with 0, or with
+    the broker's exit code if it could not start.
     """
     global _parent
     log_file.parent.mkdir(parents=True, exist_ok=True)
@@ -26,7 +26,7 @@ def detach(log_file: Path) -> None:
         ready = os.read(read_end, 1) == _READY
         _show(log_file, start)
         code = 0 if ready else os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        # Not sys.exit(): what the broker's process would do at its end is not this one's to do.
+        # Not sys.exit(): exit handlers are the broker process's, not this one's.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code if code >= 0 else 128 - code)
@@ -42,7 +42,7 @@ def detach(log_file: Path) -> None:
 
 
 def release_parent() -> None:
-    """Let the command that started this broker end: it listens."""
+    """Let the command that started this broker end: the broker listens."""
     global _parent
     if _parent >= 0:
         os.write(_parent, _READY)
@@ -51,7 +51,7 @@ def release_parent() -> None:
 
 
 def _show(log_file: Path, start: int) -> None:
-    """Print what was logged since `start`, so that a failure is seen where it was caused."""
+    """Print what was logged since byte `start`, so that the user sees a failed start's reason."""
     with log_file.open("rb") as file:
         file.seek(start)
         sys.stdout.write(file.read(64 << 10).decode("utf-8", "replace"))

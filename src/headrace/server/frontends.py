@@ -1,4 +1,4 @@
-"""Which frontend makes the sessions of a listener's connections: by what is spoken there."""
+"""The frontend of each listener's protocol, which makes the sessions of its connections."""
 
 import asyncio
 from importlib import import_module
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 class Parts(NamedTuple):
-    """What a frontend is made of."""
+    """The dependencies of a frontend."""
 
     broker: "Broker"
     coordinators: "Coordinators"
     writes: "GatheredWrites"
-    """For its `net.write_pass.WritePass`."""
+    """The broker's gathered writes, for the frontend's `net.write_pass.WritePass`."""
     controller: "ControllerPort"
     store: "Store | None"
-    """The metadata store, where what clients declare is kept; it is open while frontends are."""
+    """The metadata store, open while frontends are; None before it is opened."""
     operations: "Operations"
-    """To which a frontend adds the operations that administrators call."""
+    """The registry to which a frontend adds its administrative operations."""
 
 
 class OpensSessions(Protocol):
@@ -42,21 +42,21 @@ class OpensSessions(Protocol):
 
 
 class Frontend(OpensSessions, Protocol):
-    """What clients of one kind of listener speak with."""
+    """The implementation of one protocol."""
 
     async def stop(self) -> None:
-        """Take leave of all clients: no frame comes any more, what is pushed now still leaves."""
+        """End all sessions: frames are no longer read, and responses made by now are still sent."""
 
 
 class OtherFrontend(Frontend, Protocol):
-    """What clients of another protocol than Kafka's speak with."""
+    """The implementation of a protocol other than Kafka's."""
 
     async def start(self) -> None:
-        """Be ready for clients: the cluster is joined, its topics are known."""
+        """Become ready for clients; called once the cluster is joined and its topics are known."""
 
 
 class Frontends:
-    """All of one broker."""
+    """The frontends of one broker, by listener."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
@@ -65,9 +65,9 @@ class Frontends:
         self._others: list[OtherFrontend] = []
 
     def make(self, kafka: Frontend, parts: Parts) -> None:
-        """Make those that listeners ask for; `kafka` serves all other connections.
+        """Create the frontends that the listeners need; `kafka` serves all other listeners.
 
-        Protocols of one row have one frontend; its code is imported here.
+        Protocols in one row of `model.protocols` share a frontend; its code is imported here.
         """
         self._kafka = kafka
         made: dict[str, OtherFrontend] = {
@@ -81,18 +81,18 @@ class Frontends:
         self._others = list(made.values())
 
     def add(self, listener: str, opens: OpensSessions) -> None:
-        """Have `opens` make the sessions of one more listener; it is started and stopped apart."""
+        """Assign one more listener to `opens`, which the caller starts and stops."""
         self._by_listener[listener] = opens
 
     def open(self, connection: Connection) -> Session | StreamSession:
-        """Return a session for a new connection, as its listener's protocol has them."""
+        """Return a session for a new connection, of its listener's protocol."""
         return self._by_listener.get(connection.listener, self._kafka).open(connection)
 
     async def start(self) -> None:
-        """Have all made ready for clients."""
+        """Start all frontends but Kafka's, one after another."""
         for frontend in self._others:
             await frontend.start()
 
     async def stop(self) -> None:
-        """Have all take leave of their clients."""
+        """Stop all frontends, Kafka's included, at the same time."""
         await asyncio.gather(*(each.stop() for each in (self._kafka, *self._others)))

@@ -1,4 +1,4 @@
-"""The HTTP listener of one broker: what it serves, and TLS under it."""
+"""The HTTP listener (`metrics.listener`) of one broker: its routes and its TLS."""
 
 from typing import TYPE_CHECKING
 
@@ -24,13 +24,17 @@ def endpoint(
     awaited: "Callable[[], Awaitable[Sequence[str]]]",
     fatal: "Callable[[Exception], None]",
 ) -> Endpoint:
-    """Return the endpoint with all routes; it does not listen yet."""
+    """Return the HTTP endpoint with all routes; it is not listening yet.
+
+    `healthy` answers /health, `awaited` lists what /ready waits for, `fatal` receives a broken
+    invariant.
+    """
     served = [*routes.watching(scrape, healthy, awaited), *routes.operating(broker)]
     return Endpoint(HttpRouter(served), fatal)
 
 
 def under(config: "BrokerConfig", doors: "Doors") -> "Under | None":
-    """Return what puts TLS under the listener's connections, None where it is plain text."""
+    """Return the factory that adds TLS to the listener's connections; None for plain text."""
     if doors.tls is None or metrics_tls(config.values, config.listeners) is None:
         return None
     return doors.tls.factory

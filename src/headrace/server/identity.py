@@ -1,4 +1,4 @@
-"""The ids of a broker and of its cluster: known before its log directories are claimed."""
+"""The ids of a broker and of its cluster, determined before its log directories are claimed."""
 
 import logging
 from collections.abc import Callable
@@ -19,10 +19,11 @@ ACCEPT = "accept.cluster.id"
 
 
 def in_directories(config: BrokerConfig, disk: BrokerDisk) -> tuple[int, str]:
-    """Return the broker's id, as configured or in the directories, and the cluster's.
+    """Return the broker id, configured or from meta.properties, and the cluster id from there.
 
-    -1 and "" where neither says. ConfigError: a directory is named twice; or one cannot be read,
-    and the others do not say it. A directory that cannot be read is left to its opening otherwise.
+    -1 and "" where neither has one. ConfigError: a directory is listed twice, has its metadata in
+    another store than is configured, or cannot be read while no other directory has the ids. A
+    directory that cannot be read is otherwise left to `log_directories.open_all`.
     """
     broker_id, cluster_id = config.broker_id, ""
     unreadable: list[tuple[str, OSError]] = []
@@ -48,9 +49,9 @@ def in_directories(config: BrokerConfig, disk: BrokerDisk) -> tuple[int, str]:
 
 
 def _check_store(config: BrokerConfig, disk: BrokerDisk, path: str) -> None:
-    """Raise ConfigError where the directory's metadata are in another store than is configured.
+    """Raise ConfigError if the directory's metadata are in another store than is configured.
 
-    With others than its own a broker would begin a second history of the same topics.
+    With another store the broker would begin a second history of the same topics.
     """
     if config.zookeeper_connect is None:
         note = read_file(disk, f"{path}/{file_names.MIGRATED}")
@@ -70,17 +71,17 @@ def _check_store(config: BrokerConfig, disk: BrokerDisk, path: str) -> None:
 
 
 def zookeeper_of(note: bytes) -> str:
-    """Return the ZooKeeper that a directory's note of a migration names."""
+    """Return the ZooKeeper connection string in a directory's migration note."""
     return read_properties(note).get("zookeeper.connect", "?")
 
 
 async def known_or_given(
     config: BrokerConfig, world: World, open_store: Callable[[], Store]
 ) -> tuple[int, str]:
-    """Return the ids of the broker and of its cluster: known, or given now.
+    """Return the ids of the broker and its cluster, generated if they have none yet.
 
-    A shared store is compared with the directories before either is written to. ConfigError: they
-    are not of one cluster, and `accept.cluster.id` does not say which to take.
+    A shared store is compared with the directories before either is written. ConfigError: they
+    belong to different clusters, and `accept.cluster.id` does not say which one to use.
     """
     broker_id, cluster_id = in_directories(config, world.disk)
     if world.shares_store():
@@ -97,10 +98,10 @@ async def known_or_given(
 
 
 async def agreed_cluster(store: Store, config: BrokerConfig, known: str) -> str:
-    """Return the cluster of log directories that name `known`, once the store agrees. ConfigError.
+    """Return the cluster id of directories that name `known`, once the store agrees. ConfigError.
 
-    A store without a cluster, or of another, has none of their topics: with it clients would create
-    topics of the same names again, and the records in the directories would be out of reach.
+    A store with no cluster id, or another one, has none of the directories' topics: clients would
+    create topics of the same names, and the records on disk would be out of reach.
     """
     found = await Catalog(store).known_cluster_id()
     accepted = config.accept_cluster_id
@@ -126,7 +127,7 @@ async def agreed_cluster(store: Store, config: BrokerConfig, known: str) -> str:
 
 
 def _of_store(config: BrokerConfig, found: str | None) -> str:
-    """Return the words for the metadata store's address and cluster id."""
+    """Return the metadata store's address and cluster id as words for a message."""
     place = "the metadata store"
     if config.zookeeper_connect is not None:
         place = f"zookeeper.connect={config.zookeeper_connect}"
@@ -134,12 +135,12 @@ def _of_store(config: BrokerConfig, found: str | None) -> str:
 
 
 async def new_broker_id(store: Store, config: BrokerConfig) -> int:
-    """Return an id for a broker that has none: one that no other was given; 0 where it is alone."""
+    """Return an unused id for a broker that has none; 0 if the store is not shared."""
     if not store.shared:
         return 0
     while True:
         try:
-            # Kafka's way: how often this node was written to is a number that nobody had before.
+            # As in Kafka: every write increases the node's version, so each number is used once.
             number = (await store.set(znodes.BROKER_SEQUENCE, b"")).version
         except NoNode:
             await Catalog(store).prepare()
@@ -148,9 +149,9 @@ async def new_broker_id(store: Store, config: BrokerConfig) -> int:
 
 
 async def in_store(store: Store, new: str) -> str:
-    """Return the id of the cluster whose store this is; `new` where it has had none until now.
+    """Return the store's cluster id; store `new` if it has none.
 
-    Several brokers may ask at once: all are told the same.
+    Several brokers may call this at the same time: all get the same id.
     """
     catalog = Catalog(store)
     while (found := await catalog.known_cluster_id()) is None:
@@ -162,5 +163,5 @@ async def in_store(store: Store, new: str) -> str:
 
 
 def unusable(path: str, problem: OSError) -> ConfigError:
-    """Return the error for a log directory that cannot be used."""
+    """Return the ConfigError for a log directory that cannot be used."""
     return ConfigError(f"log.dirs={path}: {(problem.strerror or str(problem)).lower()}")

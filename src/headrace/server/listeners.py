@@ -1,6 +1,6 @@
-"""A broker's listeners: bound early, opened when it is ready, TLS under those that speak it.
+"""A broker's listeners: bound before the logs load, accepting after; with TLS where configured.
 
-And the Unix socket by which this machine's administrators come (ADR 46).
+The Unix socket for local administration (`admin.socket`, ADR 46) is opened here too.
 """
 
 import logging
@@ -34,16 +34,19 @@ log = logging.getLogger(__name__)
 
 
 class Doors:
-    """All listeners of one broker. Used on the loop."""
+    """All listeners of one broker, with their TLS contexts and token keys.
+
+    Used on the event loop.
+    """
 
     def __init__(self) -> None:
         self.listeners: list[Listener] = []
         self.tls: TlsListeners | None = None
-        """None where no listener speaks TLS."""
+        """None if no listener speaks TLS."""
         self.token_keys: TokenKeys | None = None
-        """None where no listener takes tokens of OAUTHBEARER."""
+        """None if no listener accepts OAUTHBEARER tokens."""
         self.local_path: str | None = None
-        """Where the Unix socket for administration is; None: there is none."""
+        """Absolute path of the Unix socket for administration; None without one."""
         self._local: Listening | None = None
         self._table: ConnectionTable
 
@@ -54,9 +57,10 @@ class Doors:
         world: "World",
         verifiers: "dict[str, TokenVerifier]",
     ) -> None:
-        """Take the addresses and read the certificates; ConfigError. Nothing is accepted yet.
+        """Bind all addresses and read the certificates; nothing is accepted yet. ConfigError.
 
-        `verifiers` is filled with who checks tokens, by listener.
+        `verifiers` receives the token verifier of each OAUTHBEARER listener, by the listener's
+        name.
         """
         if any(listener.oauthbearer is not None for listener in config.sasl.values()):
             from headrace.server.token_keys import TokenKeys
@@ -83,7 +87,10 @@ class Doors:
         self._bind_local(config, world)
 
     def _spoken(self, config: BrokerConfig) -> dict[str, Spoken]:
-        """Return what is spoken where, by the listeners' names; metrics among them."""
+        """Return the protocol of each listener by its name, metrics.listener included.
+
+        It is named to clients that connect with another protocol.
+        """
         spoken = {}
         for listener, bound in zip(config.listeners, self.listeners, strict=True):
             row, protocol = row_of(listener.protocol), listener.spoken
@@ -106,7 +113,11 @@ class Doors:
         return spoken
 
     def _bind_local(self, config: BrokerConfig, world: "World") -> None:
-        """Take the socket for administration; ConfigError where one that was named cannot be."""
+        """Bind the Unix socket for administration.
+
+        ConfigError if `admin.socket` names a path that cannot be bound; a default path that cannot
+        is logged, and the broker goes on without.
+        """
         wanted = config.admin_socket
         path = f"{config.log_dirs[0]}/{file_names.ADMIN_SOCKET}" if wanted is None else wanted
         if not path:
@@ -117,29 +128,29 @@ class Doors:
             reason = f"admin.socket={path}: {(problem.strerror or str(problem)).lower()}"
             if wanted is not None:
                 raise ConfigError(reason) from problem
-            # Not every file system has sockets: a broker can do without.
+            # Some file systems have no sockets; a broker can run without this one.
             log.warning("%s; there is no local administration (admin.socket names a path)", reason)
         else:
             self.local_path = None if self._local is None else os.path.abspath(path)
 
     def local_of(self, broker_id: BrokerId) -> tuple[BrokerId, Endpoint] | None:
-        """Return where who came by the socket for administration finds this broker, or None."""
+        """Return this broker's endpoint for clients on the Unix socket, None without a socket."""
         if self.local_path is None:
             return None
         return broker_id, Endpoint(LOCAL_LISTENER, f"unix:{self.local_path}", 0)
 
     def of_kafka(self, config: BrokerConfig) -> list[Listener]:
-        """Return the listeners that Kafka's clients and brokers are told of, in their order."""
+        """Return the listeners advertised to Kafka clients and brokers, in configured order."""
         names = {listener.name for listener in config.listeners if listener.kafka}
         return [listener for listener in self.listeners if listener.name in names]
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Follow altered settings."""
+        """Apply altered settings to the TLS listeners."""
         if self.tls is not None:
             self.tls.reconfigure(config)
 
     async def open(self) -> None:
-        """Begin to accept, once the keys of tokens were asked for."""
+        """Accept connections, after the first attempt to load the keys of tokens."""
         if self.token_keys is not None:
             await self.token_keys.asked()
         for listener in self.listeners:
@@ -148,7 +159,7 @@ class Doors:
             await self._local.accept(partial(LocalConnection, self._table))
 
     def close(self) -> None:
-        """Accept no more, and end the handshakes under way. Connections there are stay."""
+        """Stop accepting and end unfinished TLS handshakes; established connections stay open."""
         for listener in self.listeners:
             listener.close()
         if self._local is not None:

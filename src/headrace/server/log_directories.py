@@ -1,4 +1,4 @@
-"""The log directories of a start: those whose disks fail are left out, as long as one works."""
+"""Opening and loading of `log.dirs` at a start: failed directories are fenced while one works."""
 
 from collections.abc import Callable, Collection
 from functools import partial
@@ -27,10 +27,10 @@ class Owner(NamedTuple):
 def open_all(
     config: BrokerConfig, world: World, owner: Owner, strategy: Strategy, opened: list[LogDirectory]
 ) -> None:
-    """Open the directories of `log.dirs` into `opened`, failed ones too. Blocking.
+    """Open the directories of `log.dirs` and append them to `opened`, failed ones too. Blocks.
 
-    A failed one is fenced from the beginning. ConfigError: none works, or one belongs to another
-    broker or cluster, or another process holds it.
+    A failed directory is fenced from the beginning. ConfigError: all have failed, one belongs to
+    another broker or cluster, or another process holds its lock.
     """
     periods = Periods.of(config)
     for path in config.log_dirs:
@@ -56,7 +56,10 @@ async def load_all(
     config_of: Callable[[TopicPartition], LogConfig],
     parallel: int,
 ) -> None:
-    """Load the logs of all directories; one whose disk fails is fenced. ConfigError: none works."""
+    """Load the logs of all directories; fence one whose disk fails. ConfigError: all have failed.
+
+    `parallel`: threads per directory.
+    """
     for directory in directories:
         if directory.fenced:
             continue
@@ -68,7 +71,7 @@ async def load_all(
 
 
 def check_any(directories: Collection[LogDirectory]) -> None:
-    """Raise ConfigError where all directories have failed."""
+    """Raise ConfigError if all directories have failed, with the reason of each."""
     failures = [(each.path, each.failure) for each in directories if each.failure is not None]
     if len(failures) < len(directories):
         return

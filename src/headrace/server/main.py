@@ -1,4 +1,4 @@
-"""The process around a broker: event loop, signals, exit code."""
+"""The process of a broker: event loop, signals, garbage collection settings, exit code."""
 
 import asyncio
 import gc
@@ -22,22 +22,31 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 EXIT_OK = 0
+"""The exit code of a clean stop."""
 EXIT_BROKEN = 70
-"""A broken invariant (EX_SOFTWARE): stopped at once, without the clean-shutdown marker."""
+"""The exit code after a broken invariant (EX_SOFTWARE).
+
+The process ends at once and leaves no clean-shutdown marker, so the next start recovers the logs.
+"""
 
 GC_THRESHOLDS = (20_000, 2, 500)
-"""Requests make no cycles; looking for some every 700 allocations costs and finds nothing. The
-second number bounds how long the loop stands still while coordinators load: what they keep is
-looked at in portions of 40,000."""
+"""Thresholds of `gc.set_threshold`, set once the broker has started.
+
+Requests create no reference cycles: a collection every 700 allocations, the default, would find
+nothing. The second number bounds a pause of the loop while coordinators load: their objects are
+examined in portions of 40,000.
+"""
 
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+"""Signals that stop the broker cleanly; a second one ends the process at once."""
 
 Fatal = Callable[[Exception], None]
+"""Called with a broken invariant's error; ends the process with `EXIT_BROKEN`."""
 
 
 class Served(Protocol):
-    """What runs until a signal: a broker, or several."""
+    """A broker, or several in one process, that runs until a signal."""
 
     async def start(self) -> None: ...
     async def stop(self) -> None: ...
@@ -54,7 +63,7 @@ def serve(
     started: Callable[[Server], None] | None = None,
     announced: bool = False,
 ) -> int:
-    """Run a broker until SIGTERM or SIGINT, as `serve_until_signal`."""
+    """Run one broker until SIGTERM or SIGINT; return the exit code (see `serve_until_signal`)."""
     return serve_until_signal(
         lambda fatal: Server(config, RealWorld(config), fatal), started, announced=announced
     )
@@ -66,18 +75,19 @@ def serve_until_signal(
     *,
     announced: bool = False,
 ) -> int:
-    """Run what `make` makes on the loop until SIGTERM or SIGINT; return the process's exit code.
+    """Start what `make` returns, run it until SIGTERM or SIGINT, stop it; return the exit code.
 
-    A second signal ends the process at once, as one that nobody takes: nothing is closed.
+    A second signal ends the process at once, by the kernel's default action: nothing is closed.
 
-    Prints where it listens once it does, one line a listener on standard output, unless it is
-    `announced` by `started`. ConfigError, before that, says in one line why it cannot start.
+    Once listening, one line per listener is printed to standard output, unless `announced`: then
+    `started` prints. `started` is called once the broker has started. Raises ConfigError, one line,
+    if the broker cannot start.
     """
     return run(_serve(make, started, announced=announced))
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run the process's one coroutine on uvloop, or on asyncio where that is missing."""
+    """Run the process's main coroutine on uvloop, or on asyncio if uvloop is not installed."""
     try:
         import uvloop
     except ImportError:
@@ -91,7 +101,10 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 def report_unexpected(
     fatal: Callable[[Exception], None], loop: asyncio.AbstractEventLoop, context: dict[str, Any]
 ) -> None:
-    """Log what a callback of the loop raised; a broken invariant goes to `fatal`."""
+    """Log an exception that a callback of the event loop raised.
+
+    Pass a broken invariant to `fatal`.
+    """
     error = context.get("exception")
     if isinstance(error, InvariantError):
         fatal(error)
@@ -124,7 +137,7 @@ async def _serve(
     loop.set_exception_handler(partial(report_unexpected, fatal))
 
     def stop_for_signal() -> None:
-        # A second one ends the process at once, whatever it does: by the kernel.
+        # A second signal ends the process at once, in any state: the kernel's default action.
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL)
@@ -164,7 +177,7 @@ async def _serve(
 
 
 def _service_manager() -> "ServiceManager | None":
-    """Return whoever started this process and wants to hear of it, None where nobody does."""
+    """Return the connection to the service manager (systemd's NOTIFY_SOCKET), None without one."""
     if not os.environ.get("NOTIFY_SOCKET"):
         return None
     from headrace.posix.service_manager import ServiceManager

@@ -1,4 +1,4 @@
-"""All that a broker's metrics show, gathered from its parts."""
+"""Registration of a broker's gauges with its metrics."""
 
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ def register(
     controller: "Controller",
     among: "AmongBrokers | None",
 ) -> None:
-    """Add every gauge to the broker's metrics. `among`: None where it has a store of its own."""
+    """Add the gauges of all parts to the broker's metrics; `among` is None outside of a cluster."""
     gauges.register(broker, coordinators)
     names = [listener.name for listener in broker.config.listeners]
     gauges.register_connections(broker.metrics, connections, names)
@@ -36,7 +36,7 @@ def register(
 
 
 def register_disk(metrics: "Metrics", disk: "BrokerDisk") -> None:
-    """Add what the disk tells of itself."""
+    """Add the disk's counter of passes whose appends ran on a thread."""
     metrics.gauge(
         "headrace_passes_written_by_thread_total",
         "Reads from clients whose appends a thread did, for the kernel held writers up",

@@ -1,7 +1,7 @@
-"""The file that says which process serves a log directory.
+"""The pid file: the process that serves a log directory.
 
-Its holder keeps a lock on it: a file without one is left over from a process that is gone, whatever
-number stands in it.
+Its process holds a lock on it. A file without a lock is left over from a process that has ended,
+whatever number it contains.
 """
 
 import contextlib
@@ -14,19 +14,22 @@ NAME = "headrace.pid"
 
 
 def default_pid_path(log_dirs: Sequence[str]) -> Path:
-    """Return the path in the first log directory: whoever knows that can stop its broker."""
+    """Return the path in the first log directory, so that directory suffices to stop the broker."""
     return Path(log_dirs[0]) / NAME
 
 
 class PidFile:
-    """This process's own pid file, while it holds one."""
+    """This process's pid file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._descriptor = -1
 
     def take(self) -> None:
-        """Write this process's id, and hold the lock. BlockingIOError where another holds it."""
+        """Write this process's id and hold the lock.
+
+        BlockingIOError if another process holds it.
+        """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -39,7 +42,7 @@ class PidFile:
         self._descriptor = descriptor
 
     def give_up(self) -> None:
-        """Remove the file; no effect where it is not held."""
+        """Remove the file and release the lock; no effect if it is not held."""
         if self._descriptor >= 0:
             with contextlib.suppress(OSError):
                 self.path.unlink()
@@ -48,7 +51,7 @@ class PidFile:
 
 
 def holder(path: Path) -> int | None:
-    """Return the process that holds the pid file, None where none does."""
+    """Return the id of the process that holds the pid file, or None."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The conditions of `/ready`: a broker is ready for the restart of the next one."""
+"""The conditions of `/ready`: whether the next broker of a rolling restart may be stopped."""
 
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 async def awaited(
     broker: "Broker", controller: "Controller", among: "AmongBrokers | None"
 ) -> list[str]:
-    """Return what this broker waits for before another may be stopped; empty: it is ready.
+    """Return what this broker still waits for, one line each; empty: the next one may be stopped.
 
-    Beside `readiness.awaited`: the session with the metadata store, and an answer of the
-    controller. `among`: None where the broker has a store of its own.
+    Adds to `readiness.awaited` the session with the metadata store and an answer of the controller.
+    `among`: None outside of a cluster.
     """
     lines = readiness.awaited(broker)
     if among is None:

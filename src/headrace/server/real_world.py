@@ -1,4 +1,4 @@
-"""The real world of one broker: this machine's clock, disk, network and threads."""
+"""The `World` of a real process: the machine's clock, disk, network, threads, metadata store."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class RealWorld:
-    """`ports.world.World` by the operating system. Made on the running loop."""
+    """`ports.world.World` by the operating system. Created on the running event loop."""
 
     has_processes = True
 
     def __init__(self, config: BrokerConfig, shared: StoreFile | None = None) -> None:
-        """As `log.flush.strategy`, `log.open.files.max` and `zookeeper.*` say.
+        """Open nothing yet but threads; flush strategy, open files and store come from `config`.
 
-        `shared`: the store of several brokers in this process; it is theirs to close.
+        `shared`: the metadata store file of several brokers in this process; its owner closes it.
         """
         loop = asyncio.get_running_loop()
         self.clock: Clock = RealClock(loop)
@@ -47,15 +47,15 @@ class RealWorld:
         self._store_path = f"{config.log_dirs[0]}/{file_names.METADATA}"
 
     def store_exists(self) -> bool:
-        """Tell whether a former start has made it, or it is the cluster's."""
+        """Return whether the metadata store exists from an earlier start, or is a cluster's."""
         return self.shares_store() or self.disk.exists(self._store_path)
 
     def shares_store(self) -> bool:
-        """Tell whether the store is ZooKeeper, or shared by several brokers in this process."""
+        """Return whether the metadata store is ZooKeeper, or one file of several brokers here."""
         return self._shared is not None or self._config.zookeeper_connect is not None
 
     def open_store(self, events: "SessionEvents") -> "Store":
-        """Begin a session of the cluster's store, or open the first log directory's own."""
+        """Begin a session with the shared store, or open the first log directory's SQLite file."""
         if self._shared is not None:
             return EmbeddedStore(self._shared)
         if self._config.zookeeper_connect is not None:
@@ -63,16 +63,17 @@ class RealWorld:
         return EmbeddedStore(self._store_path)
 
     def close(self) -> None:
-        """End the threads."""
+        """End the worker threads."""
         self._workers.stop()
 
 
 def open_zookeeper(
     config: BrokerConfig, connect: str, events: "SessionEvents", *, make_chroot: bool = True
 ) -> "Store":
-    """Begin a session of the ZooKeeper at `connect`; blocks. ConfigError.
+    """Begin a session with the ZooKeeper at `connect`, and block until it is connected.
 
-    Without `make_chroot` a chroot that is missing has no nodes.
+    `make_chroot` false: a missing chroot is not created and reads as a store without nodes.
+    ConfigError: kazoo is not installed.
     """
     try:
         from headrace.posix.zookeeper.zookeeper_store import ZooKeeperSettings, ZooKeeperStore

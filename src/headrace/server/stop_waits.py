@@ -1,4 +1,4 @@
-"""What a broker's stop waits for: each thing so long at most, and what was left is said once."""
+"""The bounded waits of a broker's stop, and one warning about what did not finish."""
 
 import asyncio
 import logging
@@ -10,16 +10,16 @@ from headrace.model.errors import HeadraceError
 _logger = logging.getLogger(__name__)
 
 FLUSH_SECONDS_MAX = 10.0
-"""How long a stop waits for flushes under way, so that what they hold is acknowledged."""
+"""Longest wait, in seconds, for flushes under way, so that their records are acknowledged."""
 SEND_SECONDS_MAX = 2.0
-"""How long a stop waits for clients to take their last answers."""
+"""Longest wait, in seconds, for clients to read their last responses."""
 PART_SECONDS_MAX = 5.0
-"""How long a stop waits for any other part of the broker to end."""
+"""Longest wait, in seconds, for any other part of the broker to end."""
 _LOOK_SECONDS = 0.005
 
 
 async def until(condition: Callable[[], bool], seconds_max: float) -> bool:
-    """Wait until the condition holds, so long at most; whether it does."""
+    """Wait until `condition()` is true, for `seconds_max` at most; return whether it is."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds_max
     while not condition() and loop.time() < deadline:  # noqa: ASYNC110 - once, at the end
@@ -28,31 +28,31 @@ async def until(condition: Callable[[], bool], seconds_max: float) -> bool:
 
 
 class StopWaits:
-    """The waits of one stop."""
+    """The waits of one stop, and what did not finish or failed."""
 
     def __init__(self) -> None:
         self._left: list[str] = []
         self._failed: list[str] = []
 
     async def until(self, what: str, condition: Callable[[], bool], seconds_max: float) -> None:
-        """Wait until the condition holds, so long at most."""
+        """Wait until `condition()` is true, for `seconds_max` at most; note `what` if it is not."""
         if not await until(condition, seconds_max):
             self._left.append(f"{what} ({seconds_max:g} s)")
 
     async def within(
         self, what: str, work: Coroutine[Any, Any, None], seconds_max: float = PART_SECONDS_MAX
     ) -> None:
-        """Have work done, so long at most; whatever it is, it is not waited for longer.
+        """Run `work` for `seconds_max` at most; after that it is cancelled and not waited for.
 
-        A refusal (HeadraceError, OSError) of this part keeps no other part from being stopped: it
-        is reported. Any other error is a bug, and raised: the stop must not pass for a clean one.
+        A HeadraceError or OSError is noted, so that the other parts are still stopped. Any other
+        error is a bug and raised: the stop must not look like a clean one.
         """
         task = asyncio.get_running_loop().create_task(work)
         try:
             await asyncio.wait({task}, timeout=seconds_max)
         finally:
             if not task.done():
-                task.cancel()  # and not waited for: it may hang in what cannot be cancelled
+                task.cancel()  # and not waited for: it may hang where it cannot be cancelled
                 task.add_done_callback(_read)
         if not task.done():
             self._left.append(f"{what} ({seconds_max:g} s)")
@@ -63,7 +63,7 @@ class StopWaits:
             self._failed.append(f"{what}: {error or type(error).__name__}")
 
     def report(self) -> None:
-        """Say what was not waited for any longer."""
+        """Log what did not finish in time and what failed."""
         if self._left:
             _logger.warning(
                 "the broker ends without having waited any longer for: %s; nothing needs to be"
@@ -78,6 +78,6 @@ class StopWaits:
 
 
 def _read(task: "asyncio.Task[None]") -> None:
-    """Read the error of a part that was not waited for: unread it would be reported as a bug."""
+    """Retrieve the error of an abandoned task: asyncio logs an unretrieved one as a bug."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""The listeners that speak TLS: their certificates, now and after their files have changed."""
+"""TLS listeners: certificates, their reload when files or settings change, peers' principals."""
 
 import asyncio
 import logging
@@ -24,47 +24,56 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _THREADS = 2
-"""That do the sums of handshakes."""
+"""Threads that compute TLS handshakes and read certificates."""
 
 
 class _Contexts(NamedTuple):
-    """What connections are made with."""
+    """The SSL contexts of a listener."""
 
     accepting: ssl.SSLContext
     connecting: ssl.SSLContext | None
-    """To that listener of other brokers; None where it is not among brokers."""
+    """For connections to other brokers' listener of the same name.
+
+    None if brokers do not use it.
+    """
 
 
 class TlsListener:
-    """A TLS listener. `net.tls.tls.Door`."""
+    """A TLS listener: its SSL contexts, and users by certificate (`net.tls.tls.Door`)."""
 
     def __init__(self, settings: TlsSettings, *, among_brokers: bool) -> None:
-        """Read its files; ConfigError. Blocks."""
+        """Read the certificate files; blocks. ConfigError."""
         self.name = settings.name
         self.among_brokers = among_brokers
         self.settings = settings
         self.stamps = _stamps(settings)
-        """Of the files, when they were last read or failed to be."""
+        """The files' stamps when they were last read, successfully or not."""
         self.contexts = _contexts(settings, among_brokers=among_brokers)
         self._mapping = PrincipalMapping(settings.mapping_rules)
 
     @property
     def context(self) -> ssl.SSLContext:
-        """What new connections are accepted with."""
+        """The SSL context for accepted connections."""
         return self.contexts.accepting
 
     def identify(self, certificate: bytes | None) -> Principal:
-        """Return who shows this verified certificate, or none; HeadraceError."""
+        """Return the principal of a client's verified certificate; ANONYMOUS without one.
+
+        HeadraceError: the subject matches no mapping rule.
+        """
         if certificate is None:
             return ANONYMOUS
         return Principal(USER, self._mapping.user(subject_of(certificate)))
 
 
 class TlsListeners:
-    """All of one broker. Used on the loop."""
+    """All TLS listeners of one broker. Used on the event loop."""
 
     def __init__(self, config: BrokerConfig, clock: "Clock", gate: Gate) -> None:
-        """Read the certificates; ConfigError. `gate`: who may come in."""
+        """Read the certificates; ConfigError.
+
+        `gate` admits or refuses connections before a handshake.
+        """
         self._clock = clock
         self._config = config
         self._crew = Crew("tls", asyncio.get_running_loop(), _THREADS)
@@ -78,12 +87,12 @@ class TlsListeners:
         self._timer: Timer = self._look_later()
 
     def factory(self, name: str, made: Callable[[], Any]) -> Callable[[], Any]:
-        """Return what makes a listener's connections: with TLS below, where it speaks that."""
+        """Return the factory of a listener's connections: over TLS if configured, else `made`."""
         listener = self._listeners.get(name)
         return made if listener is None else partial(TlsConnection, listener, self.handshakes, made)
 
     def connecting(self, name: str) -> ssl.SSLContext | None:
-        """Return what new connections to that listener of other brokers are made with.
+        """Return the SSL context for connections to that listener of other brokers.
 
         None: plain text.
         """
@@ -91,12 +100,15 @@ class TlsListeners:
         return None if listener is None else listener.contexts.connecting
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Follow altered settings."""
+        """Apply altered settings: certificates whose settings changed are read again."""
         self._config = config
         self._load(by_hand=True)
 
     def close(self) -> None:
-        """Look at no files any more, and end the threads. Blocks for a handshake's step."""
+        """Stop the checks for changed files and end the threads.
+
+        Blocks for one step of a handshake.
+        """
         self._closed = True
         self._timer.cancel()
         self.handshakes.close()
@@ -114,7 +126,10 @@ class TlsListeners:
             self._load(by_hand=False)
 
     def _load(self, *, by_hand: bool) -> None:
-        """Have a thread read anew what has changed."""
+        """Have a thread read certificates whose files or settings have changed.
+
+        `by_hand`: also while another read is running.
+        """
         if self._closed or (self._loading and not by_hand):
             return
         self._loading = True
@@ -157,7 +172,7 @@ def _stamps(settings: TlsSettings) -> _Stamps:
 
 
 def _read_changed(wanted: Sequence[tuple[TlsListener, TlsSettings]]) -> list[_Read]:
-    """Read the certificates of those whose files or settings changed, on a thread."""
+    """Read the certificates of listeners whose files or settings have changed; on a thread."""
     found: list[_Read] = []
     for listener, settings in wanted:
         stamps = _stamps(settings)

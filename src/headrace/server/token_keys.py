@@ -1,4 +1,8 @@
-"""The keys that tokens of OAUTHBEARER are signed with: read, and read again, beside the loop."""
+"""The keys (JWKS) that OAUTHBEARER tokens are verified with: loaded on a thread and refreshed.
+
+A file is checked for changes every 5 s; a URL is fetched every
+`sasl.oauthbearer.jwks.endpoint.refresh.ms`, and with growing pauses after a failure.
+"""
 
 import asyncio
 import logging
@@ -22,12 +26,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FILE_CHECK_SECONDS = 5.0
-"""How often it is looked whether a file has changed."""
+"""Seconds between two checks of a JWKS file for a change."""
 _Stamp = tuple[int, ...] | None
+"""A file's identity, size and times; None if it is a URL or cannot be examined."""
 
 
 class KeySource:
-    """Where one listener's keys come from. On the loop, but for `_read`."""
+    """Loads one listener's JWKS and gives it to the token verifier. Used on the event loop."""
 
     def __init__(self, name: str, verifier: "TokenVerifier", settings: OAuthBearerListener,
                  clock: "Clock", crew: Crew) -> None:  # fmt: skip
@@ -37,19 +42,22 @@ class KeySource:
         self._clock = clock
         self._crew = crew
         self._stamp: _Stamp = None
-        """Of the file, when it was last read or failed to be."""
+        """The file's stamp when it was last read, successfully or not."""
         self._failed = 0
         self._begun_at = 0.0
         self._reading = False
         self._closed = False
         self._timer: Timer | None = None
         self.asked = asyncio.get_running_loop().create_future()
-        """Done when the first attempt is over, whatever came of it."""
+        """Done when the first attempt to load the keys has ended, successfully or not."""
         verifier.key_missed = self._missed
         self.read(anew=True)
 
     def read(self, *, anew: bool) -> None:
-        """Have the thread read the keys; of a file only where it has changed, unless `anew`."""
+        """Load the keys on the thread; unless forced, read a file only if it has changed.
+
+        Does nothing while another load is running.
+        """
         if self._closed or self._reading:
             return
         self._reading, self._begun_at = True, self._clock.monotonic()
@@ -59,13 +67,17 @@ class KeySource:
         self._crew.submit(partial(_read, self._settings, before), self._took, flush=False)
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop loading keys."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
 
     def _missed(self) -> None:
-        """Look for newer keys now, but not more often than may be tried again after failures."""
+        """Load the keys now, as a token named an unknown key id.
+
+        Not sooner than `sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms` after the last load
+        began.
+        """
         period = self._settings.retry_backoff_max_ms / 1000
         if self._clock.monotonic() - self._begun_at >= period:
             self.read(anew=False)
@@ -86,7 +98,7 @@ class KeySource:
 
     def _take(self, found: "Keys | str | None") -> None:
         if found is None:
-            return  # the file is the one that was read
+            return  # the file has not changed
         if isinstance(found, str):
             self._failed += 1
             if self._failed == 1:
@@ -110,18 +122,19 @@ class KeySource:
             return FILE_CHECK_SECONDS
         if not self._failed:
             return settings.refresh_ms / 1000
-        # 2 ** 22 times the shortest wait is more than the longest that can be set.
+        # 2 ** 22 times the shortest wait exceeds the longest that can be configured.
         wait_ms = settings.retry_backoff_ms * (1 << min(self._failed - 1, 22))
         return min(wait_ms, settings.retry_backoff_max_ms) / 1000
 
 
 _Outcome = tuple[_Stamp, "Keys | str | None"]
+"""A file's stamp, and the keys, or the reason of a failure, or None for an unchanged file."""
 
 
 def _read(settings: OAuthBearerListener, before: "tuple[_Stamp] | None") -> _Outcome:
-    """Read the keys, on a thread: a file's stamp, and its keys, why there are none, or no change.
+    """Load the keys of a file or URL, on the thread; failures are returned as text.
 
-    `before`: the stamp that the file had; None: it is read in any case.
+    `before`: the file's last stamp, in a tuple: an equal one is not read again. None: always read.
     """
     from headrace.security.sasl.jwk import JWKS_BYTES_MAX, parse_jwks
 
@@ -141,12 +154,15 @@ def _read(settings: OAuthBearerListener, before: "tuple[_Stamp] | None") -> _Out
 
 
 class TokenKeys:
-    """Those of all listeners. On the loop."""
+    """The JWKS sources of all OAUTHBEARER listeners. Used on the event loop."""
 
     def __init__(
         self, config: BrokerConfig, clock: "Clock", verifiers: dict[str, "TokenVerifier"]
     ) -> None:
-        """Begin to read them, and fill `verifiers` by listener; ConfigError."""
+        """Begin to load the keys, and add a verifier per listener to `verifiers`.
+
+        ConfigError: the library `cryptography` is not installed.
+        """
         try:
             from headrace.security.sasl.token_verifier import TokenVerifier
         except ModuleNotFoundError as missing:
@@ -166,11 +182,15 @@ class TokenKeys:
                 )
 
     async def asked(self) -> None:
-        """Return when the first attempts are over, for a bounded time: tokens are let in then."""
+        """Return when the first attempt of every source has ended, within a bounded time.
+
+        Connections are accepted after that, so that the first tokens are not refused for missing
+        keys.
+        """
         await asyncio.gather(*(source.asked for source in self._sources))
 
     def close(self) -> None:
-        """Read nothing any more."""
+        """Stop loading keys; a running fetch is not waited for."""
         for source in self._sources:
             source.close()
-        self._crew.leave()  # an answer that is waited for may take seconds
+        self._crew.leave()  # not joined: a fetch may take seconds

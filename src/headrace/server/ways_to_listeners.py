@@ -1,4 +1,4 @@
-"""How this broker reaches the listeners of others: in plain text or by TLS, and as whom."""
+"""Connections of this broker to other brokers' listeners: plain text or TLS, SASL or none."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -17,19 +17,25 @@ if TYPE_CHECKING:
 
 
 class WaysToListeners:
-    """Of one broker; what is known of peers that refuse it is known on all of them."""
+    """Makes the clients by which one broker connects to the others.
+
+    A peer's refusal of a login or certificate is remembered per listener, for all of its clients.
+    """
 
     def __init__(
         self, config: BrokerConfig, network: "Network", tls: "TlsListeners | None"
     ) -> None:
-        """`tls`: the certificates, None where no listener speaks TLS."""
+        """`tls`: the certificates; None if no listener speaks TLS."""
         self._config = config
         self._network = network
         self._tls = tls
         self._refusals: dict[str, Refusals] = {}
 
     def by(self, listener: str) -> PeerClients:
-        """Return what makes clients that reach other brokers by a listener of that name."""
+        """Return the factory of clients that connect to other brokers at the listener of that name.
+
+        Raises ConfigError if this broker's SASL login for that listener is missing or incomplete.
+        """
         return PeerClients(
             EventTransport(self._connect_by(listener)),
             self._credentials_at(listener),
@@ -42,7 +48,7 @@ class WaysToListeners:
             return connect
 
         async def encrypted(made: Callable[[], EventLink], host: str, port: int) -> EventLink:
-            # Asked for each connection: its files may have changed.
+            # The context is fetched for each connection: certificate files may have changed.
             return await connect(made, host, port, tls.connecting(listener))
 
         return encrypted
@@ -56,7 +62,9 @@ class WaysToListeners:
 
         mechanism = self._config.sasl_mechanism_inter_broker_protocol
         problem = login_problem(listener, mechanism, sasl)
-        if problem is not None:  # brokers on a ZooKeeper have been told when they read it
+        if (
+            problem is not None
+        ):  # a broker with zookeeper.connect has checked it with its configuration
             raise ConfigError(problem_line(*problem))
         return Credentials(Mechanism(mechanism), *sasl.logins[mechanism])
 

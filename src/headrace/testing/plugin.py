@@ -1,26 +1,25 @@
-"""pytest's plugin: a real broker for tests, in their own process.
+"""pytest plugin: a real broker for tests, in their own process.
 
     @pytest.mark.headrace_topics("orders", partitions=3)
     def test_orders_are_billed(kafka_bootstrap_servers):
         producer = Producer({"bootstrap.servers": kafka_bootstrap_servers})
         ...
 
-* `headrace_broker`: a running `BrokerThread`, its data in memory where /dev/shm has room, else in a
-  temporary directory. A new one for each test; `headrace_broker_scope = module` (or class, package,
-  session) in pytest's configuration keeps one longer.
-* `kafka_bootstrap_servers`: its address, as clients take it.
-* `headrace_clients`: what clients take to come to it: `.librdkafka`, `.java`, `.kafka_python`,
-  `.aiokafka`, `.spark`, whatever the broker asks of them.
-* `headrace_security`: override it to return SASL_SSL, SSL or SASL_PLAINTEXT: the broker then asks
-  who connects, by certificates and a password of its own.
+* `headrace_broker`: a running `BrokerThread`, with its data in /dev/shm if there is room, else in a
+  temporary directory. Each test has its own; `headrace_broker_scope = module` (or class, package,
+  session) in pytest's configuration keeps one for longer.
+* `kafka_bootstrap_servers`: its address for bootstrap.servers.
+* `headrace_clients`: client settings to connect to it, security included: `.librdkafka`, `.java`,
+  `.kafka_python`, `.aiokafka`, `.spark`.
+* `headrace_security`: override it to return SASL_SSL, SSL or SASL_PLAINTEXT: the broker then
+  authenticates clients, with certificates and a password of its own.
 * `headrace_settings`: override it to return the broker's settings, by Kafka's names.
-* `@pytest.mark.headrace_topics(*names, partitions=1, config={…})`: topics that are there, empty,
-  when the test begins, whatever the scope. The mark can be given several times.
+* `@pytest.mark.headrace_topics(*names, partitions=1, config={…})`: topics that exist and are empty
+  when the test begins, in every scope. The mark can be given several times.
 
-When a test fails, its report has a section with the newest records of its topics. A client that the
-test leaves open loses its broker: it is not waited for.
-
-Nothing of the broker is imported before a test asks for it.
+When a test fails, its report has a section with the newest records of its topics. The broker's stop
+does not wait for clients that a test leaves open. No code of the broker is imported before a test
+uses a fixture.
 """
 
 from collections.abc import Generator, Iterator, Mapping
@@ -39,6 +38,7 @@ SCOPES = ("function", "class", "module", "package", "session")
 SECTION = "Records in the topics of Headrace"
 
 _USED: "pytest.StashKey[BrokerThread]" = pytest.StashKey()
+"""The broker that a test has used."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -64,13 +64,13 @@ def _scope(fixture_name: str, config: pytest.Config) -> Any:  # noqa: ANN401 - p
 
 @pytest.fixture(scope="session")
 def headrace_settings() -> Mapping[str, str]:
-    """Return the settings of the broker, by Kafka's names; for test suites to override."""
+    """Return the settings of the broker, by Kafka's names; override in tests."""
     return {}
 
 
 @pytest.fixture(scope="session")
 def headrace_security() -> str | None:
-    """Return what the broker asks of who connects, None: nothing; for test suites to override."""
+    """Return the security protocol of the broker's listener, None: PLAINTEXT; override in tests."""
     return None
 
 
@@ -87,19 +87,22 @@ def headrace_broker(
 
 @pytest.fixture(scope=_scope)
 def kafka_bootstrap_servers(headrace_broker: "BrokerThread") -> str:
-    """Return what clients take as bootstrap.servers."""
+    """Return the broker's address for bootstrap.servers."""
     return headrace_broker.bootstrap
 
 
 @pytest.fixture(scope=_scope)
 def headrace_clients(headrace_broker: "BrokerThread") -> "ClientSettings":
-    """Return what clients of each kind take to come to the broker."""
+    """Return the client settings to connect to the broker, per client library."""
     return headrace_broker.clients
 
 
 @pytest.fixture(autouse=True)
 def _headrace_topics(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Make the topics that the test is marked with, and show what is in them if it fails."""
+    """Create the topics that the test is marked with, empty.
+
+    Delete them after it in longer scopes.
+    """
     marks = list(request.node.iter_markers(MARK))
     if not marks and "headrace_broker" not in request.fixturenames:
         yield
@@ -110,7 +113,7 @@ def _headrace_topics(request: pytest.FixtureRequest) -> Iterator[None]:
     for mark in marks:
         if not mark.args:
             raise pytest.UsageError(f"{MARK} needs the name of a topic at least")
-        broker.delete_topics(*mark.args)  # another test's, where the broker is kept longer
+        broker.delete_topics(*mark.args)  # left by another test in a longer scope
         broker.create_topics(*mark.args, **mark.kwargs)
         made += mark.args
     yield
@@ -122,13 +125,13 @@ def _headrace_topics(request: pytest.FixtureRequest) -> Iterator[None]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: "pytest.CallInfo[None]"
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what lies in the topics when a test that used a broker has failed."""
+    """Add the newest records of all topics to the report of a failed test that used a broker."""
     report = yield
     broker = item.stash.get(_USED, None)
     if broker is not None and report.failed and call.when != "teardown":
         from headrace.testing.records import shown
 
-        # A broker that is what failed has nothing to show, and must not hide why.
+        # A broker that has failed cannot be asked; its error must not replace the test's.
         with suppress(Exception):
             topics = broker.topics()
             text = broker.call(lambda server: shown(server.broker, topics))

@@ -1,4 +1,4 @@
-"""What lies in a broker's topics, for a test to look at and for a failure to show."""
+"""The records stored in a broker's topics, read for a test or for a failure report."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,7 +19,7 @@ SHOWN_BYTES = 200
 
 
 class StoredRecord(NamedTuple):
-    """One record as it lies in its partition. `timestamp` in milliseconds since 1970."""
+    """A record as stored in its partition. `timestamp` in milliseconds since 1970."""
 
     topic: str
     partition: int
@@ -31,9 +31,12 @@ class StoredRecord(NamedTuple):
 
 
 def stored(broker: "Broker", topic: str, last: int | None = None) -> list[StoredRecord]:
-    """Return all records of a topic below its high watermarks, or each partition's `last` ones.
+    """Return the records of a topic below its high watermarks.
 
-    On the broker's own thread. Reads from disk where it must: nothing else has its turn meanwhile.
+    `last`: only each partition's newest.
+
+    Call it on the broker's own thread; it blocks the event loop while it reads from disk. ApiError:
+    an unknown topic.
     """
     if topic not in broker.image.topics:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic}")
@@ -68,7 +71,7 @@ def _of(partition: Partition, topic: str, index: int, last: int | None) -> Itera
 
 
 def shown(broker: "Broker", topics: Sequence[str]) -> str:
-    """Return the newest records of `topics` in lines, for people; a bounded number of them."""
+    """Return the newest records of `topics` as text, a bounded number of them."""
     lines: list[str] = []
     partitions = 0
     for topic in topics:

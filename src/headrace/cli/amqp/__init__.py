@@ -1,7 +1,7 @@
-"""`headrace amqp`: what there is for RabbitMQ's clients, and who may do what.
+"""`headrace amqp`: administration of AMQP virtual hosts, users, permissions and declarations.
 
-* `amqp`: the tree of commands, and who is connected
-* `vhosts`, `users`, `permissions`: who may come in, and do what
-* `exchanges`, `queues`, `bindings`: what clients declare
-* `asking`: how it is asked, and how answers are printed
+* `amqp`: the tree of commands; connections, channels and consumers
+* `vhosts`, `users`, `permissions`, `topic_permissions`: virtual hosts, and access to them
+* `exchanges`, `queues`, `bindings`: declarations
+* `asking`: requests to a broker, and printing of results
 """

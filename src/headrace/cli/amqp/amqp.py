@@ -1,4 +1,4 @@
-"""`headrace amqp`: the tree of commands, and who is connected to one broker."""
+"""`headrace amqp`: the tree of commands; connections, channels and consumers of one broker."""
 
 from typing import Annotated
 
@@ -76,14 +76,14 @@ _CONSUMERS: list[Column] = [
 
 
 def _family(name: str, text: str) -> App:
-    """Return the commands of one kind of thing, within the tree."""
+    """Add a group of commands to the tree and return it."""
     family = App(name=name, alias=f"{name}s", help=text, default_parameter=_SHOWN)
     app.command(family)
     return family
 
 
 def _listed_by_user(family: App, text: str, columns: list[Column], none: str) -> None:
-    """Add the command that lists what users have, in vhosts."""
+    """Add a `list` command to a group, with the options --vhost and --user."""
 
     def list_(
         *,

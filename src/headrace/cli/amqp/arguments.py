@@ -1,4 +1,4 @@
-"""Arguments of declarations (`x-...`) as they are typed: `--argument x-max-length=1000`."""
+"""The option `--argument KEY=VALUE` for AMQP arguments: `--argument x-max-length=1000`."""
 
 import json
 from typing import Annotated
@@ -19,7 +19,7 @@ Arguments = Annotated[
 
 
 def arguments_of(texts: tuple[str, ...]) -> dict[str, object]:
-    """Return `KEY=VALUE` texts as a table. UsageError."""
+    """Return `KEY=VALUE` texts as AMQP arguments: a value that is JSON is decoded. UsageError."""
     arguments: dict[str, object] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -39,5 +39,5 @@ def _value(text: str) -> object:
 
 
 def _refuse(constant: str) -> object:
-    # NaN and Infinity are Python's, not JSON's.
+    # NaN and Infinity are accepted by Python's parser but are not JSON.
     raise ValueError(constant)

@@ -1,4 +1,4 @@
-"""AMQP administration over the Kafka protocol: vhosts, users, permissions, queues."""
+"""Requests of AMQP administration to a broker, over the Kafka protocol."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How the commands of `headrace amqp` ask a broker, and how they print what it says."""
+"""Requests of `headrace amqp` commands to a broker, and printing of the results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ from headrace.client.sync import run
 
 Row = Mapping[str, Any]
 Column = tuple[str, str | Callable[[Row], Cell]]
-"""A title, and the field below it or what makes it of a row."""
+"""A title, and the field of a row or the function that returns its cell."""
 
 DEFAULT_VHOST = "/"
 Vhost = Annotated[
@@ -26,19 +26,19 @@ OneUser = Annotated[str | None, Parameter(name="--user", help="Of this user alon
 
 
 def ask(cluster: BrokerOptions, operation: str, **question: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return what the broker answers. ApiError."""
+    """Run an operation on the broker and return its result. ApiError."""
     with cluster.client() as client:
         return run(ask_amqp(client, operation, **question))
 
 
 def show(rows: Sequence[Row], columns: Sequence[Column], *, json: bool, none: str) -> None:
-    """Print what was listed; `none`: what is said where there is nothing."""
+    """Print rows as a table or JSON; print `none` as a note if there are no rows."""
     cells = ([_cell(row, what) for _, what in columns] for row in rows)
     print_list(rows, [title for title, _ in columns], cells, none=none, json=json)
 
 
 def tell(text: str, value: Row, *, json: bool) -> None:
-    """Print what was done."""
+    """Print the result of a change: `text`, or `value` as JSON."""
     if json:
         print_json(value)
     else:
@@ -46,17 +46,17 @@ def tell(text: str, value: Row, *, json: bool) -> None:
 
 
 def limit(name: str) -> Callable[[Row], Cell]:
-    """Return what shows a limit; none as `-`."""
+    """Return a column function that shows the limit in field `name`; a limit below 0 is `-`."""
     return lambda row: None if row[name] < 0 else int(row[name])
 
 
 def flag(name: str) -> Callable[[Row], Cell]:
-    """Return what shows whether something is so."""
+    """Return a column function that shows field `name` as yes or no."""
     return lambda row: "yes" if row[name] else "no"
 
 
 def checked_limit(option: str, value: str | None) -> int | None:
-    """Return the number of a limit, -1 for `none`, None where it is not said. UsageError."""
+    """Return the number of a limit option; -1 for `none`, None if not given. UsageError."""
     if value is None:
         return None
     if value == "none":

@@ -1,4 +1,4 @@
-"""`headrace amqp binding`: list, create, delete."""
+"""`headrace amqp binding`: list, create and delete bindings."""
 
 from typing import Annotated, Any, Literal
 
@@ -106,5 +106,5 @@ def _binding(
 
 
 def _row(binding: dict[str, Any]) -> dict[str, Any]:
-    """Return a binding by the names that the list has."""
+    """Return a binding with the field names that `binding list` shows."""
     return {("destination_type" if name == "to" else name): binding[name] for name in binding}

@@ -1,4 +1,4 @@
-"""`headrace amqp exchange`: list, declare, delete."""
+"""`headrace amqp exchange`: list, declare and delete exchanges."""
 
 from typing import Annotated, Literal
 

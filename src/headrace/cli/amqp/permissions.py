@@ -1,4 +1,4 @@
-"""`headrace amqp permission`: what users may do in vhosts."""
+"""`headrace amqp permission`: permissions of users in virtual hosts."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`headrace amqp queue`: list, declare, delete, purge."""
+"""`headrace amqp queue`: list, declare, delete and purge queues."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -129,7 +129,7 @@ def purge(
 
 
 def _asked(names: tuple[str, ...], question: str, vhost: str, *, yes: bool) -> None:
-    """Ask whether these queues are meant. UsageError: there are none."""
+    """Ask for confirmation, with the queues' names. UsageError: no queue is named."""
     if not names:
         raise UsageError("name at least one queue")
     what = f"queue {names[0]}" if len(names) == 1 else f"queues {', '.join(names)}"
@@ -145,14 +145,14 @@ def _each(
     *,
     json: bool,
 ) -> int:
-    """Have each queue's messages go; returns the exit code."""
+    """Delete or purge each queue and print the result; return the exit code."""
     counts: dict[str, int] = {}
     with cluster.client() as client:
 
         def act(name: str) -> tuple[bool, str]:
             count = run(ask_amqp(client, operation, **question, name=name))
             counts[name] = count
-            # Of a stream that is deleted nobody says how many there were.
+            # The deletion of a stream returns no number of messages.
             told = f": {counted(count, 'message')}" if count or done == "purged" else ""
             return True, f"{done} {name}{told}"
 

@@ -1,4 +1,4 @@
-"""`headrace amqp topic-permission`: which routing keys users may use at topic exchanges."""
+"""`headrace amqp topic-permission`: permissions of users on routing keys of topic exchanges."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`headrace amqp user`: the broker's users, with what RabbitMQ keeps of them: tags and limits."""
+"""`headrace amqp user`: users of the broker, with RabbitMQ's tags and limits."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -60,7 +60,7 @@ def list_(
 
 
 def _merged(kept: list[Mapping[str, Any]], known: list[User]) -> list[Mapping[str, Any]]:
-    """Return those of both lists, with how each one's password is kept."""
+    """Return the users of both lists, with the form in which each one's password is stored."""
     with_password = {user.name for user in known}
     nothing = {"tags": [], "max_connections": -1, "max_channels": -1, "connections": 0}
     rows: dict[str, Mapping[str, Any]] = {name: {"name": name, **nothing} for name in with_password}
@@ -208,6 +208,6 @@ def _put(
 
 
 def _set_password(client: Client, name: str, password: Secret) -> None:
-    # One request for each: brokers refuse to alter a user twice in one.
+    # A request per mechanism: brokers refuse two alterations of a user in one request.
     for mechanism in HASHES:
         run(set_credential(client, name, mechanism, password, ITERATIONS_MIN))

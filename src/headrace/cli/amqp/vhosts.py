@@ -1,4 +1,4 @@
-"""`headrace amqp vhost`: the worlds of names that RabbitMQ's clients open."""
+"""`headrace amqp vhost`: create, list, alter and delete virtual hosts."""
 
 from typing import Annotated
 

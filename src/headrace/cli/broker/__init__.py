@@ -1,10 +1,9 @@
 """A broker as a process of this machine: `serve`, `dev` and `stop`.
 
-serve       the words of `headrace serve`
-start       the start itself, and the plain words of `serve`, without what a broker does not need
-dev         several brokers in one process, for trying out
-stop        the end of a broker
-daemon      going to the background
-pidfile     which process serves a log directory
-banner      what is said once a broker takes requests
+serve          the options of `headrace serve` start          the start itself, and a parser of
+plain `serve` commands that imports little secure         the configuration of `serve --secure` dev
+several brokers in one process, for trying out dev_processes  `dev --processes`: brokers in
+processes of their own, with a ZooKeeper stop           stopping a broker daemon         running in
+the background pidfile        the process id of a log directory's broker banner         the text
+printed once a broker accepts requests
 """

@@ -1,8 +1,8 @@
-"""What is said once a broker, or several of one process, take requests.
+"""The text printed once a broker, or several of one process, accept requests.
 
-On a terminal a few lines with what matters in bold; elsewhere the same lines plain, for a log; as
-one JSON object where the log is JSON. A script may rely on the first words `headrace VERSION
-listens on ADDRESS`, one line a listener, and on the JSON object's names.
+On a terminal a few lines with the important parts in bold; elsewhere the same lines plain; one JSON
+object if the log is JSON. Scripts may rely on the line `headrace VERSION listens on ADDRESS` per
+listener, and on the names in the JSON object.
 """
 
 import os
@@ -18,48 +18,51 @@ if TYPE_CHECKING:
     from headrace.server.assembly import Server
 
 CTRL_C = "Ctrl-C ends it."
-"""What ends a broker in the foreground."""
+"""How to end a broker in the foreground."""
 _BOLD, _DIM, _GREEN, _OFF = "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[0m"
 _WIDTH = 18
+"""Width of the names' column on a terminal."""
 
 
 class Facts(NamedTuple):
-    """What an operator wants to know of what has just started. Its JSON has these names."""
+    """Facts about brokers that have just started, with these names in the JSON object."""
 
     version: str
     brokers: tuple[int, ...]
-    """Their ids."""
+    """The brokers' ids."""
     cluster_id: str
     pid: int
     listeners: tuple[str, ...]
-    """Where they listen, as in `listeners`."""
+    """Addresses of all listeners, as `listeners` has them."""
     advertised: tuple[str, ...]
-    """What clients are told, in the same order and form."""
+    """Advertised addresses, in the same order and form."""
     bootstrap: str
-    """What clients take as bootstrap.servers."""
+    """The value for clients' bootstrap.servers."""
     data: str
     data_kept: bool
-    """Whether it stays when the process ends."""
+    """Whether the data stays after the process ends."""
     durable: bool
     """Whether acks=all waits for the disk."""
     metrics: str | None
-    """Where Prometheus finds their numbers."""
+    """URL of the metrics for Prometheus; None without metrics.listener."""
     own_name: str | None
-    """The machine's own name, where clients are told that because no other was set."""
+    """The machine's host name, if it is advertised because no other was set; None otherwise."""
     pid_file: str | None = None
     log_file: str | None = None
-    """Where the log goes; None: standard error."""
+    """Path of the log file; None: standard error."""
     admin_socket: str | None = None
-    """Where this machine's own user administrates without a password; None: nowhere."""
+    """Path of the socket for administration without a password; None without one."""
     secure: "Mapping[str, Any] | None" = None
-    """Of --secure: the first user, the authority's certificate, when the broker's ends, and the
-    files for clients; None: it is not locked by that."""
+    """With --secure: first user, authority's certificate, expiry of the broker's one, client files.
+
+    None without --secure.
+    """
 
 
 def facts_of(
     servers: "Sequence[Server]", *, data: str | None = None, data_kept: bool = True
 ) -> Facts:
-    """Return the facts of brokers that have started. `data`: where all of them have theirs."""
+    """Return the facts of brokers that have started; `data`: their common directory."""
     first = servers[0]
     http = first.http
     return Facts(
@@ -84,7 +87,7 @@ def facts_of(
 
 
 def bootstrap_of(servers: "Sequence[Server]") -> str:
-    """Return what clients take as bootstrap.servers."""
+    """Return the value for clients' bootstrap.servers."""
     return ",".join("{0.host}:{0.port}".format(server.endpoints()[0]) for server in servers)
 
 
@@ -98,9 +101,9 @@ def _own_name(server: "Server") -> str | None:
 
 
 def show(facts: Facts, log_format: str, *, ends_by: str, out: TextIO | None = None) -> None:
-    """Say it on standard output, in the form that suits who reads there. OSError.
+    """Print the facts to `out` in the form that suits it: JSON, terminal or plain lines. OSError.
 
-    `ends_by`: what ends it, as a sentence.
+    `ends_by`: a sentence that says how to end the broker.
     """
     out = sys.stdout if out is None else out
     if log_format == "json":
@@ -113,7 +116,7 @@ def show(facts: Facts, log_format: str, *, ends_by: str, out: TextIO | None = No
     else:
         lines = _plain(facts, ends_by)
     out.write("".join(f"{line}\n" for line in lines))
-    out.flush()  # whoever reads this from a pipe acts on it
+    out.flush()  # a script may wait for it on a pipe
 
 
 def _plain(facts: Facts, ends_by: str) -> list[str]:
@@ -141,7 +144,7 @@ def _for_a_terminal(facts: Facts, ends_by: str, *, colours: bool) -> list[str]:
 
 
 def _told(facts: Facts) -> list[tuple[str, str]]:
-    """Return what is said in either form, by name."""
+    """Return the facts of both text forms, as names and texts."""
     durability = "acks=all waits for the disk"
     if not facts.durable:
         durability = (
@@ -176,7 +179,7 @@ def _told(facts: Facts) -> list[tuple[str, str]]:
 
 
 def _locked(secure: "Mapping[str, Any]") -> list[tuple[str, str]]:
-    """Return what is said of a broker that --secure has locked."""
+    """Return the lines about --secure, as names and texts."""
     return [
         ("locked", f"TLS, SCRAM and ACLs; the first user is {secure['user']}, a super user"),
         ("certificate", f"until {secure['certificate_until']}, signed by {secure['authority']}"),
@@ -185,7 +188,7 @@ def _locked(secure: "Mapping[str, Any]") -> list[tuple[str, str]]:
 
 
 def _first_line(facts: Facts) -> str:
-    """Return one line to paste into another terminal."""
+    """Return a command line to paste into another terminal."""
     first = facts.bootstrap.partition(",")[0]
     where = "" if first == DEFAULT_BOOTSTRAP else f" -b {first}"
     if facts.secure is not None and facts.secure["clients"]:
@@ -198,7 +201,7 @@ def _first_line(facts: Facts) -> str:
 
 
 def _command(called: str, path: str) -> str:
-    """Return what a shell finds this command by: as it was called, where it is not on the PATH."""
+    """Return the name by which a shell finds this command: its path if it is not on PATH."""
     place, _, name = called.rpartition("/")
     if name != "headrace" or not place or place in path.split(os.pathsep):
         return "headrace"

@@ -1,4 +1,4 @@
-"""`headrace dev`: a cluster of several brokers in one process, for trying things out."""
+"""`headrace dev`: a cluster of several brokers in one process, for trying out."""
 
 import os
 import re
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 BROKERS = 3
 BROKERS_MAX = 9
-"""More share one loop badly, and are no use for trying out."""
+"""More brokers would slow each other down on one event loop."""
 PORT = 9092
 PORT_MAX = 65_535
 HOST = "127.0.0.1"
 STORE = "headrace-dev.db"
-"""What the brokers share, in the cluster's directory. No single broker takes it for its own."""
+"""The brokers' common metadata store, in the cluster's directory; `serve` ignores that name."""
 OURS = frozenset(
     {"broker.id", "node.id", "listeners", "advertised.listeners", "log.dir", "log.dirs",
      "metrics.listener", "zookeeper.connect"}
 )  # fmt: skip
-"""Settings that each broker needs for itself."""
+"""Settings that differ for each broker."""
 _BROKER = re.compile(r"broker([1-9])")
 
 Processes = Annotated[
@@ -51,7 +51,7 @@ Processes = Annotated[
     ),
 ]
 LISTENERS = [row.dev for row in ROWS if row.dev is not None]
-"""Listeners of the first broker beside Kafka's."""
+"""Listeners of the first broker for protocols other than Kafka's."""
 if TYPE_CHECKING:
     Ports = object
 else:
@@ -62,13 +62,13 @@ else:
                 (each.flag, Annotated[int | None, Parameter(help=each.help)], field(default=None))
                 for each in LISTENERS
             ],
-            # Classes of the standard library, which it would seem to be one of, have no flags.
+            # Without this module's name Cyclopts takes it for a standard class and makes no flags.
             namespace={"__module__": __name__},
             frozen=True,
         )
     )
 NO_PORTS = Ports()
-"""A flag for the port of each of `LISTENERS`, as the protocols' rows say."""
+"""A port flag per entry of `LISTENERS`, as the protocols' rows define it."""
 
 
 def dev(
@@ -133,7 +133,7 @@ def dev(
 
 
 def check_place(place: Path) -> None:
-    """Raise CommandError where `place` is something else's directory."""
+    """Raise CommandError if `place` is the log directory of a single broker."""
     for name in (file_names.METADATA, file_names.META_PROPERTIES):
         if (place / name).exists():
             raise CommandError(
@@ -144,13 +144,13 @@ def check_place(place: Path) -> None:
 
 
 def kept(place: Path) -> int:
-    """Return how many brokers have kept their data in `place`."""
+    """Return the number of brokers whose data is in `place`."""
     found = [_BROKER.fullmatch(path.name) for path in place.glob("broker*") if path.is_dir()]
     return max((int(match[1]) for match in found if match), default=0)
 
 
 def how_many(asked: int | None, there: int) -> int:
-    """Return how many brokers to run: never fewer than have kept data. UsageError."""
+    """Return the number of brokers to run: never fewer than those with data. UsageError."""
     if asked is None:
         return there or BROKERS
     if not 1 <= asked <= BROKERS_MAX:
@@ -172,7 +172,8 @@ def configs_of(
 ) -> list[BrokerConfig]:
     """Return the configuration of each broker. UsageError, ConfigError.
 
-    `ports`: by flag, of the first broker's other listeners; None: the protocol's own, where free.
+    `ports`: by flag, ports of the first broker's other listeners; None: the protocol's default port
+    if it is free.
     """
     _refuse_own(given)
     if not 0 <= port <= PORT_MAX + 1 - count:
@@ -194,9 +195,9 @@ def configs_of(
         "transaction.state.log.min.isr": least,
         "share.coordinator.state.topic.replication.factor": copies,
         "share.coordinator.state.topic.min.isr": least,
-        # A consumer that is alone need not wait for others to come.
+        # A single consumer need not wait for other members.
         "group.initial.rebalance.delay.ms": "0",
-        # Where nobody can take over the others have stopped before: they will not be back.
+        # If no broker can take over, the others have stopped for good: retries are useless.
         "controlled.shutdown.max.retries": "1",
         "leader.imbalance.check.interval.seconds": "5",
         **given,
@@ -221,7 +222,7 @@ def configs_of(
 
 
 def _refuse_own(given: Mapping[str, str]) -> None:
-    """Raise UsageError for a setting that cannot be the same for all brokers."""
+    """Raise UsageError for a setting that must differ for each broker."""
     own = sorted(OURS & given.keys())
     if own:
         raise UsageError(f"--set {own[0]}: differs for each broker and cannot be set here")
@@ -235,10 +236,10 @@ _OTHER_FLAGS = " or ".join(["--brokers", *map(_flag, LISTENERS)])
 
 
 def other_listener(listener: DevListener, port: int, asked: int | None) -> str | None:
-    """Return where the first broker takes another protocol's clients; None: the port is taken.
+    """Return the address of the first broker's listener for another protocol; None: port in use.
 
-    `port`: the first broker's, 0: this one is free, too. Whether `asked` is free is not tried here:
-    a start fails where it is taken.
+    `port`: the first broker's; 0: use a free port here too. A port that the user chose (`asked`) is
+    not tried here: the start fails if it is in use.
     """
     if asked is not None:
         return f"{listener.listener}://{HOST}:{asked}"
@@ -254,7 +255,7 @@ def other_listener(listener: DevListener, port: int, asked: int | None) -> str |
 
 
 def _lock(place: Path, undo: ExitStack) -> None:
-    """Have `place` for this process alone. CommandError."""
+    """Lock `place` for this process. CommandError."""
     from headrace.posix.disk import RealDisk
 
     place.mkdir(parents=True, exist_ok=True)

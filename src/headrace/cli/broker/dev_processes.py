@@ -1,7 +1,7 @@
-"""`headrace dev --processes N`: brokers in processes of their own, and a ZooKeeper for them.
+"""`headrace dev --processes N`: brokers in processes of their own, with a ZooKeeper.
 
-The ZooKeeper is the one in pyspark's jars, for trying out: one server, on this machine only.
-Brokers can be killed and paused one by one, as in production.
+The ZooKeeper is the one in pyspark's jars: a single server, on this machine only. Brokers can be
+killed and paused one by one, as in production.
 """
 
 import importlib.util
@@ -112,7 +112,7 @@ def _start_broker(
     copies = str(min(3, count))
     settings = {
         "zookeeper.connect": zookeeper,
-        "zookeeper.session.timeout.ms": "6000",  # a killed broker is missed after so long
+        "zookeeper.session.timeout.ms": "6000",  # the time until a killed broker is declared dead
         "broker.id": str(number),
         "listeners": f"PLAINTEXT://{HOST}:{port}",
         "log.dirs": str(place / f"broker{number}"),
@@ -128,7 +128,7 @@ def _start_broker(
 
 
 def _started(words: Sequence[str], out: int | None) -> "subprocess.Popen[bytes]":
-    # A group of its own: Ctrl-C is for this process, which ends the others in their order.
+    # A session of its own: Ctrl-C reaches only this process, which ends the others in order.
     return subprocess.Popen(  # noqa: S603 - our own words
         words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
     )
@@ -148,7 +148,7 @@ def _await(port: int, process: "subprocess.Popen[bytes]", what: str) -> None:
 
 
 def _end(processes: "Sequence[subprocess.Popen[bytes]]") -> None:
-    """Stop processes, paused ones too; those that do not end in time are killed."""
+    """Stop processes, paused ones included; kill those that do not end in time."""
     for process in processes:
         if process.poll() is None:
             process.terminate()

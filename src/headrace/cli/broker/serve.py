@@ -1,4 +1,4 @@
-"""`headrace serve`: from a properties file, variables and flags to a running broker."""
+"""`headrace serve`: its options, converted to settings by key."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from headrace.cli.shared.failure import UsageError
 @Parameter(name="*")
 @dataclass(frozen=True)
 class ServeOptions:
-    """Settings by flags of their own."""
+    """Settings that have a flag of their own."""
 
     insecure: Annotated[
         bool,
@@ -96,7 +96,7 @@ class ServeOptions:
     ] = None
 
     def by_key(self) -> dict[str, str]:
-        """Return what was given, by configuration key. UsageError."""
+        """Return the given settings by configuration key. UsageError."""
         flags = parse_pairs(self.pairs)
         if self.port is not None:
             if self.listeners is not None:

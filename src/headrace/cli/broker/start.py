@@ -1,4 +1,4 @@
-"""`headrace serve` once its words are understood; and its plain words, understood fast."""
+"""The start of `headrace serve`, and a parser of its plain form without the command library."""
 
 import gc
 import logging
@@ -35,9 +35,9 @@ KEYS = {
     "--log-level": "log.level",
     "--log-format": "log.format",
 }
-"""Flags that stand for a key of the configuration."""
+"""Flags that stand for a configuration key."""
 QUIET_FLAGS = ("--quiet", "-q")
-"""Flags that have nothing said at the start."""
+"""Flags that suppress the text at the start."""
 PAIR_FLAGS = ("--set", "--override")
 """Flags whose value is key=value."""
 
@@ -48,7 +48,7 @@ def flags_of(key: str) -> list[str]:
 
 
 class Plain(NamedTuple):
-    """`serve`, a file or none, and settings by key."""
+    """A parsed plain `serve` command: a file or None, settings by key, and two flags."""
 
     properties: Path | None
     flags: dict[str, str]
@@ -57,9 +57,9 @@ class Plain(NamedTuple):
 
 
 def plain_words(arguments: Sequence[str]) -> Plain | None:
-    """Return what a plain `serve [FILE] [--flag value]…` says, as the commands would read it.
+    """Parse a plain `serve [FILE] [--flag value]…`, with the same result as the command tree.
 
-    None for everything else, mistakes included: the tree knows what to say to those.
+    None for everything else, also for mistakes: the command tree reports those.
     """
     if not arguments or arguments[0] != "serve":
         return None
@@ -112,17 +112,17 @@ PORT_MAX = 65_535
 
 
 def is_port(text: str) -> bool:
-    """Tell whether `text` is the number of a port, or 0 for a free one."""
+    """Return whether `text` is a port number, or 0 for any free port."""
     return text.isascii() and text.isdigit() and int(text) <= PORT_MAX
 
 
 def listener_on(port: object, protocol: str = "PLAINTEXT") -> str:
-    """Return the listener that --port stands for: this machine only."""
+    """Return the listener that --port stands for, on the loopback interface."""
     return f"{protocol}://127.0.0.1:{port}"
 
 
 def parse_pairs(pairs: Sequence[str]) -> dict[str, str]:
-    """Return the values of `--set key=value`, the later wins. UsageError."""
+    """Return the values of `--set key=value`; a later one overrides an earlier one. UsageError."""
     values = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -142,9 +142,9 @@ def start(
     pid_file: Path | None = None,
     secure: bool = False,
 ) -> int:
-    """Run a broker until it is told to stop; returns the exit code. ConfigError, CommandError.
+    """Run a broker until it is stopped; return the exit code. ConfigError, CommandError.
 
-    `quiet`: nothing is said of its start. `secure`: locked, as --secure says.
+    `quiet`: print nothing at the start. `secure`: as with --secure.
     """
     secured: Secured | None = None
     if secure:
@@ -168,7 +168,7 @@ def start(
 def load_config(
     properties: Path | None, flags: Mapping[str, str]
 ) -> tuple[BrokerConfig, list[str]]:
-    """Return the configuration with its warnings. ConfigError: a line for each wrong value."""
+    """Return the configuration and its warnings. ConfigError: one line per wrong value."""
     return load(_text_of(properties), os.environ, flags)
 
 
@@ -198,7 +198,7 @@ def _run(
             log.warning("%s", warning)
         else:
             print(f"headrace: warning: {warning}", file=sys.stderr)
-    # Until it runs, all that is made stays: nothing is to be found by looking for garbage.
+    # Objects created until it runs are all needed: a collection would find nothing.
     gc.disable()
     from headrace.server.main import serve as run_broker
     from headrace.server.main import serve_until_signal
@@ -241,8 +241,10 @@ def _run(
 def _announce(
     server: "Server", pid_path: Path, log_path: Path | None, secured: "Secured | None"
 ) -> None:
-    """Say what somebody who started a broker wants to know once it listens. `log_path`: its log
-    file, where it is in the background."""
+    """Print the facts about a started broker.
+
+    `log_path`: its log file if it is in the background.
+    """
     facts = banner.facts_of([server])._replace(
         pid_file=str(pid_path),
         log_file=None if log_path is None else str(log_path),

@@ -1,4 +1,4 @@
-"""`headrace stop`: end the broker of a log directory cleanly."""
+"""`headrace stop`: stop the broker of a log directory cleanly."""
 
 import os
 import signal
@@ -20,13 +20,13 @@ _POLL_SECONDS = 0.05
 
 
 def _config(properties: Path | None, flags: Mapping[str, str]) -> BrokerConfig:
-    """Return what a broker was started with, as far as its directories go. ConfigError."""
-    # Its listeners are none of our affair here, so they need no permission.
+    """Return a broker's configuration; only its log directories are used. ConfigError."""
+    # Its listeners are not opened here, so insecure ones are no error.
     flags = {**flags, "insecure.listeners": "true"}
     try:
         return load_config(properties, flags)[0]
     except ConfigError:
-        # With --secure it has a certificate that no setting names.
+        # With --secure its certificate is named by no given setting.
         return load_config(properties, {**flags, "ssl.keystore.location": "created by --secure"})[0]
 
 

@@ -1,8 +1,7 @@
-"""`headrace cluster`: how a cluster is, and who is to lead and hold its partitions.
+"""`headrace cluster`: the state of a cluster, leader elections and moves of partitions.
 
-cluster    the verbs, and those that show who leads and holds what
-health     `info` and `health`: what the cluster is, and why it is not well
-moves      `elect-leaders` and `reassign`
-migrate    `migrate`: a single broker's metadata into ZooKeeper
-view       a cluster at one moment, counted
+cluster    the tree of commands; status, controller, brokers, partitions health     `info` and
+`health`: facts about the cluster, and reasons why it is not healthy reassign   `elect-leaders` and
+`reassign` migrate    `migrate`: a single broker's metadata into ZooKeeper view       a cluster at
+one moment, counted
 """

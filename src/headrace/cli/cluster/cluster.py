@@ -1,4 +1,4 @@
-"""`headrace cluster`: how the cluster is, who leads and holds what."""
+"""`headrace cluster`: status, controller, brokers and partitions."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated
@@ -63,7 +63,7 @@ def status(
 
 
 def _show_status(seen: Seen, *, json: bool) -> bool:
-    """Show it; returns whether it is healthy."""
+    """Print the state; return whether the cluster is healthy."""
     health = health_of(seen)
     if json:
         print_json(health.as_json())
@@ -252,7 +252,7 @@ def _print_partitions(found: Sequence[PartitionRow]) -> None:
 
 
 def _logs(client: Client, known: Metadata) -> Logs:
-    """Return what lies on each broker; who cannot be asked, or will not tell, is left out."""
+    """Return each broker's replicas; brokers that do not answer or refuse are left out."""
     found = {}
     for broker in sorted(known.brokers):
         try:

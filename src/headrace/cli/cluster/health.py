@@ -1,4 +1,4 @@
-"""`headrace cluster info` and `health`: what the cluster is, and why it is not well."""
+"""`headrace cluster info` and `health`: facts about a cluster, and why it is not healthy."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -19,16 +19,18 @@ from headrace.client.standing import Seen, look
 from headrace.client.sync import run
 
 NAMED_MAX = 5
-"""How many partitions one reason names; `cluster partitions` has them all."""
+"""The most partitions that one reason names; `cluster partitions` lists all."""
 
 
 class Reason(NamedTuple):
-    """One thing that is not well."""
+    """A reason why the cluster is not healthy."""
 
     code: str
-    """For scripts: `no_controller`, `store_unanswered`, `brokers_missing`, `brokers_unanswered`,
-    `offline`, `under_replicated`, `under_min_isr`, `damaged`, `directories_failed` or
-    `directories_low`."""
+    """A fixed word for scripts.
+
+    One of `no_controller`, `store_unanswered`, `brokers_missing`, `brokers_unanswered`, `offline`,
+    `under_replicated`, `under_min_isr`, `damaged`, `directories_failed` and `directories_low`.
+    """
     message: str
 
 
@@ -121,7 +123,7 @@ def health(
 
 
 def reasons_of(seen: Seen) -> list[Reason]:
-    """Return why a cluster is not healthy; nothing where it is (`Health.is_healthy`)."""
+    """Return why a cluster is not healthy; empty if it is (`Health.is_healthy`)."""
     known = seen.known
     rows = rows_of(known, sorted(known.topics), {}, seen=seen)
     reasons = [*_of_brokers(health_of(seen)), *_of_answers(seen)]
@@ -159,7 +161,7 @@ def _of_brokers(found: Health) -> Sequence[Reason]:
 
 
 def _of_answers(seen: Seen) -> Iterator[Reason]:
-    """Yield the reasons found in the brokers' answers, or in their silence."""
+    """Yield reasons from the brokers' answers, or from missing ones."""
     if without := seen.without_store:
         more = ", ".join(str(standing.broker) for standing in without[1:])
         others = f", nor {'broker' if len(without) == 2 else 'brokers'} {more}" if more else ""
@@ -175,7 +177,7 @@ def _of_answers(seen: Seen) -> Iterator[Reason]:
 
 
 def _of_refusals(rows: Sequence[PartitionRow]) -> Iterator[Reason]:
-    """Yield the partitions that refuse acks=all, by their in-sync and needed replicas."""
+    """Yield a reason per pair of in-sync and required replicas, where acks=all is refused."""
 
     def numbers(row: PartitionRow) -> tuple[int, int]:
         return len(row.metadata.isr), row.in_sync_needed

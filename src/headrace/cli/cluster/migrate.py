@@ -1,4 +1,4 @@
-"""`headrace cluster migrate`: a single broker's metadata into ZooKeeper, for it to be joined."""
+"""`headrace cluster migrate`: copy a single broker's metadata into ZooKeeper."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headrace.server.cluster.migrate import Migrated
 
 SECRET = (znodes.USER_CONFIGS, znodes.BROKER_CONFIGS)
-"""What may hold passwords: not for a terminal."""
+"""Nodes that may hold passwords, whose values are not printed."""
 
 
 def migrate(
@@ -52,7 +52,7 @@ def migrate(
     """
     given = {"log.dirs": log_dirs, "zookeeper.connect": zookeeper}
     flags = {name: text for name, text in given.items() if text is not None}
-    # Its listeners are none of our affair here, so they need no permission.
+    # Its listeners are not opened here, so insecure ones are no error.
     config, _ = load_config(
         properties, {**parse_pairs(pairs), **flags, "insecure.listeners": "true"}
     )
@@ -69,7 +69,7 @@ def migrate(
 
 
 def _show(operations: Sequence[Operation]) -> None:
-    """Print what would be done, a line each."""
+    """Print the writes that a migration would do, one per line."""
     for operation in operations:
         if isinstance(operation, Create | Set):
             secret = operation.value and operation.path.startswith(tuple(f"{p}/" for p in SECRET))

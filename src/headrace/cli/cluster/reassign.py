@@ -1,4 +1,4 @@
-"""`headrace cluster elect-leaders` and `reassign`: who is to lead and to hold partitions."""
+"""`headrace cluster elect-leaders` and `reassign`: leader elections and moves of partitions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
@@ -138,7 +138,7 @@ def _throttle(client: Client, known: Metadata, wanted: Wanted, bytes_per_second:
 
 
 def _verify(client: Client, names: Sequence[str], *, json: bool) -> int:
-    """Show what is being moved, or end the throttles; the exit code."""
+    """Show running moves; if there are none, remove the throttles. Return the exit code."""
     known = run(client.metadata())
     for name in names:
         check_topic(known, name)
@@ -189,7 +189,7 @@ def _show_moves(client: Client, moving: Sequence[replicas.Reassigning], *, json:
 
 
 def _words(copy: move_progress.Copy) -> str:
-    """Return how far one replica is: `4: 37 %, 12345 behind`."""
+    """Return the progress of one replica: `4: 37 %, 12345 behind`."""
     known = [] if copy.percent is None else [f"{copy.percent} %"]
     if copy.lag is not None:
         known.append(f"{copy.lag} behind")
@@ -256,7 +256,7 @@ def _partitions_named(
 
 
 def _move(text: str) -> tuple[str, tuple[int, ...]]:
-    """Read TOPIC:PARTITION=BROKER,BROKER or TOPIC=BROKER,BROKER. UsageError."""
+    """Parse TOPIC:PARTITION=BROKER,BROKER or TOPIC=BROKER,BROKER. UsageError."""
     name, equals, brokers = text.partition("=")
     try:
         if not equals or not name:
@@ -269,6 +269,6 @@ def _move(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _turned(brokers: tuple[int, ...], by: int) -> tuple[int, ...]:
-    """Return the brokers in their order, beginning with another for each next partition."""
+    """Return the brokers rotated by `by`, so that successive partitions get different leaders."""
     at = by % len(brokers)
     return brokers[at:] + brokers[:at]

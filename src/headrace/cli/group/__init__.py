@@ -1,7 +1,6 @@
 """`headrace group` and `headrace share`: consumer groups and share groups.
 
-group            the verbs, and those that list, describe and delete
-moves            `seek`, `reset` and `delete-offsets`
-reset_targets    where `reset` moves offsets to
-share            share groups
+group            the tree of commands; list, describe, delete offset_reset     `seek`, `reset` and
+`delete-offsets` reset_targets    the options of `reset` that name the new offsets share
+share groups
 """

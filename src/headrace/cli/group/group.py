@@ -1,4 +1,4 @@
-"""`headrace group`: list, describe, delete; `moves` has what moves offsets."""
+"""`headrace group`: list, describe and delete; `offset_reset` has the commands on offsets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,6 +59,8 @@ def list_(*, json: Json = False, cluster: BrokerOptions = BrokerOptions()) -> No
 
 @dataclass(frozen=True)
 class _Row:
+    """A partition of a group: committed offset, end offset and member, None where unknown."""
+
     partition: TopicPartition
     committed: int | None
     end: int | None
@@ -66,7 +68,7 @@ class _Row:
 
     @property
     def lag(self) -> int | None:
-        """Records between what the group has committed and the end."""
+        """Offsets between the committed offset and the end; None if one is unknown."""
         if self.committed is None or self.end is None:
             return None
         return max(self.end - self.committed, 0)
@@ -125,7 +127,7 @@ def _describe(client: Client, name: str) -> tuple[DescribedGroup, list[_Row]]:
 
 
 def _ends(client: Client, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-    """End offsets of those partitions that still exist."""
+    """Return the end offsets of those partitions that still exist."""
     known = run(client.metadata(sorted({partition.topic for partition in partitions})))
     there = [partition for partition in partitions if known.has(partition)]
     ends = run(list_offsets(client, dict.fromkeys(there, LATEST)))
@@ -163,7 +165,7 @@ def _json(described: DescribedGroup, rows: list[_Row]) -> dict[str, object]:
 
 
 def _lag(rows: Sequence[_Row]) -> int | None:
-    """Return how much is waiting in all; None where that is not known of every partition."""
+    """Return the lag of all partitions together; None if one is unknown."""
     lags = [row.lag for row in rows]
     return None if None in lags else sum(lag for lag in lags if lag is not None)
 

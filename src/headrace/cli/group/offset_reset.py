@@ -1,4 +1,4 @@
-"""`headrace group seek`, `reset` and `delete-offsets`: what a group has committed, changed."""
+"""`headrace group seek`, `reset` and `delete-offsets`: change a group's committed offsets."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -196,7 +196,7 @@ def _resolved(
 
 
 def _move(client: Client, name: str, wanted: Mapping[TopicPartition, int]) -> None:
-    """Leave the offsets for the group; CommandError where it has members."""
+    """Commit the offsets for the group; CommandError if it has members."""
     described = run(groups.describe_group(client, name))
     if described.members:
         raise CommandError(
@@ -230,7 +230,7 @@ def _chosen(
     topics: Sequence[str],
     current: Mapping[TopicPartition, int],
 ) -> list[TopicPartition]:
-    """Return the partitions to move: those named, or all the group has offsets for."""
+    """Return the partitions to move: those named, or all with a committed offset."""
     if topics:
         return chosen_partitions(run(client.metadata()), topics, "--topics")
     if not current:

@@ -1,4 +1,4 @@
-"""Where `reset` moves offsets to, in the words of kafka-consumer-groups."""
+"""The new offsets of `headrace group reset`, by the flags of kafka-consumer-groups."""
 
 import csv
 import re
@@ -19,13 +19,13 @@ _DURATION = re.compile(
     r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE
 )
 CURRENT = Place("ahead", 0)
-"""Where the group is; the start where it is nowhere."""
+"""The committed offset of the group, or the first offset without one."""
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class ResetTarget:
-    """One of the ways to say where to."""
+    """The flags that name the new offsets; exactly one must be given."""
 
     to_earliest: Annotated[bool, Parameter(name="--to-earliest", help="To the first offset.")] = (
         False
@@ -68,7 +68,7 @@ class ResetTarget:
     ] = None
 
     def check(self) -> None:
-        """Raise UsageError unless exactly one was said."""
+        """Raise UsageError unless exactly one flag is given."""
         said = [value for value in vars(self).values() if value is not None and value is not False]
         if len(said) != 1:
             raise UsageError(
@@ -77,7 +77,7 @@ class ResetTarget:
             )
 
     def place(self) -> Place:
-        """Return where to, for all but `from_file`. UsageError."""
+        """Return the position of the given flag, for all flags but --from-file. UsageError."""
         if self.to_earliest:
             return Place("time", EARLIEST)
         if self.to_latest:
@@ -99,7 +99,7 @@ class ResetTarget:
 
 
 def parse_utc(text: str) -> int:
-    """Return milliseconds since 1970 of an ISO 8601 time, UTC where it names no zone."""
+    """Return an ISO 8601 time, UTC without a zone, in milliseconds since 1970. UsageError."""
     try:
         time = datetime.fromisoformat(text.upper())
     except ValueError:
@@ -108,7 +108,7 @@ def parse_utc(text: str) -> int:
 
 
 def parse_duration(text: str) -> timedelta:
-    """Return how long an ISO 8601 duration of days to seconds is. UsageError."""
+    """Return an ISO 8601 duration of days, hours, minutes and seconds. UsageError."""
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
         raise UsageError(f"--by-duration {text}: must be as P1DT12H, PT30M or PT10S")
@@ -120,9 +120,9 @@ def parse_duration(text: str) -> timedelta:
 
 
 def read_plan(path: Path, group: str) -> Mapping[TopicPartition, int]:
-    """Return the offsets that a file says for `group`, as kafka-consumer-groups writes it.
+    """Return the offsets for `group` in a CSV file, as kafka-consumer-groups writes it.
 
-    UsageError for a line that says none.
+    UsageError for an invalid line, and for a file without offsets of the group.
     """
     plan = {}
     with path.open(newline="") as file:
@@ -147,6 +147,6 @@ def _is_number(text: str) -> bool:
 
 
 def plan_lines(group: str, offsets: Mapping[TopicPartition, int]) -> Iterator[str]:
-    """Yield the lines that `read_plan` reads."""
+    """Yield the lines of a file for `read_plan`."""
     for (topic, partition), offset in sorted(offsets.items()):
         yield f"{group},{topic},{partition},{offset}"

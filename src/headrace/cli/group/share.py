@@ -1,4 +1,4 @@
-"""`headrace share`: share groups, whose members have records each (KIP-932)."""
+"""`headrace share`: share groups (KIP-932)."""
 
 from collections.abc import Mapping
 from typing import Annotated, NamedTuple
@@ -62,7 +62,7 @@ class _Described(NamedTuple):
 
     @property
     def lag(self) -> int | None:
-        """Records that wait in all; None where that is not known of every partition."""
+        """Records not delivered yet, of all partitions; None if one is unknown."""
         lags = [start.lag for start in self.starts.values()]
         return None if None in lags else sum(lag for lag in lags if lag is not None)
 

@@ -1,10 +1,7 @@
-"""`headrace log`: the tools that work on a broker's files, not through a broker.
+"""`headrace log`: tools that work on a broker's files, not through a broker.
 
-log         the verbs
-dump        `dump`: what stands in the files
-verify      `verify`: is what lies on the disk sound?
-repair      `repair`: mend a log directory
-transfer    `import` and `export`: to and from a Kafka's log directory
-copying     how files are copied
-tools       what they share: is a broker there, a progress bar, sums in words
+log         the tree of commands dump        `dump`: print the contents of files verify
+`verify`: check files for damage repair      `repair`: repair a log directory transfer    `import`
+and `export`: from and to a Kafka log directory copying     copies of files tools       shared:
+whether a broker runs, a progress bar, counts in words
 """

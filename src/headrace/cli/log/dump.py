@@ -1,4 +1,4 @@
-"""`headrace log dump`: what stands in the files of a log directory, Kafka's or ours."""
+"""`headrace log dump`: print the contents of files of a log directory, Kafka's or Headrace's."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -33,7 +33,7 @@ _TABLES = {
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Decoders:
-    """DumpLogSegments' flags that say whose records they are."""
+    """DumpLogSegments' flags that choose the decoder of an internal topic's records."""
 
     offsets_decoder: Annotated[
         bool, Parameter(negative=(), help="Decode the records as those of __consumer_offsets.")
@@ -46,7 +46,7 @@ class Decoders:
     ] = False
 
     def topic(self) -> str | None:
-        """Return the topic whose decoder was asked for; None: told by the directory. UsageError."""
+        """Return the topic whose decoder was chosen; None: by the directory's name. UsageError."""
         given = {
             "--offsets-decoder": OFFSETS_TOPIC if self.offsets_decoder else None,
             "--transaction-log-decoder": (
@@ -65,7 +65,7 @@ class Decoders:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class KafkaFlags:
-    """DumpLogSegments' own flags."""
+    """Further flags of DumpLogSegments."""
 
     verify_index_only: Annotated[
         bool,
@@ -148,7 +148,7 @@ def dump(
 
 
 def _expanded(path: Path) -> Iterator[tuple[Path, bool]]:
-    """Yield the files, and whether they were named; a directory stands for the files in it."""
+    """Yield files and whether each was named itself; a directory yields the files in it."""
     if path.is_dir():
         yield from ((file, False) for file in sorted(path.iterdir()) if file.is_file())
     else:
@@ -160,7 +160,7 @@ def _note_nothing(path: Path) -> None:
 
 
 def _print_as_kafka(paths: Iterable[Path], options: KafkaOptions) -> bool:
-    """Print as DumpLogSegments does; tells whether a file was damaged, or a directory empty."""
+    """Print as DumpLogSegments does; return whether a file was damaged or a directory empty."""
     kafka = KafkaDump(RealDisk(None), options)
     failed = False
     for path in paths:
@@ -176,7 +176,7 @@ def _print_as_kafka(paths: Iterable[Path], options: KafkaOptions) -> bool:
 
 
 def _print_one_as_kafka(kafka: KafkaDump, path: Path) -> bool:
-    """Tell whether it was sound, as far as it was looked at."""
+    """Print one file; return whether no damage was found."""
     if not KafkaDump.knows(path.name):
         print_line(f"Dumping {path}")
         note(f"Ignoring unknown file {path}")
@@ -191,7 +191,7 @@ def _print_one_as_kafka(kafka: KafkaDump, path: Path) -> bool:
 
 
 class _Printer:
-    """Prints files in our own words."""
+    """Prints files in Headrace's text or JSON format."""
 
     def __init__(self, *, records: bool, json: bool, topic: str | None) -> None:
         self._records = records
@@ -199,7 +199,7 @@ class _Printer:
         self._topic = topic
 
     def print_all(self, paths: Iterable[Path]) -> bool:
-        """Print files and directories; whether one was damaged, or no directory of a log."""
+        """Print files and directories; return whether one was damaged or has no log files."""
         failed = False
         for path in paths:
             known = False
@@ -210,7 +210,7 @@ class _Printer:
                     note(f"headrace: damaged data: {error}")
                     failed = True
                 except UnknownFile as error:
-                    # In a directory other files may lie about; one that was named must be known.
+                    # A directory may contain other files; a file that was named must be a log file.
                     if chosen:
                         raise CommandError(str(error), EXIT_FAILED) from None
                     continue
@@ -221,7 +221,7 @@ class _Printer:
         return failed
 
     def _print_file(self, path: Path) -> None:
-        # The directory's name says which topic it is: `log dump 0….log` is run in it, too.
+        # Absolute, as the topic is in the directory's name, also for `log dump 0….log` inside it.
         name = str(path.absolute())
         kind = kind_of(name)
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -246,7 +246,7 @@ class _Printer:
 
 
 def _for_scripts(row: Row) -> Row:
-    """Return a row with a record's bytes and headers as every command's JSON has them."""
+    """Return a row with key, value and headers in the form of every command's JSON."""
     if "headers" not in row:
         return row
     shown: dict[str, object] = {}
@@ -261,7 +261,7 @@ def _for_scripts(row: Row) -> Row:
 
 
 def _print_row(row: Row) -> None:
-    """Print a row as `name: value` pairs on one line, a batch's records set in below it."""
+    """Print a row as `name: value` pairs on one line; records are indented below their batch."""
     indent = "  | " if "offset" in row and "headers" in row else ""
     pairs = (f"{name}: {_shown(value)}" for name, value in row.items() if value is not None)
     print_line(indent + "  ".join(pairs))

@@ -1,4 +1,4 @@
-"""`headrace log …`: the tools that work on a broker's files, not through a broker."""
+"""`headrace log`: the tree of commands that work on a broker's files, not through a broker."""
 
 from cyclopts import App, Parameter
 

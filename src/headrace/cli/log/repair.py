@@ -1,4 +1,4 @@
-"""`headrace log repair`: mend a stopped broker's log directory."""
+"""`headrace log repair`: repair a stopped broker's log directory."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""What the commands on log directories share: is a broker there, a progress bar, sums in words."""
+"""Shared by commands on log directories: whether a broker runs, a progress bar, counts in words."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -13,21 +13,24 @@ from headrace.posix.disk import in_use
 
 
 def existing(path: Path, kind: str) -> Path:
-    """Return the path, absolute. CommandError (usage) where there is nothing."""
+    """Return the path, absolute. CommandError (usage) if it does not exist."""
     if not path.exists():
         raise CommandError(f"{path}: there is no such {kind}", EXIT_USAGE)
     return path.absolute()
 
 
 def broker_runs_on(path: Path) -> bool:
-    """Tell whether a process holds the log directory that `path` is, or lies in."""
+    """Return whether a process holds the lock of the log directory that `path` is, or is in."""
     places = [directory for directory in (path, *list(path.parents)[:2]) if directory.is_dir()]
     return any(in_use(str(place / file_names.LOCK)) for place in places)
 
 
 @contextmanager
 def progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar on the terminal while `total` bytes are worked through; silent elsewhere."""
+    """Show a progress bar of `total` bytes on a terminal, nothing elsewhere.
+
+    Yields its function.
+    """
     if not sys.stderr.isatty():
         yield lambda size: None
         return
@@ -54,7 +57,7 @@ def progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def sums(report: Report) -> str:
-    """Return sums like `2 partitions, 5 segments, 10 batches, 100 records, 12,345 bytes`."""
+    """Return counts like `2 partitions, 5 segments, 10 batches, 100 records, 12,345 bytes`."""
     return ", ".join(
         counted_with_commas(number, noun)
         for number, noun in (

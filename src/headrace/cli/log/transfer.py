@@ -1,4 +1,4 @@
-"""`headrace log import` and `export`: a Kafka's log directory becomes ours, ours a Kafka's."""
+"""`headrace log import` and `export`: copy partitions from and to a Kafka log directory."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -33,7 +33,7 @@ _DEFAULT_PARTITIONS = 50
 @Parameter(name="*")
 @dataclass(frozen=True)
 class TransferOptions:
-    """What goes along, and how."""
+    """Options of both commands: topics, topic ids, the target's brokers."""
 
     topic: Annotated[
         tuple[str, ...],
@@ -78,7 +78,7 @@ class TransferOptions:
 
     @property
     def asks(self) -> bool:
-        """Whether the target's brokers are asked."""
+        """Whether the target's brokers are asked for topic ids."""
         return self.bootstrap is not None or self.profile is not None
 
 
@@ -162,7 +162,7 @@ def export(
     return failed
 
 
-# --- what is checked before --------------------------------------------------------------------
+# --- checks before the copy ---------------------------------------------------------------------
 
 
 def _stopped(source: Path) -> Path:
@@ -178,7 +178,7 @@ def _stopped(source: Path) -> Path:
 
 @contextmanager
 def _target(target: Path, source: Path) -> Iterator[Path]:
-    """Make and lock the target's log directory."""
+    """Create and lock the target's log directory. UsageError, CommandError."""
     into = target.absolute()
     if into.is_relative_to(source) or source.is_relative_to(into):
         raise UsageError(f"{target}: is inside the source, or contains it")
@@ -225,7 +225,7 @@ def _ids(options: TransferOptions, asked: Mapping[str, tuple[bytes, int]] | None
 
 
 def _ask(options: TransferOptions) -> dict[str, tuple[bytes, int]]:
-    """Ask the target's brokers for topic ids and numbers of partitions."""
+    """Return the topic ids and partition counts of the target's cluster, from its brokers."""
     brokers = BrokerOptions(
         bootstrap=options.bootstrap,
         profile=options.profile,
@@ -247,9 +247,9 @@ def _check_room(disk: RealDisk, chosen: Places, into: Path) -> None:
 
 
 def _check_ids(chosen: Places, ids: Ids, disk: RealDisk, into: Path) -> None:
-    """Check topic ids: a KRaft broker must know them.
+    """Raise CommandError if the id of a topic is missing: a KRaft broker must know each one.
 
-    With ZooKeeper a topic without one takes ours.
+    With ZooKeeper a topic without an id there gets the id in its directory.
     """
     identity = read_identity(disk, str(into))
     missing = sorted({place.topic for place in chosen} - set(ids))
@@ -267,9 +267,9 @@ def _check_ids(chosen: Places, ids: Ids, disk: RealDisk, into: Path) -> None:
 def _check_counts(
     disk: RealDisk, chosen: Places, into: Path, asked: Mapping[str, tuple[bytes, int]] | None
 ) -> None:
-    """Check that topics have as many partitions there as here.
+    """Raise CommandError if a topic has another number of partitions in the target.
 
-    Keys are hashed over that number, groups above all.
+    Keys are hashed over that number, and so are groups over the partitions of __consumer_offsets.
     """
     here = Counter(place.topic for place in chosen)
     there = Counter(place.topic for place in partitions_in(disk, str(into)))
@@ -282,7 +282,7 @@ def _check_counts(
             raise CommandError(f"{topic} has {count} partitions here and {other} there; {advice}")
 
 
-# --- the work ----------------------------------------------------------------------------------
+# --- the copy ----------------------------------------------------------------------------------
 
 
 def _transfer(

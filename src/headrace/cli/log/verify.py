@@ -1,4 +1,4 @@
-"""`headrace log verify`: is what lies on the disk sound?"""
+"""`headrace log verify`: check the files of a log directory for damage."""
 
 from pathlib import Path
 from typing import Annotated
@@ -48,10 +48,10 @@ def verify(
 
 
 def verified(where: Path) -> Report:
-    """Check a path, with a progress bar. CommandError where it is nothing that can be checked."""
+    """Check a path, with a progress bar. CommandError if it has nothing that can be checked."""
     report = _looked_at(where, "verifying")
     if report.live and not report.sound:
-        # Compaction swaps files under our eyes. What is damaged is so the second time as well.
+        # Compaction may swap files during the check: real damage is found a second time too.
         second = _looked_at(where, "once more")
         again = {(finding.kind, finding.path) for finding in second.findings if finding.damage}
         report.unchecked = second.unchecked
@@ -84,7 +84,7 @@ def _looked_at(where: Path, title: str) -> Report:
 
 
 def _holds_log(where: Path) -> bool:
-    """Tell whether a directory is a log directory, or a partition's in one."""
+    """Return whether a directory is a log directory, or a partition's directory in one."""
     marks = ("*.log", "meta.properties", "*-offset-checkpoint", "partition.metadata")
     inside = ("*-[0-9]*/*.log", "*-[0-9]*/partition.metadata")
     return any(next(where.glob(mark), None) is not None for mark in (*marks, *inside))

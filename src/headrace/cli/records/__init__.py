@@ -1,11 +1,9 @@
-"""Records in and out: `produce`, `consume`, `query` and `perf`.
+"""Commands that write and read records: `produce`, `consume`, `query` and `perf`.
 
-produce                      lines of files or of standard input
-follow, tail                 `produce --follow`: a file that grows
-lines, sending               from lines to records, and on their way
-consume, consume_reader      records as they come
-formats, coordinator_formats    how a record is printed
-topic_awaiting               topics that are not there yet
-query, topic_reading         SQL on topics; where topics are read from, for `topic export` too
-perf, perf_figures           how fast a cluster takes and gives records
+produce                      lines of files or of standard input follow, tail
+`produce --follow`: a growing file input_lines, sending         lines parsed into records and sent
+consume, consume_reader, consume_printer, consume_share, consume_outage    records printed formats,
+coordinator_formats    the format of a printed record topic_awaiting               waiting for
+topics that do not exist yet query, topic_reading         SQL on topics; the source of topics, for
+`topic export` too perf, perf_figures           throughput and latency of a cluster
 """

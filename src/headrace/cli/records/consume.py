@@ -1,4 +1,4 @@
-"""`headrace consume`: print records as they come."""
+"""`headrace consume`: print records of topics."""
 
 import gc
 import signal
@@ -22,13 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _GC_THRESHOLD = 50_000
-"""Records on their way to the printer are no garbage: to look for some cost a tenth of the time."""
+"""Allocations between garbage collections.
+
+Records on their way to the printer form no cycles; the default threshold cost a tenth of the time.
+"""
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class ConsumeOptions:
-    """Which records."""
+    """Options that choose the records."""
 
     from_beginning: Annotated[
         bool,
@@ -105,11 +108,11 @@ class ConsumeOptions:
 
     @property
     def seconds(self) -> float | None:
-        """How long nothing may come."""
+        """Seconds without a record after which the command stops; None: no limit."""
         return self.timeout_ms / 1000 if self.timeout_ms is not None else self.timeout
 
     def check(self) -> None:
-        """Raise UsageError where flags make no sense together."""
+        """Raise UsageError if options contradict each other."""
         if self.share is not None:
             self._check_share(self.share)
         if self.group and self.partitions:
@@ -155,21 +158,21 @@ class ConsumeOptions:
 
     @property
     def committed_only(self) -> bool:
-        """Whether only decided transactions are read."""
+        """Whether only records of committed transactions are read (read_committed)."""
         return self.read_committed or self.isolation == "read_committed"
 
     def outage_seconds(self) -> float | None:
-        """Return how long to wait for brokers that are gone; None: as long as for an answer."""
+        """Return how long to wait for unreachable brokers; None: as long as for other errors."""
         if self.until_end:
             return None
         return float("inf") if self.seconds is None else self.seconds
 
     def chosen(self) -> frozenset[int]:
-        """Return the partitions to read; none: all of them. UsageError."""
+        """Return the partitions to read; empty: all of them. UsageError."""
         return frozenset(_number(digits) for text in self.partitions for digits in text.split(","))
 
     def place(self) -> Place:
-        """Return where to begin."""
+        """Return the position to start at. UsageError."""
         if self.offset is not None:
             return parse_place(self.offset, "--offset")
         return Place("time", EARLIEST if self.from_beginning else LATEST)
@@ -178,7 +181,7 @@ class ConsumeOptions:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class PrintOptions:
-    """What is printed of a record."""
+    """Options that choose the format of a printed record."""
 
     format: Annotated[
         str | None,
@@ -207,7 +210,7 @@ class PrintOptions:
     ] = None
 
     def formatter_for(self, *, json: bool) -> Formatter:
-        """Make a function from a record to the bytes to print. UsageError."""
+        """Return the formatter from records to the bytes to print. UsageError."""
         if self.formatter is not None:
             from headrace.cli.records.coordinator_formats import coordinator_formatter
 
@@ -237,7 +240,7 @@ def consume(
     options.check()
     printer = Printer(printing.formatter_for(json=json), options.max_messages)
     gc.set_threshold(_GC_THRESHOLD)
-    # As Ctrl-C: a member's offsets are left and its partitions given back at once.
+    # Like Ctrl-C: a group member commits its offsets and leaves the group at once.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     needs = [Need("read", "topic", name) for name in names]
     if group := options.group or options.share:
@@ -297,7 +300,7 @@ def _number(text: str) -> int:
 
 
 def _format_of(properties: dict[str, str]) -> str:
-    """Return the format that Kafka's --property words ask for."""
+    """Return the --format text for Kafka's --property options. UsageError."""
     switches: dict[str, Callable[[], str]] = {
         "print.timestamp": lambda: "%d",
         "print.partition": lambda: "Partition:%p",

@@ -1,4 +1,4 @@
-"""What `headrace consume` waits for while it reads, brokers that are gone above all: said once."""
+"""Waiting of `headrace consume` and `produce --follow` for unreachable brokers, noted once."""
 
 from headrace.cli.shared.output import note
 from headrace.client.client import Client
@@ -7,11 +7,11 @@ from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError, HeadraceError
 
 LEAVE_SECONDS_MAX = 5.0
-"""How long the end waits for a group's coordinator that does not answer."""
+"""Longest wait, in seconds, for a group's coordinator at the end of the command."""
 
 
 class Outage:
-    """Whether any broker answers a client."""
+    """Whether a client's brokers are unreachable, and the notes about it."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -19,23 +19,23 @@ class Outage:
         self._damage_told = False
 
     def await_brokers(self, seconds: float | None) -> None:
-        """Wait from now on for brokers that are gone, for `seconds`; None: as for other errors."""
+        """Wait `seconds` for unreachable brokers from now on; None: as long as for other errors."""
         self.client.patient = True
         self.client.outage_seconds = seconds
         self.client.on_retry = self._tell_retry
 
     def brokers_answer(self) -> None:
-        """Say so where they did not before."""
+        """Print a note if the brokers were unreachable before."""
         if self.under_way:
             self.under_way = False
             note("the brokers answer again")
 
     def hurry(self) -> None:
-        """Wait no longer than the end of a command may take."""
+        """Limit waits from now on to what the end of a command may take."""
         self.client.outage_seconds = LEAVE_SECONDS_MAX if self.under_way else None
 
     def _tell_retry(self, error: HeadraceError) -> None:
-        """Say once that no broker answers, until one does again; and that one cannot read."""
+        """Print a note on the first error of an outage, and on the first damaged read."""
         if isinstance(error, ApiError) and error.code in OF_DAMAGE and not self._damage_told:
             self._damage_told = True
             words = error.message or error.code.name

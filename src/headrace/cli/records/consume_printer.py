@@ -1,4 +1,4 @@
-"""What `headrace consume` prints of chunks of records, and how far that went."""
+"""The printer of `headrace consume`: it writes chunks of records and remembers the offsets."""
 
 import sys
 from collections.abc import Iterator
@@ -12,18 +12,18 @@ from headrace.record.record import Record
 
 
 class Printable(Protocol):
-    """Records of one partition as they came."""
+    """A fetched chunk of one partition's records."""
 
     @property
     def partition(self) -> TopicPartition: ...
 
     @property
     def position(self) -> int:
-        """The first offset wanted."""
+        """The first offset to print."""
 
     @property
     def next_position(self) -> int:
-        """The offset behind the last there is."""
+        """The offset after the chunk's last record."""
 
     def record_lists(self) -> Iterator[list[Record]]:
         """Yield the records from `position` on, many at a time."""
@@ -35,14 +35,14 @@ class Printer:
     def __init__(self, formatter: Formatter, most: int | None) -> None:
         self._formatter = formatter
         self.left = most
-        """How many more are to be printed; None: all that come."""
+        """Records still to be printed; None: no limit."""
         self.printed: dict[TopicPartition, int] = {}
-        """The offset after the last record printed of each partition."""
+        """By partition: the offset after the last printed record."""
 
     def print(self, chunk: Printable) -> bool:
-        """Print a chunk's records; False when enough have been printed.
+        """Print a chunk's records; return False once enough have been printed.
 
-        DamagedBytes where they end before the chunk does.
+        DamagedBytes if the records end before the chunk does.
         """
         partition, following, count = chunk.partition, chunk.position, 0
         texts: list[bytes] = []
@@ -70,7 +70,7 @@ class Printer:
 
 
 def _write(text: bytes) -> None:
-    """Write a chunk's text at once, also where PYTHONUNBUFFERED has standard output unbuffered."""
+    """Write a chunk's text completely, also to unbuffered standard output (PYTHONUNBUFFERED)."""
     out, rest = sys.stdout.buffer, memoryview(text)
     while rest:
         rest = rest[out.write(rest) :]
@@ -78,11 +78,11 @@ def _write(text: bytes) -> None:
 
 
 class DamagedBytes(Exception):
-    """A chunk holds bytes that are not what was written."""
+    """A chunk contains damaged records."""
 
     def __init__(self, partition: TopicPartition, offset: int, error: HeadraceError) -> None:
         super().__init__(str(error))
         self.partition = partition
         self.offset = offset
-        """The first that was not printed."""
+        """The first offset that was not printed."""
         self.error = error

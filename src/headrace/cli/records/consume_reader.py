@@ -1,7 +1,7 @@
-"""What `headrace consume` reads with: chunks of topics, through restarts, and past what is damaged.
+"""The reader of `headrace consume`: fetches chunks, through broker restarts and past damage.
 
-Brokers that are gone are waited for, and said so once; what is read on from elsewhere, or passed
-over, is said with its offsets.
+An outage of the brokers is noted once. Skipped offsets, and a reset to another offset, are noted
+with the offsets.
 """
 
 import time
@@ -31,23 +31,24 @@ from headrace.model.nouns import TopicPartition
 
 _START, _END = Place("time", EARLIEST), Place("time", LATEST)
 COMMIT_SECONDS = 5.0
+"""Seconds between two commits of a group member."""
 
 
 class ReadOptions(NamedTuple):
-    """Which records, and who reads them."""
+    """The records to read, and the group to read them as."""
 
     place: Place
     partitions: frozenset[int]
-    """Empty: all."""
+    """Partition numbers; empty: all."""
     group: str | None
     read_committed: bool
     skip_damaged: bool
     new_topics: frozenset[str] = frozenset()
-    """Topics made since the command began: none of their records is old."""
+    """Topics created since the command began: they are read from their first record."""
 
 
 class Reader:
-    """Chunks of topics, with a group or without."""
+    """Fetches chunks of topics, as a member of a group or without one."""
 
     def __init__(self, client: Client, topics: Sequence[str], options: ReadOptions) -> None:
         self.client = client
@@ -62,10 +63,10 @@ class Reader:
         self._outage = Outage(client)
 
     def begin(self, outage_seconds: float | None) -> None:
-        """Find where to begin, or join the group.
+        """Determine the start offsets, or join the group.
 
-        From then on brokers that are gone are waited for, for `outage_seconds`; None: as long as
-        other errors are.
+        Unreachable brokers are waited for from then on, for `outage_seconds`; None: as long as for
+        other errors.
         """
         if self.member is None:
             self.consumer.positions = self._start(self._wanted())
@@ -99,7 +100,7 @@ class Reader:
         }
 
     def _join(self, member: Member) -> None:
-        """Take part in the group; go on where it left off, else where the flags say."""
+        """Join the group, and start at its committed offsets, else where the options say."""
         assigned = list(run(member.join()))
         left = run(groups.committed(self.client, member.group, assigned, require_stable=True))
         positions = {
@@ -112,7 +113,7 @@ class Reader:
         self.consumer.high_watermarks.clear()
 
     def poll(self, printed: dict[TopicPartition, int]) -> list[Chunk]:
-        """Fetch the next chunks; commit and rejoin as a member must."""
+        """Fetch the next chunks; as a member also send heartbeats, commit and rejoin."""
         if self.member is not None:
             if time.monotonic() - self._committed_at >= COMMIT_SECONDS:
                 self._commit(printed)
@@ -124,17 +125,17 @@ class Reader:
         self._outage.brokers_answer()
         return chunks
 
-    # what cannot be read
+    # partitions that cannot be read
 
     def look_at_failures(self) -> None:
-        """Say once of which partitions nothing can be read, and why; pass over what is damaged.
+        """Note each partition that cannot be read, once, with the error; skip damaged records.
 
-        CommandError where records are damaged and are not to be passed over.
+        CommandError for damaged records without --skip-damaged.
         """
         failing = dict(self.consumer.failing)
         for partition, code in failing.items():
             if code in OF_DAMAGE and self._told.get(partition) is code:
-                # Twice: a segment that goes by retention while it is read gets the same once.
+                # On the second error: a segment deleted by retention during a read causes it once.
                 place = run(place_of_damage(self.client, partition))
                 if place is not None:
                     offset = self.consumer.positions[partition]
@@ -148,7 +149,7 @@ class Reader:
         self._told = failing
 
     def met_damage(self, partition: TopicPartition, offset: int, error: HeadraceError) -> None:
-        """Pass over damaged records that came at `offset`; CommandError where that is not asked."""
+        """Skip damaged records at `offset`; CommandError without --skip-damaged."""
         why = str(error) if isinstance(error, CorruptLogError) else line_of(error)[0]
         self._met_damage(partition, offset, why, run(place_of_damage(self.client, partition)))
 
@@ -179,9 +180,9 @@ class Reader:
             )
 
     def close(self, printed: Mapping[TopicPartition, int]) -> None:
-        """Leave the offsets of what was printed, and the group; waits for no broker that is gone.
+        """Commit the printed offsets and leave the group; does not wait for unreachable brokers.
 
-        ClientError where the offsets could not be left.
+        ClientError if the offsets could not be committed.
         """
         if self.member is None or not self.member.member_id:
             return

@@ -1,4 +1,4 @@
-"""`headrace consume --share`: print what a share group has for this member, and accept it."""
+"""`headrace consume --share`: print records acquired by a share group's member, and accept them."""
 
 import signal
 import time
@@ -19,22 +19,22 @@ from headrace.model.nouns import TopicPartition
 
 
 class ShareReader:
-    """Chunks of what a share group has for a member, and how far each was printed."""
+    """Fetches records as a share group's member, and accepts those that were printed."""
 
     def __init__(
         self, client: Client, topics: Sequence[str], group: str, outage_seconds: float | None
     ) -> None:
-        """Brokers that are gone are waited for, for `outage_seconds` once the member has joined."""
+        """`outage_seconds`: how long unreachable brokers are waited for, once a member."""
         self.client = client
         self.member = ShareMember(client, group, topics)
         self.consumer = ShareConsumer(client, self.member)
         self._outage = Outage(client)
         self._outage_seconds = outage_seconds
         self._chunks: list[ShareChunk] = []
-        """Printed, or being printed, and not settled yet."""
+        """Chunks fetched last, not acknowledged yet."""
 
     def join(self) -> None:
-        """Be a member; say where a group that is new begins."""
+        """Join the group; note where a new group starts."""
         group = self.member.group
         if run(describe_share_group(self.client, group)) is None:
             note(
@@ -45,7 +45,10 @@ class ShareReader:
         self._outage.await_brokers(self._outage_seconds)
 
     def poll(self, left: int | None) -> list[ShareChunk]:
-        """Fetch the next chunks, of `left` records at most."""
+        """Fetch the next chunks, of `left` records at most (None: no limit).
+
+        CommandError: damage.
+        """
         wanted = RECORDS_MAX if left is None else min(left, RECORDS_MAX)
         try:
             self._chunks = run(self.consumer.poll(records_max=wanted))
@@ -57,8 +60,8 @@ class ShareReader:
         return self._chunks
 
     def settle(self, printed: Mapping[TopicPartition, int]) -> None:
-        """Accept what was printed of the chunks polled last."""
-        # An interrupted request ends its connection: what it says would be open, and come again.
+        """Accept the printed records of the chunks fetched last."""
+        # A request interrupted by a signal loses its connection: its records would come again.
         held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         try:
             failed = run(self.consumer.acknowledge(_ends(self._chunks, printed)))
@@ -68,9 +71,9 @@ class ShareReader:
         self._tell(failed)
 
     def close(self, printed: Mapping[TopicPartition, int]) -> None:
-        """Accept what was printed, give back the rest, and leave; waits for no broker that is gone.
+        """Accept printed records, release the others, and leave the group.
 
-        ClientError where the group could not be left.
+        Does not wait for unreachable brokers; ClientError if the group could not be left.
         """
         if self.member.joined:
             self._outage.hurry()
@@ -86,7 +89,7 @@ class ShareReader:
         )
 
     def print(self, chunk: ShareChunk, printer: Printer) -> bool:
-        """Print a chunk's records; False when enough have been printed. CommandError: damage."""
+        """Print a chunk's records; return False once enough are printed. CommandError: damage."""
         try:
             return printer.print(chunk)
         except DamagedBytes as met:
@@ -102,15 +105,15 @@ class ShareReader:
 
 
 def consume_share(reader: ShareReader, printer: Printer, seconds: float | None) -> None:
-    """Print records as the group hands them out, until enough are printed or Ctrl-C.
+    """Print records as the group delivers them, until enough are printed or Ctrl-C.
 
-    `seconds`: end when nothing came for so long.
+    `seconds`: stop after this long without a record.
     """
     reader.join()
     try:
         last = time.monotonic()
         while seconds is None or time.monotonic() - last < seconds:
-            printer.printed.clear()  # offsets come again here: what was printed before says nothing
+            printer.printed.clear()  # offsets may be delivered again, so older entries mean nothing
             for chunk in reader.poll(printer.left):
                 last = time.monotonic()
                 if not reader.print(chunk, printer):
@@ -123,5 +126,5 @@ def consume_share(reader: ShareReader, printer: Printer, seconds: float | None) 
 def _ends(
     chunks: Sequence[ShareChunk], printed: Mapping[TopicPartition, int]
 ) -> list[tuple[ShareChunk, int]]:
-    """Return chunks with the offset behind what was printed of each; none where nothing was."""
+    """Return the chunks with printed records, each with the offset after the last of them."""
     return [(chunk, printed[chunk.partition]) for chunk in chunks if chunk.partition in printed]

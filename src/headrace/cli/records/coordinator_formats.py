@@ -1,4 +1,7 @@
-"""`headrace consume --formatter`: the coordinators' records, decoded."""
+"""Records of the coordinators' internal topics as JSON, like Kafka's message formatters.
+
+Kafka's formatters print records without a separator; here each record is a line.
+"""
 
 from headrace.cli.records.formats import Formatter
 from headrace.cli.shared.failure import UsageError
@@ -10,10 +13,9 @@ from headrace.record.record import Record
 
 
 def coordinator_formatter(name: str) -> Formatter:
-    """Return the formatter of that name, ours or Kafka's class: one line for each record.
+    """Return the formatter of that name, Headrace's or Kafka's class. UsageError.
 
     Records of other types print nothing.
-    UsageError.
     """
     kind = kind_named(name)
     if kind is None:

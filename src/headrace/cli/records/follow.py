@@ -1,8 +1,8 @@
-"""`headrace produce --follow FILE`: ships a growing file, each line at least once.
+"""`headrace produce --follow FILE`: ship a growing file, each line at least once.
 
 The position is stored next to the file (or at `--state`). It never passes a line whose record is
-not acknowledged: a restart sends lines again that were acknowledged after the position was stored,
-and leaves none out. Unreachable brokers are waited for.
+not acknowledged: after a restart lines acknowledged since the last stored position are sent again,
+and none is left out. Unreachable brokers are waited for.
 """
 
 import contextlib
@@ -47,13 +47,13 @@ _START_AGAIN = frozenset(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     }
 )
-"""Errors of a producer id that the broker no longer knows: a new one takes over."""
+"""Errors of a producer id that the broker no longer knows; the producer continues with a new id."""
 
 
 class _Overdue(BaseException):
-    """Acknowledgements did not come within STOP_SECONDS of a signal.
+    """Acknowledgements did not arrive within STOP_SECONDS of a signal.
 
-    No Exception: it passes through the client, which would retry.
+    Not an Exception, so that it passes through the client's retries.
     """
 
 
@@ -66,9 +66,9 @@ def ship(
     *,
     from_end: bool,
 ) -> int:
-    """Ship `file` until SIGTERM or Ctrl-C; returns the exit code, 0 where no line is left behind.
+    """Ship `file` until SIGTERM or Ctrl-C; return the exit code: 0 if every line was acknowledged.
 
-    CommandError where another process ships with the same position.
+    CommandError if another process uses the same position file.
     """
     place = state or file.with_name(f"{file.name}.{topic}.headrace")
     with _locked(place):
@@ -81,13 +81,13 @@ def ship(
             note_error(text, error_json(error))
             return code
         finally:
-            # The last line, also after an error.
+            # The summary is the last line of output, also after an error.
             note(shipper.summary())
         return EXIT_UNREACHABLE if shipper.unacknowledged else 0
 
 
 class Shipper:
-    """One file on its way to one topic."""
+    """Ships one file to one topic."""
 
     def __init__(
         self,
@@ -101,14 +101,14 @@ class Shipper:
     ) -> None:
         self.stopping = False
         self.shipped = 0
-        """Lines before the stored position, of this run."""
+        """Lines of this run before the stored position."""
         self.unacknowledged = 0
-        """Lines read behind the stored position."""
+        """Lines read after the stored position."""
         self._unread = 0
         self._topic = topic
         self._file = file
         self._waiting = False
-        """Whether it was said that the file does not exist yet."""
+        """Whether a note said that the file does not exist yet."""
         self._records = records
         self._place = place
         self._client = cluster.client(patient=True, retry_seconds=float("inf"))
@@ -117,7 +117,10 @@ class Shipper:
         self._saved = _load(place)
         self._tail = Tail(file, self._saved, from_end=from_end, warn=note)
         self._sent: Mark | None = None
-        """Behind the last line that the producer has accepted; None: none since the last rewind."""
+        """The position after the last line that the producer accepted.
+
+        None: none since a rewind.
+        """
         self._sent_lines = 0
         """Lines between the stored position and `_sent`."""
         self._producer = records.producer(self._client)
@@ -125,13 +128,13 @@ class Shipper:
         self._unsaved = 0
 
     def stop(self) -> None:
-        """Finish what is under way, and no longer wait for unreachable brokers."""
+        """Finish the batches under way, and no longer wait for unreachable brokers."""
         self.stopping = True
         self._client.retry_seconds = 0.0
         self._client.outage_seconds = 0.0
 
     def run(self) -> None:
-        """Ship until told to stop."""
+        """Ship until `stop` is called."""
         self._announce()
         try:
             self._ship()
@@ -145,11 +148,11 @@ class Shipper:
             self._client.close()
 
     def needing(self) -> contextlib.AbstractContextManager[None]:
-        """Have a refusal name what permission is missing."""
+        """Make authorization errors name the missing permission."""
         return needing(self._client, [Need("write", "topic", self._topic)])
 
     def summary(self) -> str:
-        """Return how many lines were shipped, and how many were not."""
+        """Return the numbers of shipped and unshipped lines, as a sentence."""
         left = self.unacknowledged + self._unread
         text = f"{self._file}: {counted(self.shipped, 'line')} shipped, {left} not shipped"
         return f"{text}; the next start ships them" if left else text
@@ -186,7 +189,7 @@ class Shipper:
             time.sleep(POLL_SECONDS)
             return
         if self._saved is None:
-            # Which file was begun must be known even if it is renamed before its first record
+            # The first file's identity is stored now: it may be renamed before its first record
             # is acknowledged.
             self._note(self._tail.mark())
         lines = self._tail.lines()
@@ -205,10 +208,10 @@ class Shipper:
             self._save()
 
     def _save(self) -> None:
-        """Have all records acknowledged, then store the position behind them.
+        """Wait until all sent records are acknowledged, then store the position after them.
 
-        Lines that the producer has not accepted, because `send` failed, are not acknowledged: they
-        lie behind `_sent`.
+        Lines that the producer has not accepted (`send` failed) come after `_sent` and are not
+        counted.
         """
         run(self._producer.flush())
         if self._sent_lines:
@@ -234,7 +237,7 @@ class Shipper:
 
 
 def _load(place: Path) -> Mark | None:
-    """Return the stored position; None at the first start. CommandError where it is damaged."""
+    """Return the stored position; None at the first start. CommandError: the file is invalid."""
     try:
         state = json.loads(place.read_text("utf-8"))
         if state["version"] != _STATE_VERSION:
@@ -257,7 +260,7 @@ def _load(place: Path) -> Mark | None:
 
 
 def _store(place: Path, mark: Mark) -> None:
-    """Store a position, whole or not at all, also through a power cut."""
+    """Store a position atomically and durably."""
     temporary = place.with_name(place.name + ".tmp")
     with temporary.open("w", encoding="utf-8") as file:
         json.dump({"version": _STATE_VERSION, **mark._asdict()}, file)
@@ -279,9 +282,9 @@ def _locked(place: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stopped_by_signals(shipper: Shipper) -> Iterator[None]:
-    """End the work after the next acknowledgement on SIGTERM and Ctrl-C, a second one at once.
+    """Stop after the next acknowledgement on SIGTERM or Ctrl-C, at once on a second one.
 
-    A broker that does not answer within STOP_SECONDS is no longer waited for.
+    Brokers that do not answer within STOP_SECONDS are no longer waited for.
     """
 
     def stop(number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""How a record is printed: by placeholders, as JSON, as what a coordinator's record says."""
+"""Formats of a printed record: placeholders, JSON."""
 
 import base64
 import json
@@ -16,10 +16,13 @@ _OfMany = Callable[[TopicPartition, Sequence[Record]], bytes | None]
 
 
 class Formatter:
-    """Makes the bytes to print of records."""
+    """Converts records to the bytes to print."""
 
     def __init__(self, of_record: _Part, of_many: _OfMany | None = None) -> None:
-        """`of_many`: the same of many records, quicker; None for those it is not made for."""
+        """`of_many`: faster conversion of many records at once.
+
+        Returns None if it cannot convert them.
+        """
         self._of_record = of_record
         self._of_many = of_many
 
@@ -30,7 +33,7 @@ class Formatter:
     def pieces(
         self, where: TopicPartition, records: Sequence[Record]
     ) -> Iterator[tuple[bytes, int]]:
-        """Yield the text of records in pieces, with the number of those that are in each."""
+        """Yield the text of records in pieces, each with its number of records."""
         text = None
         if self._of_many is not None and len(records) > 1:
             text = self._of_many(where, records)
@@ -60,7 +63,7 @@ _PLACEHOLDERS: dict[str, _Part] = {
 
 
 def text_formatter(text: str) -> Formatter:
-    """Make a formatter for a text with `%` placeholders and backslash escapes. UsageError."""
+    """Return the formatter of a text with `%` placeholders and backslash escapes. UsageError."""
     parts: list[_Part | bytes] = []
     for literal, mark in re.findall(r"([^%]*)(%.?|$)", unescape(text), re.DOTALL):
         if literal:
@@ -100,9 +103,9 @@ def _time(timestamp: int) -> str:
 
 
 def json_formatter() -> Formatter:
-    """Return a formatter of one JSON object a line (docs/schemas/consume.json).
+    """Return the formatter of one JSON object per line (docs/schemas/consume.json).
 
-    Bytes that are not UTF-8 are in base64, and `key_encoding` or `value_encoding` says so.
+    Bytes that are not UTF-8 are base64, marked by `key_encoding` or `value_encoding`.
     """
 
     def format_(where: TopicPartition, record: Record) -> bytes:
@@ -113,11 +116,11 @@ def json_formatter() -> Formatter:
 
 _dumps = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 _DELETE = "\x7f"
-"""A character that JSON leaves as it is, and that texts hardly have."""
+"""A separator: JSON does not escape it, and it is rare in texts."""
 
 
 def _json_lines(where: TopicPartition, records: Sequence[Record]) -> bytes | None:
-    """Return the lines of records without headers; None where some must be looked at one by one."""
+    """Return the lines of records without headers; None if they must be converted one by one."""
     for record in records:
         if record.headers:
             return None
@@ -135,7 +138,7 @@ def _json_lines(where: TopicPartition, records: Sequence[Record]) -> bytes | Non
 
 
 def _literals(fields: list[bytes | None]) -> list[str] | None:
-    """Return texts as JSON has them, all in one go; None where one is no text, or some are null."""
+    """Return texts as JSON literals, encoded in one call; None for bytes or a mix with null."""
     there = [data for data in fields if data is not None]
     if not there:
         return ["null"] * len(fields)
@@ -151,7 +154,7 @@ def _literals(fields: list[bytes | None]) -> list[str] | None:
 
 
 def record_json(where: TopicPartition, record: Record) -> dict[str, object]:
-    """Return a record as all commands show it to scripts; `headers` is there without any, too."""
+    """Return a record as all commands print it in JSON; `headers` is always present."""
     row: dict[str, object] = {
         "topic": where.topic,
         "partition": where.partition,
@@ -165,7 +168,7 @@ def record_json(where: TopicPartition, record: Record) -> dict[str, object]:
 
 
 def headers_json(headers: Iterable[Header]) -> list[dict[str, object]]:
-    """Return headers as a list of objects: names may be there twice."""
+    """Return headers as a list of objects, as names may repeat."""
     found: list[dict[str, object]] = []
     for name, value in headers:
         header: dict[str, object] = {"key": name}
@@ -175,7 +178,7 @@ def headers_json(headers: Iterable[Header]) -> list[dict[str, object]]:
 
 
 def put_bytes(row: "dict[str, object]", name: str, data: bytes | None) -> None:
-    """Put bytes into a row as text, or as base64 with `NAME_encoding` beside it."""
+    """Add bytes to a row as text, or as base64 with `NAME_encoding` next to it."""
     if data is None:
         row[name] = None
         return
@@ -187,7 +190,7 @@ def put_bytes(row: "dict[str, object]", name: str, data: bytes | None) -> None:
 
 
 def jsonable_line(row: object) -> str:
-    """Return a row of plain values and bytes as one line of JSON; bytes as text, or as base64."""
+    """Return plain values and bytes as one line of JSON; bytes as text, or as base64."""
     return json.dumps(row, ensure_ascii=False, separators=(",", ":"), default=_jsonable)
 
 

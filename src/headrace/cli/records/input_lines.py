@@ -1,4 +1,4 @@
-"""From lines of input to records: keys, headers, nulls, JSON objects."""
+"""Lines of input parsed into records: keys, headers, nulls, JSON objects."""
 
 import base64
 import binascii
@@ -12,18 +12,21 @@ from headrace.record.record import Header
 
 
 class Line(NamedTuple):
-    """What one line of input asks to be sent."""
+    """The record that one line of input stands for."""
 
     value: bytes | None
+    """None: a null value (tombstone)."""
     key: bytes | None
     headers: Sequence[Header]
     timestamp: int | None = None
+    """Milliseconds since 1970; None: the time of sending."""
     partition: int | None = None
+    """None: chosen by the key."""
 
 
 @dataclass(frozen=True)
 class LineParser:
-    """How lines are read. `json`: each is an object as `headrace consume --json` prints it."""
+    """Parses lines; with `json` each line is an object as `headrace consume --json` prints it."""
 
     key: bytes | None = None
     separator: bytes | None = None
@@ -33,11 +36,11 @@ class LineParser:
 
     @property
     def takes_whole_lines(self) -> bool:
-        """Whether a line is a value as it is, and all records have the same key and headers."""
+        """Whether each line is a value as it is, and key and headers are the same for all."""
         return not self.json and self.separator is None and self.null_marker is None
 
     def parse(self, line: bytes, number: int) -> Line:
-        """Parse the record of line `number` (from 1), which comes without its end. CommandError."""
+        """Return the record of line `number` (from 1), given without its line end. CommandError."""
         if self.json:
             return self._parse_json(line, number)
         key, value = self.key, line
@@ -79,7 +82,7 @@ _HEADER_FIELDS = frozenset({"key", "value", "value_encoding", "value_base64"})
 _RECORD_FIELDS = (
     _BYTES_FIELDS | _HEADER_FIELDS | {"topic", "partition", "offset", "timestamp", "headers"}
 )
-"""What `headrace consume --json` prints. A record's topic and offset are those of its source."""
+"""The fields that `headrace consume --json` prints; a record's topic and offset are ignored."""
 
 
 _SEND_IT_WHOLE = "; to send the object itself as the value, omit -f json"
@@ -126,7 +129,7 @@ def _bytes_of(fields: "dict[str, Any]", name: str) -> bytes | None:
 
 
 def _number(fields: "dict[str, Any]", name: str) -> int | None:
-    """Return a number not below 0; None for null and -1, as records without a time have."""
+    """Return a number of 0 or more; None for null and for -1, which means no timestamp."""
     value = fields.get(name)
     if value is None or value == -1:
         return None
@@ -136,7 +139,7 @@ def _number(fields: "dict[str, Any]", name: str) -> int | None:
 
 
 def parse_headers(texts: Sequence[str]) -> list[Header]:
-    """Parse headers from `name=value` or, as rpk takes them, `name:value`. UsageError."""
+    """Return headers from `name=value` or, as in rpk, `name:value`. UsageError."""
     headers: list[Header] = []
     for text in texts:
         at = min((text.find(mark) for mark in "=:" if mark in text), default=0)

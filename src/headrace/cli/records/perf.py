@@ -1,4 +1,4 @@
-"""`headrace perf`: how fast a cluster takes and gives records, measured from here."""
+"""`headrace perf`: measure a cluster's throughput and latency from this machine."""
 
 import random
 import sys
@@ -28,9 +28,9 @@ app = App(
 
 RECORD_BYTES_MAX = 64 << 20
 RECORDS_AT_ONCE = 100
-"""Records sent between two looks at the clock."""
+"""Records sent between two checks of the time."""
 PAYLOADS = 64
-"""Different values that are sent in turn."""
+"""Number of different values, sent in turn."""
 
 Records = Annotated[
     int,
@@ -98,7 +98,7 @@ async def _send(
 ) -> None:
     payloads = [random.randbytes(size) for _ in range(PAYLOADS)]  # noqa: S311 - guards nothing
     began, sent = time.monotonic(), 0
-    # With a bound, bursts are to be short: a hundredth of a second's records.
+    # With a rate limit bursts are short: a hundredth of a second's records.
     step = (
         RECORDS_AT_ONCE if throughput < 0 else max(1, min(RECORDS_AT_ONCE, int(throughput / 100)))
     )
@@ -111,7 +111,7 @@ async def _send(
         if throughput > 0:
             due = began + sent / throughput
             if time.monotonic() < due:
-                # Time is left: answers are read as they come, and not with the next records.
+                # Time is left: responses are read now, not when the next records are sent.
                 await producer.flush()
                 time.sleep(max(0.0, due - time.monotonic()))  # noqa: ASYNC251 - on plain sockets
     await producer.flush()

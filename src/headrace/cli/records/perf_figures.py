@@ -1,4 +1,4 @@
-"""What `headrace perf` counts: records, bytes, and how long they took, as a line and as JSON."""
+"""The figures of `headrace perf`: records, bytes and latencies, as text and as JSON."""
 
 import sys
 import time
@@ -8,38 +8,39 @@ from itertools import accumulate
 from headrace.cli.shared.output import note
 
 SHOW_SECONDS = 1.0
-"""Between two live lines on a terminal."""
+"""Seconds between two updates of the line on a terminal."""
 SAY_SECONDS = 5.0
-"""Between two remarks elsewhere, as Kafka's own tools have it."""
+"""Seconds between two notes elsewhere, as in Kafka's tools."""
 _SIGNIFICANT = 3
+"""Significant digits of stored latencies."""
 _PERCENTILES = ((50.0, "p50"), (95.0, "p95"), (99.0, "p99"), (99.9, "p999"))
 _MIB = 1 << 20
 
 
 class Figures:
-    """Counts of one run."""
+    """Counts and latencies of one run."""
 
     def __init__(self, done: str, latency: str) -> None:
-        """`done`: what became of the records; `latency`: of what. Both are words for the line."""
+        """`done` and `latency` are words of the printed text: "acknowledged", "latency"."""
         self._done, self._latency = done, latency
         self.records = 0
         self.bytes = 0
         self._times: dict[float, int] = {}
-        """How many took so many milliseconds, to three digits: so that they stay few."""
+        """Number of records by latency in milliseconds, rounded to three digits: few entries."""
         self._sum_ms = 0.0
         self._began = self._shown = time.monotonic()
         self._ended: float | None = None
 
     def begin(self) -> None:
-        """Count time from now on."""
+        """Start the clock."""
         self._began = self._shown = time.monotonic()
 
     def end_at(self, moment: float) -> None:
-        """Count time until a moment of the monotonic clock, not until now."""
+        """Stop the clock at `moment` of the monotonic clock."""
         self._ended = moment
 
     def add(self, records: int, size: int, milliseconds: float) -> None:
-        """Count records that came to `size` bytes together and took so long, each."""
+        """Count records of `size` bytes together, each with this latency."""
         if not records:
             return
         self.records += records
@@ -50,11 +51,11 @@ class Figures:
 
     @property
     def seconds(self) -> float:
-        """How long it took so far."""
+        """Elapsed seconds."""
         return max((self._ended or time.monotonic()) - self._began, 1e-9)
 
     def percentile(self, percent: float) -> float | None:
-        """Return the milliseconds that so many percent did not exceed; None where nothing came."""
+        """Return the latency in ms that `percent` of the records did not exceed, or None."""
         if not self._times:
             return None
         times = sorted(self._times)
@@ -62,7 +63,7 @@ class Figures:
         return times[bisect_left(counts, counts[-1] * percent / 100)]
 
     def line(self) -> str:
-        """Say how many and how fast."""
+        """Return the count and the rates as text."""
         rate, mib = self.records / self.seconds, self.bytes / self.seconds / _MIB
         return (
             f"{self.records} records {self._done} in {self.seconds:.1f} s:"
@@ -70,7 +71,7 @@ class Figures:
         )
 
     def latencies(self) -> str:
-        """Say how long they took."""
+        """Return the latencies as text."""
         if not self._times:
             return f"{self._latency}: nothing was measured"
         parts = [f"mean {self._sum_ms / self.records:.1f}"]
@@ -79,7 +80,7 @@ class Figures:
         return f"{self._latency} in ms: {', '.join(parts)}"
 
     def as_json(self) -> dict[str, object]:
-        """Return it for scripts; what was not measured is null."""
+        """Return the figures for JSON output; null: not measured."""
         there = bool(self._times)
         return {
             "records": self.records,
@@ -95,7 +96,7 @@ class Figures:
         }
 
     def show(self) -> None:
-        """Say how it goes, now and then: over itself on a terminal, as remarks elsewhere."""
+        """Print the figures if it is time: over the same line on a terminal, as notes elsewhere."""
         live = sys.stderr.isatty()
         now = time.monotonic()
         if now - self._shown < (SHOW_SECONDS if live else SAY_SECONDS):
@@ -109,5 +110,5 @@ class Figures:
 
     @staticmethod
     def clear() -> None:
-        """Take the live line away."""
+        """Erase the line on the terminal."""
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)

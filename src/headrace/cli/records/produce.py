@@ -1,4 +1,4 @@
-"""`headrace produce`: lines of files, of standard input, or of a file that grows."""
+"""`headrace produce`: send lines of files, of standard input, or of a growing file."""
 
 import sys
 import time
@@ -21,12 +21,13 @@ from headrace.client.sync import run
 from headrace.model.errors import HeadraceError
 
 _PLACES_MAX = 4
+"""The most partitions whose last offset is printed."""
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Follow:
-    """Shipping a file that grows."""
+    """Options for shipping a growing file."""
 
     file: Annotated[
         Path | None,
@@ -128,7 +129,7 @@ def _produce_files(
 
 @contextmanager
 def _progress(whole: int | None) -> Iterator[Progress]:
-    """Show a bar on a terminal where the size is known, otherwise nothing."""
+    """Show a progress bar on a terminal if the size is known; yields its function."""
     if whole is None or whole < CHUNK_BYTES or not sys.stderr.isatty():
         yield lambda size: None
         return
@@ -175,6 +176,6 @@ def _report(
 
 
 def _places(producer: Producer) -> str:
-    """Return where the last records went, where that is short to say."""
+    """Return the last offset of each partition as text; "" for many partitions."""
     places = [f"{partition}@{offset}" for partition, offset in sorted(producer.offsets.items())]
     return f", last at {', '.join(places)}" if 0 < len(places) <= _PLACES_MAX else ""

@@ -1,4 +1,4 @@
-"""`headrace query`: SQL on topics."""
+"""`headrace query`: SQL on topics, by DuckDB."""
 
 import importlib.util
 import sys
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SAMPLE_RECORDS = 1000
 MEMORY = "1GB"
 TABLE_ROWS_MAX = 1000
-"""Rows of a table, unless --rows says otherwise: all of them are in memory for its widths."""
+"""The most rows of a table without --rows: all are in memory to compute column widths."""
 
 
 def query(

@@ -1,4 +1,4 @@
-"""Lines to records: what becomes of a line, and who cuts input into lines and sends them."""
+"""The options of produced records, and the sender that splits input into lines and sends them."""
 
 import os
 import time
@@ -15,6 +15,7 @@ from headrace.client.producer.value_batches import encode_values
 from headrace.record.compression import Codec
 
 CHUNK_BYTES = 1 << 20
+"""Bytes read from the input at once."""
 
 Acks = Literal["all", "-1", "1", "0"]
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
@@ -23,7 +24,7 @@ Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Records:
-    """What becomes of a line."""
+    """Options that say how a line becomes a record."""
 
     key: Annotated[str | None, Parameter(name=["-k", "--key"], help="Key of all records.")] = None
     separator: Annotated[
@@ -90,7 +91,7 @@ class Records:
         )
 
     def producer(self, client: Client) -> Producer:
-        """Make a producer that does as asked."""
+        """Return a producer with the chosen acks and compression."""
         return Producer(
             client,
             acks=-1 if self.acks in {"all", "-1"} else int(self.acks),
@@ -99,13 +100,13 @@ class Records:
 
 
 class Progress(Protocol):
-    """Told of bytes that were read."""
+    """Called with the number of bytes read."""
 
     def __call__(self, size: int, /) -> None: ...
 
 
 class Sender:
-    """Cuts input into lines and hands them to a producer."""
+    """Splits input into lines and sends each as a record."""
 
     def __init__(
         self, producer: Producer, topic: str, parser: LineParser, partition: int | None
@@ -115,23 +116,23 @@ class Sender:
         self.parser = parser
         self.partition = partition
         self.number = 0
-        """Lines so far."""
+        """Lines sent so far."""
 
     async def read(self, file: BinaryIO, progress: Progress) -> None:
-        """Send all lines of `file`; one without an end at the end of the file too."""
+        """Send all lines of `file`; the last one need not have a line end."""
         rest = b""
         descriptor = file.fileno()
         while chunk := os.read(descriptor, CHUNK_BYTES):
             *lines, rest = (rest + chunk).split(b"\n")
             await self.send(lines)
-            # What was typed, or came slowly, shall not wait for more.
+            # Typed or slow input is sent at once, without waiting for more.
             await self.producer.dispatch()
             progress(len(chunk))
         if rest:
             await self.send([rest])
 
     async def send(self, lines: list[bytes]) -> None:
-        """Send lines that come without their ends."""
+        """Send lines given without their line ends."""
         if self.parser.takes_whole_lines:
             await self._send_whole(lines)
             return
@@ -149,7 +150,7 @@ class Sender:
             )
 
     async def _send_whole(self, lines: list[bytes]) -> None:
-        """Send lines that are values as they are: the usual ones, of which there are millions."""
+        """Send lines that are values as they are: the fast path for millions of lines."""
         producer, key, headers = self.producer, self.parser.key, self.parser.headers
         values = [line[:-1] if line.endswith(b"\r") else line for line in lines]
         self.number += len(lines)
@@ -163,5 +164,5 @@ class Sender:
 
 
 def now_ms() -> int:
-    """Return the time of records that have none."""
+    """Return the current time in milliseconds, for records without a timestamp."""
     return time.time_ns() // 1_000_000

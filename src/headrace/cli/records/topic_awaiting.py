@@ -1,4 +1,4 @@
-"""Topics that `consume` is to read, waited for where they are not there yet."""
+"""Waiting of `headrace consume` for topics that do not exist yet."""
 
 import time
 from collections.abc import Sequence
@@ -11,16 +11,16 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import topic_name_problem
 
 ASK_SECONDS = 0.5
-"""Between two questions for topics that are waited for."""
+"""Seconds between two Metadata requests for missing topics."""
 
 
 def await_topics(
     client: Client, names: Sequence[str], *, wait: bool, seconds: float | None
 ) -> frozenset[str]:
-    """Return those of the topics that came while they were waited for: their records are all new.
+    """Wait until all topics exist; return those created meanwhile, whose records are all new.
 
-    `wait`: otherwise, or after `seconds`, a missing topic is a CommandError. UsageError for what
-    can be no topic's name.
+    Without `wait`, or after `seconds`, a missing topic is a CommandError. UsageError: an invalid
+    name.
     """
     first_missing: frozenset[str] = frozenset()
     began = time.monotonic()
@@ -52,10 +52,10 @@ def _missing(client: Client, names: Sequence[str]) -> list[str]:
     if set(names) <= found:
         return []
     for name in names:
-        # No wait makes it visible: it is an answer, also where the topic does not exist.
+        # Waiting does not help: the broker returns it also for a topic that does not exist.
         topic = known.topics.get(name)
         if topic and topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"topic {name}")
-    # An error may be a leader that is not there yet: the topic is, then.
+    # The error may be a missing leader, although the topic exists.
     everything = run(client.metadata()).topics
     return [name for name in names if name not in everything]

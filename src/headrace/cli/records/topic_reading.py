@@ -1,4 +1,4 @@
-"""What `query` and `topic export` share: where topics are read from; writing to a pipe."""
+"""Shared by `query` and `topic export`: the source of topics, and writing to a pipe."""
 
 import sys
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ Level = Annotated[
 
 
 def topics_of(data: Path | None, cluster: BrokerOptions) -> "TopicSource":
-    """Return the topics of a data directory, or of the cluster where there is none. UsageError."""
+    """Return the topics of a data directory, or of the cluster without one. UsageError."""
     from headrace.arrow.sql.topic_source import ClusterTopics, DirectoryTopics
 
     if data is None:
@@ -44,7 +44,7 @@ def topics_of(data: Path | None, cluster: BrokerOptions) -> "TopicSource":
 
 
 def write_all(chunks: Iterable[bytes]) -> None:
-    """Write chunks to standard output as they come."""
+    """Write chunks to standard output one by one, then flush."""
     out = sys.stdout.buffer
     for chunk in chunks:
         out.write(chunk)

@@ -1,4 +1,4 @@
-"""Where the cluster is: the options all client commands share."""
+"""The options by which all client commands find and connect to the cluster."""
 
 import os
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from headrace.client.transport.credentials import Credentials
 
 WAIT_SECONDS_MAX = 86_400.0
+"""The longest wait that an option accepts, in seconds (a day)."""
 _BOOTSTRAP = "HEADRACE_BOOTSTRAP"
 COMMAND_CONFIG = "HEADRACE_COMMAND_CONFIG"
 _NAMES_OF_BOOTSTRAP = frozenset({"brokers", "bootstrap.servers", "metadata.broker.list"})
@@ -34,7 +35,7 @@ Json = Annotated[bool, Parameter(name="--json", negative=(), help="Answer in JSO
 @Parameter(name="*")
 @dataclass(frozen=True)
 class BrokerOptions:
-    """The cluster to talk to."""
+    """The options that name the cluster and the client's settings."""
 
     bootstrap: Annotated[
         str | None,
@@ -84,7 +85,10 @@ class BrokerOptions:
     ] = 15.0
 
     def client(self, *, patient: bool = False, retry_seconds: float | None = None) -> Client:
-        """Make a client of this cluster; nothing is connected yet. CommandError."""
+        """Return a client of this cluster, not connected yet. CommandError.
+
+        `retry_seconds`: for how long requests are repeated, by default --request-timeout.
+        """
         chosen = self._chosen()
         check_seconds("--request-timeout", self.seconds)
         security = _security_of(chosen)
@@ -102,11 +106,11 @@ class BrokerOptions:
             raise UsageError(f"--bootstrap-server: {error}") from None
 
     def _chosen(self) -> "_Chosen":
-        """Return where the brokers are and by which settings to come to them.
+        """Return the brokers' addresses and the client settings to use.
 
-        The settings are one place's, never two mixed: those of --command-config, else of a
-        --profile that has some, else of the environment's file. The profile in use gives its own
-        to its own brokers alone.
+        The settings come from one source, never from two mixed: --command-config, else a --profile
+        that has settings, else the file of the environment variable. The current profile's settings
+        are used for its own brokers only.
         """
         file, bootstrap, profile = self.command_config, self._asked_for() or self.bootstrap, None
         if self.profile is not None:
@@ -127,7 +131,7 @@ class BrokerOptions:
         return _Chosen(bootstrap, given, "--command-config")
 
     def _asked_for(self) -> str | None:
-        """Return the brokers that -X names, if it does; UsageError."""
+        """Return the brokers that -X names, or None; UsageError."""
         bootstrap = None
         for setting in self.settings:
             name, equals, value = setting.partition("=")
@@ -147,20 +151,20 @@ class _Chosen(NamedTuple):
     bootstrap: str
     settings: "Mapping[str, str]"
     where: str
-    """Where the settings are, for who must mend them."""
+    """The source of the settings, for error messages."""
 
 
 class Security(NamedTuple):
-    """What a client's settings say of security."""
+    """TLS and credentials from a client's settings."""
 
     tls: "SSLContext | None" = None
-    """What connections are encrypted by."""
+    """Encrypts connections; None: plain text."""
     credentials: "Credentials | None" = None
-    """Who to be on them."""
+    """Authenticate connections; None: unauthenticated."""
 
 
 def client_settings(path: Path | None) -> dict[str, str]:
-    """Return the settings in a client's properties file, none without one; UsageError."""
+    """Return the settings in a client's properties file; none without a file. UsageError."""
     if path is None:
         return {}
     from headrace.posix.client_properties import read_client_properties
@@ -172,7 +176,7 @@ def client_settings(path: Path | None) -> dict[str, str]:
 
 
 def _security_of(chosen: _Chosen) -> Security:
-    """Return what the chosen settings say of security; UsageError."""
+    """Return TLS and credentials from the chosen settings; UsageError names their source."""
     try:
         return security_of(chosen.settings)
     except ConfigError as error:
@@ -180,7 +184,7 @@ def _security_of(chosen: _Chosen) -> Security:
 
 
 def security_of(settings: "Mapping[str, str]") -> Security:
-    """Return what a client's settings say of security; ConfigError."""
+    """Return TLS and credentials from a client's settings; ConfigError."""
     if CLIENT_PROTOCOL not in settings:
         return Security()
     from headrace.client.transport.credentials import credentials_in
@@ -190,7 +194,7 @@ def security_of(settings: "Mapping[str, str]") -> Security:
 
 
 def check_seconds(flag: str, seconds: float) -> None:
-    """Raise UsageError where nobody can wait so long: nothing, nan, more than a day."""
+    """Raise UsageError unless `seconds` is above 0 and at most a day (NaN is refused too)."""
     if not 0 < seconds <= WAIT_SECONDS_MAX:
         raise UsageError(
             f"{flag} {seconds:g}: must be more than 0, and at most {WAIT_SECONDS_MAX:g} seconds"
@@ -198,10 +202,13 @@ def check_seconds(flag: str, seconds: float) -> None:
 
 
 def pairs(flag: str, texts: "tuple[str, ...]") -> dict[str, str]:
-    """Return `k=v` arguments as a mapping; commas part several in one. UsageError."""
+    """Return `k=v` arguments as a mapping; one argument may have several, with commas.
+
+    UsageError.
+    """
     values: dict[str, str] = {}
     for text in texts:
-        # A comma only parts pairs where a `k=` follows: cleanup.policy=compact,delete is one.
+        # A comma separates pairs only before a `k=`: cleanup.policy=compact,delete is one pair.
         for part in _split_pairs(text):
             name, equals, value = part.partition("=")
             if not equals or not name.strip():
@@ -211,7 +218,10 @@ def pairs(flag: str, texts: "tuple[str, ...]") -> dict[str, str]:
 
 
 def setting_pairs(flag: str, texts: "tuple[str, ...]") -> dict[str, str]:
-    """Return settings as `pairs` does, spans as 1d or 1h30m in milliseconds. UsageError."""
+    """Return settings as `pairs` does, but values of *.ms keys like 1d in milliseconds.
+
+    UsageError.
+    """
     from headrace.cli.shared.offset_positions import span_ms
 
     settings = pairs(flag, texts)

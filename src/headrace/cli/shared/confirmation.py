@@ -1,4 +1,4 @@
-"""Asking before something is done that cannot be taken back."""
+"""Questions before an irreversible change."""
 
 import sys
 from typing import Annotated
@@ -16,16 +16,13 @@ Yes = Annotated[
 
 
 def confirm_on_terminal(question: str, *, yes: bool) -> None:
-    """Ask where standard input is a terminal, unless `yes`; scripts are not asked. CommandError."""
+    """Ask for confirmation if standard input is a terminal, unless `yes`. CommandError: refused."""
     if sys.stdin.isatty():
         confirm(question, yes=yes)
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask on the terminal, unless `yes`; CommandError where the answer is not yes.
-
-    UsageError where nobody can be asked.
-    """
+    """Ask on the terminal, unless `yes`. CommandError: refused. UsageError: no terminal."""
     if yes:
         return
     if not sys.stdin.isatty():

@@ -1,4 +1,4 @@
-"""What the commands take where nothing is said, for those that must not import much."""
+"""Defaults of the commands, in a module that imports nothing."""
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
-"""Where the cluster is."""
+"""The cluster's address if none is given."""

@@ -1,4 +1,4 @@
-"""Errors as people get them: one line, saying what to do; and the exit codes scripts get."""
+"""Errors as one line with the remedy, and the exit codes of commands."""
 
 from headrace.model.errors import (
     BEING_DELETED,
@@ -16,14 +16,14 @@ EXIT_UNREACHABLE = 3
 EXIT_NOT_FOUND = 4
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
-"""128 + SIGPIPE, as if the reader's going had ended the process."""
+"""128 + SIGPIPE, as if the signal had ended the process when the reader closed the pipe."""
 
 _KINDS = {
     EXIT_USAGE: "USAGE",
     EXIT_UNREACHABLE: "UNREACHABLE",
     EXIT_NOT_FOUND: "NOT_FOUND",
 }
-"""Codes of errors that are no broker's answer; FAILED for the others."""
+"""Codes in JSON of errors that are not a broker's response; FAILED for all others."""
 
 _NOT_FOUND = frozenset(
     {
@@ -38,7 +38,7 @@ _BY_SOCKET = (
     "on the broker's machine its own user and root need no password: -b unix:DATA,"
     " where DATA is its log directory"
 )
-"""How who may not administrate, or cannot authenticate, does so."""
+"""Advice for a client that is not authorized or cannot authenticate."""
 
 _ADVICE = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _BY_SOCKET,
@@ -56,10 +56,11 @@ _ADVICE = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "see: headrace topic list",
     ErrorCode.GROUP_ID_NOT_FOUND: "see: headrace group list",
 }
+"""By error code: the advice that follows a broker's text."""
 
 
 class CommandError(HeadraceError):
-    """A command cannot go on; the text is the whole line for the user."""
+    """A command has failed; the text is the whole line for the user."""
 
     def __init__(self, text: str, code: int = EXIT_FAILED) -> None:
         super().__init__(text)
@@ -67,20 +68,20 @@ class CommandError(HeadraceError):
 
 
 class UsageError(CommandError):
-    """Words or flags that make no sense together."""
+    """Arguments or flags that are invalid or contradict each other."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text, EXIT_USAGE)
 
 
 _NOUNS = {"share": "share group", "txn": "transactional id"}
-"""What the commands of some kinds are about, in words."""
+"""By command: the words for the objects it lists."""
 
 
 def not_found(kind: str, name: str, known: "list[str]") -> CommandError:
-    """Return an error for a topic or group nobody has, with the names most like it.
+    """Return the error for an unknown topic, group or other object, with similar names.
 
-    `kind`: the command whose `list` has them.
+    `kind`: the command whose `list` shows the objects.
     """
     from difflib import get_close_matches  # not where no name was wrong
 
@@ -96,7 +97,7 @@ def not_found(kind: str, name: str, known: "list[str]") -> CommandError:
 
 
 def line_of(error: HeadraceError) -> tuple[str, int]:
-    """Return the line and the exit code for an error that ends a command."""
+    """Return the line and the exit code of an error that ends a command."""
     if isinstance(error, CommandError):
         return str(error), error.code
     if isinstance(error, ApiError):
@@ -113,9 +114,9 @@ def line_of(error: HeadraceError) -> tuple[str, int]:
 
 
 def refusal_of(error: ApiError) -> str:
-    """Return a broker's refusal with Kafka's name for it, without advice.
+    """Return a broker's refusal with Kafka's error name, without advice.
 
-    For verbs that the advice, which is for the most usual verb with this code, would mislead.
+    For commands that the advice would mislead: it is meant for the most common command.
     """
     text = (error.message or error.code.name.lower().replace("_", " ")).rstrip(".")
     return f"{text} [{error.code.name}]"
@@ -133,9 +134,9 @@ def _advice(error: ApiError) -> str | None:
 
 
 def error_json(error: HeadraceError) -> dict[str, str | int]:
-    """Return an error as every command's JSON has it.
+    """Return an error as it appears in the JSON of every command.
 
-    `code` is Kafka's name where a broker refused, else what kind of failure it is.
+    `code` is Kafka's error name if a broker refused, else a kind of failure.
     """
     message, exit_code = line_of(error)
     if isinstance(error, ApiError):
@@ -159,7 +160,7 @@ def _client_line(error: HeadraceError) -> tuple[str, int]:
         return f"{error}; {advice}, or pass another address with -b host:port", EXIT_UNREACHABLE
     if isinstance(error, ClientError):
         text = str(error)
-        # A listener that asks who somebody is ends the connection of who asks without saying so.
+        # A listener that requires authentication closes an unauthenticated connection silently.
         ended = isinstance(error, ConnectionLost) and "closed by the broker" in text
         refused = type(error).__name__ == "AuthenticationFailed"
         if refused or (ended and not text.startswith(LOCAL_PREFIX)):

@@ -1,4 +1,4 @@
-"""How `--help` shows its text: as it is written, each example a line for a shell."""
+"""The layout of `--help`: the description as written, each example a shell line of its own."""
 
 import re
 from typing import TYPE_CHECKING, Any
@@ -15,17 +15,17 @@ _LABELLED = re.compile(r"(?P<label>[a-z][a-z ]*): (?P<command>.+)")
 
 
 def examples(text: str) -> "Iterator[str]":
-    """Yield the lines of a help text's examples: a command each, perhaps with a comment."""
+    """Yield the examples of a help text, one command per line, with a label as its comment."""
     for part in _BETWEEN.split(" ".join(text.split())):
         labelled = _LABELLED.fullmatch(part)
         yield part if labelled is None else f"{labelled['command']}  # {labelled['label']}"
 
 
 class HelpText:
-    """Cyclopts' own form of help, but except for the text above the panels: no markup, no wrapping.
+    """Cyclopts' help, but with the text above the panels as it is: no markup, no wrapping.
 
     Markup would swallow characters of regular expressions. Long lines are wrapped by the terminal,
-    so an example that is copied from it is one line.
+    so that an example copied from it is one line.
     """
 
     def __call__(self, console: "Console", options: "ConsoleOptions", panel: Any) -> None:  # noqa: ANN401 - cyclopts'
@@ -33,7 +33,7 @@ class HelpText:
         _usual()(console, options, panel)
 
     def render_usage(self, console: "Console", options: "ConsoleOptions", usage: Any) -> None:  # noqa: ANN401 - cyclopts'
-        """Print the first line."""
+        """Print the usage line."""
         _usual().render_usage(console, options, usage)
 
     def render_description(
@@ -42,7 +42,7 @@ class HelpText:
         options: "ConsoleOptions",
         description: Any,  # noqa: ANN401 - cyclopts'
     ) -> None:
-        """Print what the command does, its examples last."""
+        """Print the command's description, and its examples at the end."""
         from rich.text import Text
 
         for paragraph in description.primary_renderable.plain.strip().split("\n\n"):

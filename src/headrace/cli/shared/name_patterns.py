@@ -1,4 +1,4 @@
-"""Names chosen by regular expressions: `-r` of the topic verbs."""
+"""Topics chosen by regular expressions: the option `-r` of topic commands."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,10 @@ Regex = Annotated[
 
 
 def matching(patterns: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names that one of the patterns matches from start to end, sorted. UsageError."""
+    """Return the names that a pattern matches as a whole, sorted.
+
+    UsageError: an invalid pattern.
+    """
     compiled = []
     for pattern in patterns:
         try:
@@ -34,7 +37,7 @@ def matching(patterns: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
 
 
 def some_matching(patterns: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names that match; CommandError where none does."""
+    """Return the names that match; CommandError if none does."""
     found = matching(patterns, names)
     if not found:
         raise CommandError(
@@ -48,9 +51,9 @@ def some_matching(patterns: Sequence[str], names: Iterable[str]) -> tuple[str, .
 def confirmed_matching(
     verb: str, patterns: Sequence[str], names: Iterable[str], *, yes: bool
 ) -> tuple[str, ...]:
-    """Return the topics that match, once somebody has said that these are meant. CommandError.
+    """Return the topics that match, after a confirmation on the terminal. CommandError.
 
-    `verb`: what is done to them. `yes`: nobody is asked.
+    `verb`: the change to confirm. `yes`: do not ask.
     """
     found = some_matching(patterns, names)
     confirm(f"{verb} {counted(len(found), 'topic')}, {', '.join(found)}?", yes=yes)

@@ -1,4 +1,4 @@
-"""Places in partitions as people write them: start, end, 42, -10, +5, @2026-11-20T12:00, @-1h"""
+"""Offsets as users write them: start, end, 42, -10, +5, @2026-11-20T12:00, @-1h"""
 
 import re
 import time
@@ -27,14 +27,19 @@ _SPAN_MS = (86_400_000, 3_600_000, 60_000, 1_000)
 
 
 class Place(NamedTuple):
-    """Where: a time (EARLIEST and LATEST are two), an offset, so far before the end or ahead."""
+    """A position in partitions, not yet an offset.
+
+    kind         number time         a timestamp in milliseconds, EARLIEST or LATEST offset
+    the offset before_end   records before the end (or before the current offset) ahead
+    records after the current offset
+    """
 
     kind: Literal["time", "offset", "before_end", "ahead"]
     number: int
 
 
 def parse_place(text: str, flag: str) -> Place:
-    """Return the place that `text` names. UsageError."""
+    """Return the position that `text` names. UsageError."""
     word = text.strip().lower()
     if word in _WORDS:
         return Place("time", _WORDS[word])
@@ -50,7 +55,7 @@ def parse_place(text: str, flag: str) -> Place:
 
 
 def span_ms(text: str) -> int | None:
-    """Return the milliseconds of a span such as 1d, 12h or 1h30m, or None for other text."""
+    """Return the milliseconds of a duration such as 1d, 12h or 1h30m, or None for other text."""
     span = _SPAN.fullmatch(text)
     if span is None:
         return None
@@ -60,7 +65,7 @@ def span_ms(text: str) -> int | None:
 
 
 def _time(text: str, flag: str) -> int:
-    """Return milliseconds since 1970: of a number, an ISO 8601 time (local), or as -1h30m."""
+    """Return milliseconds since 1970 for a number, an ISO 8601 time (local), or -1h30m (ago)."""
     ago_ms = span_ms(text[1:]) if text.startswith("-") else None
     if ago_ms is not None:
         return max(0, time.time_ns() // 1_000_000 - ago_ms)

@@ -1,4 +1,4 @@
-"""Answers on standard output: tables for people, columns for pipes, JSON for scripts."""
+"""Printed results: tables on a terminal, columns in a pipe, JSON with --json."""
 
 import json
 import sys
@@ -10,18 +10,18 @@ Cell = str | int | float | None
 
 
 class _Form:
-    """How remarks are printed: as text, or as JSON where the answer is JSON."""
+    """The form of notes and errors: text, or JSON if the result is JSON."""
 
     json = False
 
 
 def speak_json(on: bool) -> None:
-    """Have remarks and errors printed as JSON from now on, or as text."""
+    """Print notes and errors as JSON from now on, or as text."""
     _Form.json = on
 
 
 def is_terminal() -> bool:
-    """Tell whether somebody looks at standard output."""
+    """Return whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 
@@ -35,17 +35,17 @@ def _compact(value: object) -> str:
 
 
 def print_line(text: str) -> None:
-    """Print one line of an answer."""
+    """Print one line of a result."""
     print(text)
 
 
 def note(text: str) -> None:
-    """Print a remark that is no part of the answer, to standard error."""
+    """Print a note that is not part of the result, to standard error."""
     print(_compact({"note": text}) if _Form.json else text, file=sys.stderr)
 
 
 def note_error(text: str, as_json: Mapping[str, object] | None = None) -> None:
-    """Print what went wrong, to standard error; `as_json`: the same for scripts."""
+    """Print an error to standard error; with --json, `as_json` in its place."""
     if _Form.json and as_json is not None:
         print(_compact({"error": as_json}), file=sys.stderr)
         return
@@ -71,7 +71,7 @@ def print_list(
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-    """Print a table; a column of numbers is set to the right."""
+    """Print a table; columns of numbers are right-aligned."""
     if is_terminal():
         _print_rich(columns, rows)
     else:
@@ -87,7 +87,7 @@ def _numeric(rows: Sequence[Sequence[Cell]], at: int) -> bool:
 
 
 def print_columns(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-    """Print a table as for a pipe, whoever looks: for rows that end with a sentence."""
+    """Print a table as plain columns, also on a terminal: for rows that end with a long text."""
     texts = [list(columns)] + [[_text(cell) for cell in row] for row in rows]
     widths = [max(len(row[at]) for row in texts) for at in range(len(columns))]
     for row in texts:
@@ -106,6 +106,6 @@ def _print_rich(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
     for at, column in enumerate(columns):
         table.add_column(column, justify="right" if _numeric(rows, at) else "left", no_wrap=True)
     for row in rows:
-        # Text, not str: a name with [brackets] is no markup.
+        # Text, not str: rich would take [brackets] in a name for markup.
         table.add_row(*(Text(_text(cell)) for cell in row))
     Console().print(table)

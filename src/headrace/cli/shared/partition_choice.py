@@ -1,4 +1,4 @@
-"""Topics, partitions and brokers as commands name them: `topic`, `topic:0,1`, `1,2`."""
+"""Partitions as arguments: `topic`, `topic:0,1`."""
 
 from collections.abc import Sequence
 

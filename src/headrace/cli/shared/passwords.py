@@ -1,4 +1,4 @@
-"""Passwords as commands take them: from a file or typed, never as a word of the command line."""
+"""Passwords of commands: read from a file or typed, never an argument."""
 
 import sys
 from pathlib import Path
@@ -22,10 +22,7 @@ PasswordFile = Annotated[
 
 
 def password_of(name: str, file: Path | None, *, twice: bool) -> Secret:
-    """Return the password of a file, or what is typed without being shown. UsageError.
-
-    `twice`: a new one, which a slip would make unknown.
-    """
+    """Return the password from a file's first line, or typed without echo (`twice`). UsageError."""
     if file is not None:
         text = _first_line(file)
         if not text:

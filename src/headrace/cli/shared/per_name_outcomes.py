@@ -1,4 +1,4 @@
-"""Verbs that do the same to several names: each has its outcome, whatever became of the others."""
+"""Commands for several names: each name has its own result, whatever the others' are."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,11 +18,13 @@ def do_to_each(
     *,
     json: bool,
 ) -> int:
-    """Do `act` to each name and print what came of it; returns the exit code.
+    """Apply `act` to each name and print the results.
 
-    `act` returns whether it was done and the line that says so, or raises; the names behind one
-    that failed are done nevertheless, unless no broker answers. With `json` one list is printed:
-    `noun`, `done` (true or false), `more` and `error` of each.
+    Return the exit code of the first failure, or 0.
+
+    `act` returns whether something was done, and the line to print, or raises. A failure does not
+    stop the names after it, unless no broker answers. With `json` one list is printed: `noun`,
+    `done` (true or false), `more` and `error` of each name.
     """
     answers: list[dict[str, Any]] = []
     code = 0
@@ -60,7 +62,13 @@ def describe_each(
     *,
     json: bool,
 ) -> int:
-    """Look at each name and show it, those that are missing with their error; the exit code."""
+    """Print the description of each name, or its error.
+
+    Return the exit code of the first failure, or 0.
+
+    `look` returns the description or raises, `show` prints it, `as_json` converts it. ClientError:
+    no broker answers.
+    """
     answers: list[dict[str, Any]] = []
     code, shown = 0, 0
     for name in names:

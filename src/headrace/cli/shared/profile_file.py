@@ -1,4 +1,4 @@
-"""The file of profiles: one for each user, for nobody else to read, as it may hold passwords."""
+"""The file of profiles: one per user, closed to other users, as it may hold passwords."""
 
 import json
 import os
@@ -13,36 +13,38 @@ from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError
 from headrace.config.client_settings import is_secret
 
 ENVIRONMENT = "HEADRACE_PROFILE"
-"""Names the profile of a shell."""
+"""The environment variable that names a profile for one shell."""
 _MODE_OF_DIRECTORY = 0o700
 _OTHERS = 0o077
+"""Permission bits of the group and of others."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Profile(NamedTuple):
-    """One cluster, and how to come to it."""
+    """A cluster's address and client settings."""
 
     bootstrap: str
-    """Where its brokers are, as -b takes it."""
+    """Bootstrap brokers, as -b accepts them."""
     settings: Mapping[str, str] = _NOTHING
-    """A client's settings by Kafka's names; may hold secrets."""
+    """Client settings by Kafka's names; may hold secrets."""
 
     def __repr__(self) -> str:
         return f"Profile({self.bootstrap}, {', '.join(self.settings)})"
 
 
 class Profiles(NamedTuple):
-    """What the file says."""
+    """The content of the file."""
 
     current: str | None
+    """The profile used by default, or None."""
     known: dict[str, Profile]
 
     def used(self) -> str | None:
-        """Return the profile that holds here: the environment's, else the file's."""
+        """Return the profile to use: the environment variable's, else the file's current one."""
         return os.environ.get(ENVIRONMENT) or self.current
 
     def named(self, name: str) -> Profile:
-        """Return a profile. CommandError where there is none of that name."""
+        """Return a profile by name. CommandError: unknown."""
         if name not in self.known:
             known = ", ".join(sorted(self.known)) or "none"
             raise CommandError(f"there is no profile {name}; there are: {known}", EXIT_NOT_FOUND)
@@ -50,17 +52,17 @@ class Profiles(NamedTuple):
 
 
 def path() -> Path:
-    """Return where the file is, there or not (XDG Base Directory Specification)."""
+    """Return the file's path, whether it exists or not (XDG Base Directory Specification)."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
-    # The specification has paths that are not absolute passed over.
+    # The specification requires paths that are not absolute to be ignored.
     directory = Path(base) if base.startswith("/") else Path.home() / ".config"
     return directory / "headrace" / "profiles.json"
 
 
 def load() -> Profiles:
-    """Read the file; no profiles where there is none.
+    """Read the file; return no profiles if it does not exist.
 
-    CommandError where it is no such file, and where others may use it although it has secrets.
+    CommandError: the file is invalid, or holds secrets and is open to other users.
     """
     where = path()
     try:
@@ -97,7 +99,7 @@ def _all_names(known: Mapping[str, Profile]) -> list[str]:
 
 
 def save(profiles: Profiles) -> None:
-    """Write the file at once and whole, with mode 0600. OSError."""
+    """Write the file atomically, with mode 0600. OSError."""
     where = path()
     where.parent.mkdir(mode=_MODE_OF_DIRECTORY, parents=True, exist_ok=True)
     content = {
@@ -109,7 +111,7 @@ def save(profiles: Profiles) -> None:
             for name, profile in profiles.known.items()
         },
     }
-    # Made with 0600, whatever the umask is.
+    # mkstemp creates it with mode 0600, independent of the umask.
     number, part = tempfile.mkstemp(prefix=".profiles-", dir=where.parent)
     try:
         with os.fdopen(number, "w") as file:
@@ -124,7 +126,7 @@ def save(profiles: Profiles) -> None:
 
 
 def chosen() -> tuple[str, Profile] | None:
-    """Return the name and the profile that is used; None: none is. CommandError."""
+    """Return the name and the profile to use, or None. CommandError: it does not exist."""
     profiles = load()
     used = profiles.used()
     return None if used is None else (used, profiles.named(used))

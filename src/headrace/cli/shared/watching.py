@@ -1,4 +1,4 @@
-"""Verbs that show the same again and again: `--watch`."""
+"""Repeated output: the option `--watch`."""
 
 import sys
 import time
@@ -20,7 +20,11 @@ CLEAR_SCREEN = "\x1b[2J\x1b[H"
 
 
 def shown(watch: float | None, show: Callable[[], None], *, parted: bool) -> None:
-    """Show once, or again and again; `parted`: an empty line between two times in a pipe."""
+    """Call `show` once, or every `watch` seconds until Ctrl-C.
+
+    `parted`: print an empty line between two outputs in a pipe; on a terminal the screen is
+    cleared.
+    """
     if watch is None:
         show()
         return
@@ -38,7 +42,7 @@ def shown(watch: float | None, show: Callable[[], None], *, parted: bool) -> Non
 
 
 def _going_on(show: Callable[[], None]) -> Callable[[], None]:
-    """Return what shows `show`, or in its place why it cannot be shown now."""
+    """Return a function that calls `show`, and prints an error as a note and continues."""
 
     def again() -> None:
         try:

@@ -1,4 +1,4 @@
-"""`headrace topic export`: a topic's records as files for other tools."""
+"""`headrace topic export`: write a topic's records to files for other tools."""
 
 import os
 from collections.abc import Iterator
@@ -76,9 +76,9 @@ def export(
 
 @contextmanager
 def _whole_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
-    """Open a file that takes its name once it is written and on the disk, and else goes away.
+    """Open a file that appears under its name only once it is complete and on disk.
 
-    UsageError where the name was taken meanwhile.
+    On an error it is removed. UsageError if another file got that name meanwhile.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -99,7 +99,7 @@ def _whole_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
 
 
 def _row_line(topic: str) -> "RowLine":
-    """Return what prints a row with headers, or with bytes that are no UTF-8."""
+    """Return a function that prints a row with headers, or with bytes that are not UTF-8."""
     format_ = json_formatter()
 
     def line(row: dict[str, Any]) -> bytes:

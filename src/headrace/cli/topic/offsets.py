@@ -1,4 +1,4 @@
-"""`headrace topic offsets` and `trim`: where partitions begin and end, and moving their start."""
+"""`headrace topic offsets` and `trim`: first and end offsets, deletion of the oldest records."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -79,7 +79,7 @@ def _found(
 
 
 def _time(text: str) -> int:
-    """Return what ListOffsets takes for `@time`, with or without its @. UsageError."""
+    """Return the timestamp of `@time`, with or without its @, for ListOffsets. UsageError."""
     if text == _NEWEST:
         return MAX_TIMESTAMP
     words = {"start", "earliest", "end", "latest"}
@@ -139,7 +139,7 @@ def trim(
 
 
 _Row = tuple[TopicPartition, int, int, int | ApiError | None]
-"""A partition, its start and end before, and its new start: None where nothing lies before it."""
+"""A partition, its first and end offset before, and its new first offset, or None: unchanged."""
 
 
 def _print_trimmed(rows: Sequence[_Row], *, dry_run: bool, json: bool) -> int:
@@ -184,7 +184,7 @@ def _refuse_past_end(
     starts: Mapping[TopicPartition, OffsetAt],
     ends: Mapping[TopicPartition, OffsetAt],
 ) -> None:
-    """Raise UsageError for an offset that is not there yet: it would delete all, by a slip."""
+    """Raise UsageError for an offset beyond the end: as a typing error it would delete all."""
     for partition, end in ends.items():
         base = starts[partition].offset if place.kind == "ahead" else 0
         if place.kind in {"offset", "ahead"} and base + place.number > end.offset:

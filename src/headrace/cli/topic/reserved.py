@@ -1,4 +1,4 @@
-"""Topics of other protocols, which `headrace topic list` leaves out."""
+"""Topics of other protocols, which `headrace topic list` does not show."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from headrace.model.protocols import reserved_topics
 
 
 def note_reserved(topics: Iterable[str]) -> None:
-    """Print how many of the topics each protocol keeps its data in."""
+    """Print how many of the topics store data of each other protocol."""
     reserved = filter(None, map(reserved_topics, topics))
     for plural, count in Counter(each.plural for each in reserved).items():
         note(f"{counted(count, 'topic')} of {plural} not listed: --internal lists them")

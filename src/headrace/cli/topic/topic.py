@@ -1,4 +1,4 @@
-"""`headrace topic`: create, list, describe, alter, delete; `offsets` and `export` are beside it."""
+"""`headrace topic`: create, list, describe, alter and delete topics."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -51,7 +51,7 @@ _LOST_WITH = {
     nouns.TRANSACTIONS_TOPIC: "the state of all transactions",
     nouns.SHARE_STATE_TOPIC: "the state of all share groups",
 }
-"""What goes with an internal topic."""
+"""The state that is lost with each internal topic."""
 Configs = Annotated[
     tuple[str, ...],
     Parameter(
@@ -130,7 +130,7 @@ def list_(
         chosen = matching(names, topics)
     else:
         chosen = tuple(_existing(known, name).name for name in names)
-    # A name that is given is meant, whoever made the topic.
+    # A topic that is named is listed, also if it is internal.
     named = frozenset(chosen if names and not regex else ())
     shown = [
         topics[name]

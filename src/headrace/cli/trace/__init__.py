@@ -1,5 +1,5 @@
 """`headrace trace`: replication step by step.
 
-trace    textbook cases, played in this process
-live     `--follow`: what changes of partitions of a running cluster
+trace    textbook cases, played in this process live     `--follow`: changes of partitions in a
+running cluster
 """

@@ -1,4 +1,4 @@
-"""`headrace trace --follow`: what changes of partitions of a running cluster, line by line."""
+"""`headrace trace --follow`: print changes of partitions in a running cluster, line by line."""
 
 import sys
 import time
@@ -20,20 +20,20 @@ from headrace.model.nouns import TopicPartition
 
 
 class PartitionState(NamedTuple):
-    """One partition as the cluster tells of it."""
+    """A partition's leader, ISR and offsets, as last seen."""
 
     leader: int
     epoch: int
     isr: tuple[int, ...]
     high_watermark: int | None
-    """None: its leader did not say, nor had before."""
+    """None: unknown so far."""
     log_end: int | None
-    """The leader's, committed or not; None as before."""
+    """The leader's log end offset (LEO); None: unknown so far."""
     lags: Mapping[int, int]
-    """By replica that is there: how much of what is committed it lacks."""
+    """By replica that answers: committed records that it lacks."""
 
     def as_words(self) -> str:
-        """Return all of it as one line."""
+        """Return the state as one line."""
         leader = "nobody leads" if self.leader < 0 else f"leader {self.leader}"
         mark, end = ("-" if at is None else at for at in (self.high_watermark, self.log_end))
         lags = ",".join(f"{broker}={lag}" for broker, lag in self.lags.items()) or "-"
@@ -68,7 +68,10 @@ def follow_topics(client: Client, names: Sequence[str], interval: float, *, json
 def _look(
     client: Client, names: Sequence[str], seen: Mapping[TopicPartition, PartitionState]
 ) -> dict[TopicPartition, PartitionState]:
-    """Ask the cluster; what is not answered stays as it was seen. ClientError, ApiError."""
+    """Return the partitions' states; what gets no answer stays as in `seen`.
+
+    ClientError, ApiError.
+    """
     known = run(client.metadata(list(names)))
     epochs = {
         TopicPartition(name, partition.partition): partition.leader_epoch
@@ -120,7 +123,7 @@ def _state(
 
 
 def changes(before: PartitionState | None, after: PartitionState) -> Iterator[str]:
-    """Yield in words what has changed of a partition."""
+    """Yield a partition's changes in words."""
     if before is None:
         return
     if (before.leader, before.epoch) != (after.leader, after.epoch):

@@ -71,7 +71,7 @@ def _play(name: str, seed: int, *, json: bool) -> None:
     from headrace.testing.sim.textbook_cases import play_case
 
     case = _case(name)
-    with silenced("headrace"):  # what simulated brokers log is of no cluster that anybody runs
+    with silenced("headrace"):  # the log lines of simulated brokers would only confuse
         steps = play_case(case, seed).trace
     if json:
         print_json({"case": name, "seed": seed, "shows": case.shows, "steps": steps.as_json()})

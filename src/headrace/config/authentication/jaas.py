@@ -1,9 +1,9 @@
-"""Lines of JAAS, as Kafka's settings hold them: parsed as text, and nothing is ever loaded by them.
+"""JAAS lines in Kafka's settings, parsed as text: no class is ever loaded by name.
 
     org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";
 
-A class's name in such a line once was a way to have a broker run code (CVE-2023-25194): here it is
-one of three words.
+The class name in such a line could make a Kafka broker run foreign code (CVE-2023-25194); here it
+must be one of three known names.
 """
 
 import re
@@ -28,14 +28,14 @@ _LINE_BYTES_MAX = 1 << 20
 
 
 class JaasLine(NamedTuple):
-    """One login module with its options."""
+    """A login module with its options."""
 
     module: str
     options: Mapping[str, Secret] = MappingProxyType({})
 
     @property
     def passwords(self) -> dict[str, Secret]:
-        """The users that `user_NAME="password"` options tell of."""
+        """The users of `user_NAME="password"` options, with their passwords."""
         return {
             name.removeprefix(_USER): secret
             for name, secret in self.options.items()
@@ -44,7 +44,7 @@ class JaasLine(NamedTuple):
 
 
 def parse_jaas(text: str) -> JaasLine:
-    """Parse one line; ValueError says what is wrong and quotes nothing that may be a secret."""
+    """Parse a JAAS line; ValueError gives the reason and quotes nothing that may be a secret."""
     tokens = _tokens(text)
     if len(tokens) < 3 or tokens[-1] != ("mark", ";"):
         raise ValueError("is not: MODULE required name=\"value\" …; with ';' at its end")
@@ -67,6 +67,7 @@ def parse_jaas(text: str) -> JaasLine:
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
+    """Return the kind (quoted, bare, mark) and text of each token; ValueError."""
     if len(text) > _LINE_BYTES_MAX:
         raise ValueError(f"is longer than {_LINE_BYTES_MAX} characters")
     tokens: list[tuple[str, str]] = []

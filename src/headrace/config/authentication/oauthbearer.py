@@ -1,4 +1,4 @@
-"""What tokens of OAUTHBEARER must be, on one listener: its own keys over those of all."""
+"""OAUTHBEARER settings of one listener: its own keys override the general ones."""
 
 from typing import NamedTuple
 
@@ -10,17 +10,17 @@ HANDLERS = (
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
     "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerValidatorCallbackHandler",
 )
-"""Kafka's classes that check signatures, which mean what is done here; no class is ever loaded."""
+"""Kafka's class names for signature checks, accepted as names; no class is loaded."""
 _PREFIX = "sasl.oauthbearer."
 _URL, _ISSUER = f"{_PREFIX}jwks.endpoint.url", f"{_PREFIX}expected.issuer"
 _AUDIENCE = f"{_PREFIX}expected.audience"
 
 Problem = tuple[str, str, str]
-"""What is wrong: the key, what it says, and why not."""
+"""A problem of a setting: the key, its value, the reason."""
 
 
 class OAuthBearerListener(NamedTuple):
-    """How tokens are checked on one listener."""
+    """The checks of OAUTHBEARER tokens on one listener, and the source of their keys."""
 
     jwks_url: str
     audiences: tuple[str, ...]
@@ -34,7 +34,7 @@ class OAuthBearerListener(NamedTuple):
 
     @property
     def jwks_file(self) -> str | None:
-        """The path of the file with the keys; None: they are fetched."""
+        """Path of the JWKS file; None: the keys are fetched from `jwks_url`."""
         from urllib.parse import unquote, urlsplit  # not where nobody brings tokens
 
         parts = urlsplit(self.jwks_url)
@@ -44,13 +44,13 @@ class OAuthBearerListener(NamedTuple):
 def oauthbearer_listener(
     listener: str, values: ListenerValues
 ) -> tuple[OAuthBearerListener, list[Problem]]:
-    """Return how tokens are checked on `listener`, and what is wrong with its settings."""
+    """Return the OAUTHBEARER settings of `listener`, and the problems found."""
     wrong: list[Problem] = []
     found = {name: values.of(listener, name) for name in OF_LISTENERS}
     url = _text(found[_URL])
     problem = _url_problem(url, values.words(listener, ALLOWED_URLS))
     if problem:
-        # What an https URL has behind its path may be secret.
+        # The query of an https URL may be secret.
         wrong.append((_URL, url.partition("?")[0], f"listener {listener}: {problem}"))
     audiences = found[_AUDIENCE]
     given = tuple(filter(None, audiences)) if isinstance(audiences, tuple) else ()
@@ -76,7 +76,7 @@ def oauthbearer_listener(
 
 
 def _url_problem(url: str, allowed: tuple[str, ...]) -> str | None:
-    """Tell why no keys can be had from `url`, None where they can."""
+    """Return why keys cannot be loaded from `url`, or None."""
     from urllib.parse import urlsplit
 
     try:

@@ -1,4 +1,4 @@
-"""What clients of each SASL listener may authenticate by, and who a broker is for the others."""
+"""SASL settings per listener: mechanisms, PLAIN users, this broker's logins at other brokers."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -27,34 +27,35 @@ BETWEEN_BROKERS = "sasl.mechanism.inter.broker.protocol"
 _MODULES = {"PLAIN": PLAIN_MODULE, OAUTHBEARER: OAUTHBEARER_MODULE}
 
 Problem = tuple[str, str, str]
-"""What is wrong: the key, what it says, and why not."""
+"""A problem of a setting: the key, its value, the reason."""
 
 
 class Login(NamedTuple):
-    """Who a broker says that it is, by one mechanism."""
+    """The user name and password of a broker at other brokers, for one mechanism."""
 
     user: str
     password: Secret
 
 
 class SaslListener(NamedTuple):
-    """How clients of one listener authenticate."""
+    """The SASL settings of one listener."""
 
     mechanisms: tuple[str, ...]
+    """The enabled mechanisms."""
     passwords: Mapping[str, Secret] = MappingProxyType({})
-    """Of PLAIN's users."""
+    """The passwords of PLAIN users, by user name."""
     reauth_ms: Mapping[str, int] = MappingProxyType({})
-    """How long a session may last, by mechanism; 0: as long as it likes."""
+    """Longest session before reauthentication, in milliseconds, by mechanism; 0: unlimited."""
     logins: Mapping[str, Login] = MappingProxyType({})
-    """Who this broker is where it connects to that listener of others, by mechanism."""
+    """This broker's logins when it connects to that listener of other brokers, by mechanism."""
     oauthbearer: OAuthBearerListener | None = None
-    """How tokens are checked, where OAUTHBEARER is enabled."""
+    """The checks of tokens; None if OAUTHBEARER is not enabled."""
 
 
 def sasl_listeners(
     listeners: Sequence[Listener], values: ListenerValues
 ) -> tuple[dict[str, SaslListener], list[Problem]]:
-    """Return how clients of each SASL listener authenticate, by its name, and what is wrong."""
+    """Return the SASL settings of each SASL listener by its name, and the problems found."""
     wrong: list[Problem] = []
     found: dict[str, SaslListener] = {}
     for listener in listeners:
@@ -64,7 +65,7 @@ def sasl_listeners(
 
 
 def login_problem(listener: str, mechanism: str, found: SaslListener) -> Problem | None:
-    """Tell why a broker cannot authenticate to others at a listener by `mechanism`, or None."""
+    """Return why this broker cannot log in at a listener of others by `mechanism`, or None."""
     if mechanism not in found.mechanisms:
         reason = (
             f"brokers reach each other by listener {listener}, which takes"
@@ -139,7 +140,7 @@ def _line(name: str, mechanism: str, values: ListenerValues, wrong: list[Problem
         if any(name in line.options and not line.options[name].reveal() for name in _OWN):
             raise ValueError("its username or its password is empty")
     except ValueError as error:
-        # What is there may hold secrets: it is not shown.
+        # The line may hold secrets: it is not shown.
         wrong.append((ListenerKey(name, mechanism, JAAS.name).full, "…", str(error)))
         return JaasLine(module)
     return line

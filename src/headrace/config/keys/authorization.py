@@ -1,4 +1,4 @@
-"""Keys of authorisation: who may do what."""
+"""Keys of authorization: the authorizer, super users, and access without ACLs."""
 
 from headrace.config.keys.row import Keys, key
 from headrace.config.value_types import Kind
@@ -11,7 +11,7 @@ AUTHORIZERS = (
 
 
 class AuthorizationKeys(Keys):
-    """Whether ACLs decide, and who they do not bind."""
+    """Whether ACLs are enforced, and for whom they are not."""
 
     authorizer_class_name = key(
         Kind.STRING,

@@ -1,4 +1,4 @@
-"""Keys of a broker among others: what they reach each other by, and who leads after a stop."""
+"""Keys of a broker in a cluster: inter-broker listeners, controlled shutdown, leader balance."""
 
 from headrace.config.keys.row import Keys, combined, key
 from headrace.config.value_types import Kind

@@ -1,7 +1,7 @@
-"""Keys of what has settings beside topics and brokers: groups and client metrics subscriptions.
+"""Keys of groups and of client metrics subscriptions.
 
-Names, defaults and bounds are Kafka 4.3's (GroupConfig, ClientMetricsConfigs). A group's key is the
-broker's key `group.NAME` for one group: where the broker has that key, it is the default.
+Names, defaults and bounds are Kafka 4.3's (GroupConfig, ClientMetricsConfigs). A group key is the
+broker key `group.NAME` for one group; if the broker has that key, its value is the default.
 """
 
 import re
@@ -15,7 +15,7 @@ GROUP_PREFIX = "group."
 GROUPS_OWN = frozenset(
     {"share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable"}
 )
-"""Group keys that no broker's key is the default of."""
+"""Group keys whose default is no broker key."""
 
 _SESSION = "A member that sends no heartbeat for this long is removed from the group"
 _HEARTBEAT = "The heartbeat interval of members"
@@ -24,7 +24,7 @@ _ASSIGNMENT = "The least time between two assignments"
 
 
 def _of_broker(name: str, doc: str) -> Definition:
-    """Define a group's key by the broker's: its type, default and least value."""
+    """Define a group key by the broker key: its type, default and least value."""
     row = {**GroupKeys.KEYS, **ShareKeys.KEYS}[GROUP_PREFIX + name]
     least = row.at_least if row.between is None else row.between[0]
     return Definition(name, row.kind, row.default, doc, at_least=least)
@@ -121,7 +121,7 @@ MATCHED = (
     "client_source_address",
     "client_source_port",
 )
-"""What a subscription's `match` may ask about a client (KIP-714)."""
+"""Attributes of a client that a subscription's `match` can test (KIP-714)."""
 
 CLIENT_METRICS: dict[str, Definition] = {
     definition.name: definition
@@ -152,10 +152,7 @@ CLIENT_METRICS: dict[str, Definition] = {
 
 
 def bounds_of_group_key(name: str) -> tuple[str, str]:
-    """Return the broker's keys that bound a group's key, whether or not the broker has them.
-
-    `consumer.session.timeout.ms` → `group.consumer.min.session.timeout.ms` and `…max…`.
-    """
+    """Return the names of the broker keys that bound a group key, whether or not they exist."""
     kind, _, rest = name.partition(".")
     if name == "streams.num.standby.replicas":
         rest = "standby.replicas"
@@ -163,9 +160,9 @@ def bounds_of_group_key(name: str) -> tuple[str, str]:
 
 
 def match_patterns(value: Value) -> dict[str, "re.Pattern[str]"]:
-    """Parse a subscription's `match` to patterns by what they ask about; ValueError.
+    """Return the patterns of a subscription's `match`, by client attribute; ValueError.
 
-    Java's syntax and Python's are the same for what such patterns are made of.
+    They are compiled as Python patterns: for what such patterns contain, Java's syntax is the same.
     """
     patterns: dict[str, re.Pattern[str]] = {}
     for word in value if isinstance(value, tuple) else ():

@@ -1,4 +1,4 @@
-"""Keys of who the broker is, where it listens, what it bears and what it tells."""
+"""Keys of the broker's id, listeners, connection limits, quotas and metrics."""
 
 from headrace.config.keys.row import Keys, combined, key
 from headrace.config.listeners import Listener
@@ -317,4 +317,4 @@ class NetworkKeys(Keys):
 
 
 UNDER_A_LISTENER = frozenset({"max.connections", "max.connection.creation.rate"})
-"""Keys that a listener may have of its own."""
+"""Keys that can be set for one listener."""

@@ -1,14 +1,14 @@
-"""Keys of SASL OAUTHBEARER: whose tokens are believed, and what they must say (KIP-768)."""
+"""Keys of SASL OAUTHBEARER: trusted issuers, and the required claims of tokens (KIP-768)."""
 
 from headrace.config.keys.row import Keys, key
 from headrace.config.value_types import Definition, Kind
 
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
-"""A system property of Java's at Kafka, a key here."""
+"""In Kafka a Java system property, here a key."""
 
 
 class OAuthBearerKeys(Keys):
-    """What a token is checked against; all also as `listener.name.NAME.<key>`, but the first."""
+    """The checks of a token; each key but the first is also a key of `listener.name.NAME.`."""
 
     org_apache_kafka_sasl_oauthbearer_allowed_urls: tuple[str, ...] = key(
         Kind.LIST,
@@ -68,11 +68,11 @@ class OAuthBearerKeys(Keys):
 
 
 OF_LISTENERS = frozenset(OAuthBearerKeys.KEYS) - {ALLOWED_URLS}
-"""The keys that a listener may have of its own."""
+"""The keys that can be set for one listener."""
 HANDLER = Definition(
     "sasl.server.callback.handler.class",
     Kind.STRING,
     None,
     "Kafka's class that checks signatures of tokens, which is what is done: none is ever loaded.",
 )
-"""There with a listener's name and oauthbearer before it only."""
+"""Valid only as `listener.name.NAME.oauthbearer.<key>`."""

@@ -5,7 +5,7 @@ from headrace.config.value_types import LONG_MAX, Kind, Mode
 
 
 class FollowerKeys(Keys):
-    """One conversation with each broker that leads something which is followed here."""
+    """Fetches of followers from their leaders: one connection per leading broker."""
 
     replica_lag_time_max_ms = key(
         Kind.LONG,
@@ -69,7 +69,7 @@ class FollowerKeys(Keys):
 
 
 class ThrottleKeys(Keys):
-    """How fast replicas that are being moved are copied (KIP-73)."""
+    """Rate limits of replicas that are being moved (KIP-73)."""
 
     leader_replication_throttled_rate = key(
         Kind.LONG,

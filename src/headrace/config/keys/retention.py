@@ -7,7 +7,7 @@ _DYNAMIC = Mode.CLUSTER_WIDE
 
 
 class RetentionKeys(Keys):
-    """What goes, when, and how compaction works."""
+    """Which records are deleted and when, and how compaction works."""
 
     # Retention.
     log_retention_ms: int = combined(

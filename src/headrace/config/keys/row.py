@@ -1,6 +1,6 @@
-"""A key as a row of a class: `log_segment_bytes = key(…)` is `log.segment.bytes`.
+"""Declaration of keys as class attributes: `log_segment_bytes = key(…)` is `log.segment.bytes`.
 
-The rows of an area are a class; `config.broker.BrokerConfig` inherits from all of them.
+The rows of an area are one class; `config.broker.BrokerConfig` inherits from all of them.
 """
 
 from collections.abc import Mapping
@@ -13,35 +13,35 @@ T = TypeVar("T")
 
 
 class Keys:
-    """Settings as attributes, each declared by a row of the subclass."""
+    """Settings as attributes; a subclass declares them, one row each."""
 
     KEYS: ClassVar[Mapping[str, Definition]] = {}
-    """The rows by the names of their keys, those of the classes above included."""
+    """The rows by key name, those of base classes included."""
 
     def __init_subclass__(cls) -> None:
-        """Gather the rows and name each by its attribute."""
+        """Collect the rows in `KEYS` and name each after its attribute."""
         keys: dict[str, Definition] = {}
         for base in cls.__bases__:
             keys.update(getattr(base, "KEYS", {}))
         for name, row in list(vars(cls).items()):
             if isinstance(row, Definition):
                 keys[key_name(name)] = replace(row, name=key_name(name))
-                # An instance's attribute is read more slowly where its class has one of that name.
+                # An instance attribute is read more slowly if the class has one of that name.
                 delattr(cls, name)
         cls.KEYS = keys
 
     def __init__(self, **values: Value) -> None:
-        """Set every attribute to its key's default, or to what `values` has under its name."""
+        """Set every attribute to its value in `values` (by attribute name), or to its default."""
         defaults = {attribute(name): row.default for name, row in self.KEYS.items()}
         if not values.keys() <= defaults.keys():
             raise TypeError(f"no such attributes: {sorted(values.keys() - defaults.keys())}")
-        # Not by vars(self): an attribute of an object whose dict was taken is read more slowly.
+        # Not by vars(self): attributes are read more slowly once an object's dict was accessed.
         for name, value in (defaults | values).items():
             setattr(self, name, value)
 
     @classmethod
     def of(cls, values: Mapping[str, Value]) -> Self:
-        """Return this area's settings out of all values by key (`BrokerConfig.values`)."""
+        """Return this area's settings from all values by key (`BrokerConfig.values`)."""
         return cls(**{attribute(name): values[name] for name in cls.KEYS})
 
 
@@ -51,7 +51,7 @@ def key(kind: Kind, default: T, doc: str, **options: Unpack[Options]) -> T:
 
 
 def combined(kind: Kind, default: Value, doc: str, **options: Unpack[Options]) -> Any:  # noqa: ANN401
-    """Declare a key whose attribute `cross_key_rules` work out; its type is written beside it."""
+    """Declare a key whose attribute `cross_key_rules` computes, with the type annotated there."""
     return Definition("", kind, default, doc, **options)
 
 
@@ -66,7 +66,10 @@ def key_name(name: str) -> str:
 
 
 def stand_in(definition: Definition, values: Mapping[str, Value]) -> Value:
-    """Return what the nearest coarser key that is set says for an unset one; -1 stays -1."""
+    """Return the value of the nearest coarser key that is set, in this key's unit, or None.
+
+    A negative value (-1: no bound) is returned unchanged.
+    """
     for coarser, factor in definition.coarser:
         value = values[coarser]
         if isinstance(value, int):

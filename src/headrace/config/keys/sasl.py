@@ -1,4 +1,4 @@
-"""Keys of SASL: by which mechanisms clients authenticate, and what bounds them until they have."""
+"""Keys of SASL: enabled mechanisms, and limits on connections that are not authenticated yet."""
 
 from headrace.config.keys.oauthbearer import OF_LISTENERS
 from headrace.config.keys.row import Keys, key
@@ -7,11 +7,11 @@ from headrace.config.value_types import Definition, Kind
 FIRST_FRAME_BYTES_MAX = 512 << 10
 OAUTHBEARER = "OAUTHBEARER"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
-"""Those that are served."""
+"""The mechanisms that Headrace implements."""
 
 
 class SaslKeys(Keys):
-    """How clients say who they are on SASL_PLAINTEXT and SASL_SSL listeners."""
+    """How clients authenticate on SASL_PLAINTEXT and SASL_SSL listeners."""
 
     sasl_enabled_mechanisms: tuple[str, ...] = key(
         Kind.LIST,
@@ -68,8 +68,8 @@ JAAS = Definition(
     None,
     "A line of JAAS: PLAIN's users, and who a broker is for other brokers.",
 )
-"""There with a listener's and a mechanism's name before it only."""
+"""Valid only as `listener.name.NAME.MECHANISM.<key>`."""
 OF_A_LISTENER = frozenset({"sasl.enabled.mechanisms", "connections.max.reauth.ms", *OF_LISTENERS})
-"""Keys that a listener may have of its own."""
+"""Keys that can be set for one listener."""
 OF_A_MECHANISM = frozenset({JAAS.name, "connections.max.reauth.ms"})
-"""Keys that a mechanism of a listener may have of its own."""
+"""Keys that can be set for one mechanism of a listener."""

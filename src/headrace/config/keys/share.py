@@ -1,4 +1,4 @@
-"""Keys of share groups and of the state they keep (KIP-932). Names and defaults are Kafka 4.3's."""
+"""Keys of share groups and of their stored state (KIP-932). Names and defaults are Kafka 4.3's."""
 
 from headrace.config.keys.row import Keys, key
 from headrace.config.value_types import Kind, Mode

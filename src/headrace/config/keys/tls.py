@@ -1,19 +1,19 @@
-"""Keys of TLS: the certificates of listeners, and whom they trust.
+"""Keys of TLS: the certificates of listeners, and the certificates they trust.
 
-Each may be set for one listener by itself: `listener.name.<name in lower case>.<key>`.
+Each can be set for one listener: `listener.name.<name in lower case>.<key>`.
 """
 
 from headrace.config.keys.row import Keys, key
 from headrace.config.value_types import Kind, Mode
 
 STORE_TYPES = ("PEM", "PKCS12", "JKS")
-"""JKS is known so that it can be refused with the command that converts it."""
+"""JKS is known only so that it can be refused with the command that converts it."""
 CLIENT_AUTH = ("none", "requested", "required")
 VERSIONS = ("TLSv1.2", "TLSv1.3")
 
 
 class TlsKeys(Keys):
-    """What listeners of SSL and SASL_SSL show, and what they ask to see."""
+    """The certificates that SSL and SASL_SSL listeners present and require."""
 
     ssl_keystore_type: str | None = key(
         Kind.STRING,
@@ -110,4 +110,4 @@ class TlsKeys(Keys):
 
 
 UNDER_A_LISTENER = frozenset(TlsKeys.KEYS) - {"ssl.reload.interval.ms"}
-"""Keys that a listener may have of its own."""
+"""Keys that can be set for one listener."""

@@ -7,7 +7,7 @@ _DAY_MS = 86_400_000
 
 
 class DelegationTokenKeys(Keys):
-    """Whether there are delegation tokens, how long they hold and how many there may be."""
+    """Whether delegation tokens are enabled, how long they are valid, and how many may exist."""
 
     delegation_token_secret_key: str | None = key(
         Kind.PASSWORD,

@@ -1,4 +1,4 @@
-"""A topic's keys that are no settings of its logs; those are `config.log_config`."""
+"""Topic keys that are not settings of a log (those are in `config.log_config`)."""
 
 from headrace.config.value_types import Definition, Kind
 

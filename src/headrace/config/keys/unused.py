@@ -1,7 +1,7 @@
-"""Keys that Kafka 3.9 or 4.3 knows and Headrace does not use: named in a warning, not refused.
+"""Keys of Kafka 3.9 and 4.3 that have no effect in Headrace: a warning names them.
 
-A server.properties that works for Kafka shall start Headrace. A key stands here exactly as long as
-it has no effect.
+Headrace starts with a server.properties that works for Kafka. A key is in this list exactly as long
+as it has no effect.
 """
 
 from headrace.config.value_types import Definition, Kind, Mode
@@ -150,7 +150,7 @@ _SECRET = (
     "keystore.certificate.chain",
     "truststore.certificates",
 )
-"""How the names of keys end whose values no answer may show."""
+"""Endings of the names of keys whose values no response shows."""
 _LISTENER = "listener.name."
 
 UNUSED: frozenset[str] = frozenset((_SERVER + _LOG + _GROUPS).split())
@@ -162,14 +162,13 @@ UNUSED_PREFIXES = (
     "rsm.config.",
     "metrics.context.",
 )
-"""Families of keys that carry a name chosen by the user, unused as well."""
+"""Prefixes of unused keys that contain a name chosen by the user."""
 
 
 def unused_definition(name: str) -> Definition | None:
-    """Return what Kafka lets clients do with an unused key at run time; None.
+    """Return the definition of an unused Kafka key, or None if `name` is not one.
 
-    `name` is no such key.
-    Values are any text: whoever would read them is not there.
+    It has the mode in which Kafka alters the key at run time. Any text is a valid value.
     """
     if name not in UNUSED and not name.startswith(UNUSED_PREFIXES):
         return None

@@ -1,11 +1,11 @@
-"""Keys of the ZooKeeper that brokers of one cluster agree through."""
+"""Keys of the ZooKeeper ensemble that a cluster's brokers share."""
 
 from headrace.config.keys.row import Keys, key
 from headrace.config.value_types import Kind
 
 
 class ZooKeeperKeys(Keys):
-    """Where ZooKeeper is, and this broker's session there."""
+    """ZooKeeper's addresses, and this broker's session with it."""
 
     zookeeper_connect: str | None = key(
         Kind.STRING,

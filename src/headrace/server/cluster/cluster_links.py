@@ -1,4 +1,4 @@
-"""What one broker of a cluster has to do with the others: the ways to them, and what they ask."""
+"""A cluster broker's links: to the controller, to the other brokers, and to the store's session."""
 
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class AmongBrokers:
-    """One broker's link to the controller, and its service to the others."""
+    """A broker's link to the controller, its service for other brokers, and its replication."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class AmongBrokers:
         directories: Collection[LogDirectory],
         fatal: Callable[[Exception], None],
     ) -> None:
-        """`store` is the cluster's; it is joined later. `fatal` ends the process."""
+        """`store`: the cluster's, which the broker joins later. `fatal` ends the process."""
         self._broker = broker = controller.broker
         self._store = store
         catalog, config = Catalog(store), broker.config
@@ -65,7 +65,7 @@ class AmongBrokers:
             config.inter_broker_listener_name,
             fatal,
         )
-        """What follows here, and keeps in sync who follows what is led here."""
+        """Fetchers of the replicas that follow here, and ISRs of the partitions led here."""
         self._balance: LeaderBalance | None = None
         self._orphans = OrphanedLogs(broker, catalog, controller.applier)
         self._work: list[asyncio.Task[None]] = []
@@ -75,10 +75,10 @@ class AmongBrokers:
         controller.forward(self.link.create_topic, self.link.allocate_producer_ids)
 
     def joined(self, coordinators: Coordinators) -> None:
-        """Begin what goes on while this broker is part of the cluster.
+        """Begin the background work of a broker that has joined the cluster.
 
-        Logs that were moved to other brokers while it was away are deleted; the groups coordinated
-        here are shown below /consumers, where that is wanted.
+        Logs of partitions that moved elsewhere while this broker was down are deleted. Groups
+        coordinated here are mirrored below /consumers, with `zookeeper.consumers.mirror.enable`.
         """
         self._work.append(self.replicating.run(self._orphans.keep_up()))
         if self._broker.config.zookeeper_consumers_mirror_enable:
@@ -88,16 +88,16 @@ class AmongBrokers:
             self._work.append(self.replicating.run(mirror.keep_up()))
 
     async def leave(self) -> None:
-        """Have others lead what this broker leads, before it stops taking requests.
+        """Have the controller move this broker's leaderships away before a controlled shutdown.
 
-        One attempt takes no longer than a request may, nor than the broker's session lives unheard:
-        then others are elected anyway.
+        One attempt waits no longer than `controller.socket.timeout.ms`, nor than the store's
+        session lasts without a heartbeat: after that other leaders are elected anyway.
         """
         request_seconds = self._broker.config.controller_socket_timeout_ms / 1000
         await self.link.hand_over(min(request_seconds, self._store.session_seconds))
 
     def close(self) -> None:
-        """Ask and look for nothing any more."""
+        """Stop the background work and the link to the controller."""
         if self._balance is not None:
             self._balance.close()
         for work in self._work:
@@ -106,7 +106,7 @@ class AmongBrokers:
 
 
 def order_channels(broker: Broker, ways: WaysToListeners) -> OrderChannels:
-    """Return how the orders of this broker, as the controller, reach the others."""
+    """Return the channels by which this broker, as controller, sends orders to the others."""
     config, own = broker.config, broker.broker_id
     listener = config.control_plane_listener_name or config.inter_broker_listener_name
     clients = ways.by(listener)

@@ -1,7 +1,7 @@
-"""Several brokers of one process, for trying a cluster out: `headrace dev`.
+"""Several brokers in one process, for trying out a cluster: `headrace dev`.
 
-Each is the broker that `headrace serve` runs, in directories and on a port of its own; they are one
-cluster by a store that they share, each in a session of its own (ADR 25).
+Each is the broker that `headrace serve` runs, with its own directories and port. They share one
+store file and are one cluster through it, each with a session of its own (ADR 25).
 """
 
 import asyncio
@@ -16,12 +16,13 @@ from headrace.server.assembly import Server
 from headrace.server.real_world import RealWorld
 
 MEET_SECONDS_MAX = 30.0
-"""How long brokers that have started may take until each knows of all."""
+"""Longest wait, in seconds, until every started broker knows all others."""
 _AMONG_BROKERS = ("headrace.cluster", "headrace.replication")
+"""Loggers that are silent during the common stop."""
 
 
 class LocalCluster:
-    """Brokers that start and stop together. Used on the loop."""
+    """Brokers of one process that start and stop together. Used on the event loop."""
 
     def __init__(
         self,
@@ -29,16 +30,19 @@ class LocalCluster:
         store_path: str,
         fatal: Callable[[Exception], None],
     ) -> None:
-        """One broker for each of `configs`; `fatal` as for `Server`."""
+        """`configs`: one per broker. `fatal` as for `Server`."""
         self._configs = configs
         self._store_path = store_path
         self._fatal = fatal
         self._file: StoreFile | None = None
         self.servers: list[Server] = []
-        """Those that have started, in their order."""
+        """The brokers that have started, in order of their start."""
 
     async def start(self) -> None:
-        """Start them one after the other; all know of each other then. ConfigError."""
+        """Start the brokers one after another, and wait until each knows all others.
+
+        ConfigError.
+        """
         self._file = StoreFile(self._store_path)
         try:
             for config in self._configs:
@@ -63,17 +67,17 @@ class LocalCluster:
         return all(len(server.broker.image.brokers) == here for server in self.servers)
 
     def listening(self) -> list[str]:
-        """Return the addresses they listen on, as in `listeners`."""
+        """Return the addresses of all brokers, as `listeners` has them."""
         return [address for server in self.servers for address in server.listening()]
 
     def bootstrap(self) -> str:
-        """Return what clients take as bootstrap.servers."""
+        """Return the brokers' addresses for bootstrap.servers."""
         ends = [server.endpoints()[0] for server in self.servers]
         return ",".join(f"{end.host}:{end.port}" for end in ends)
 
     async def stop(self) -> None:
-        """Stop them cleanly: the controller last, so that somebody decides until then."""
-        # That another is not heard of any more is no news while all stop.
+        """Stop the brokers cleanly: the controller last, as it elects leaders until then."""
+        # Warnings about lost brokers mean nothing while all of them stop.
         with silenced(*_AMONG_BROKERS, below=logging.ERROR):
             await self._stop_in_turn()
         self.servers.clear()
@@ -84,6 +88,6 @@ class LocalCluster:
     async def _stop_in_turn(self) -> None:
         order = sorted(self.servers, key=lambda server: server.controller.is_controller)
         for server in order:
-            if server is order[-1]:  # nobody is left to hand over to
+            if server is order[-1]:  # no broker is left to take over its leaderships
                 server.config = server.config.updated({"controlled.shutdown.enable": False})
             await server.stop()

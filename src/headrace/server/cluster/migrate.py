@@ -1,8 +1,12 @@
-"""A stopped broker's own metadata store brought into ZooKeeper; what is left behind in its place.
+"""Migration of a stopped broker's own metadata store (SQLite) into ZooKeeper.
 
-The order bears an end between any two steps (ADR 26): ZooKeeper says that it is begun, all nodes
-are written, the directories say where the metadata are, the file is renamed, and only then brokers
-may start on what ZooKeeper has. Begun again, it goes on.
+A crash between any two steps is harmless (ADR 26), and running the migration again completes it:
+
+1 ZooKeeper notes that a migration has begun; brokers do not start on it
+2 all nodes are written
+3 each log directory notes where its metadata are now
+4 the SQLite file is renamed
+5 the note in ZooKeeper is removed; brokers may start
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,20 +29,20 @@ from headrace.server.real_world import open_zookeeper
 
 
 class Migrated(NamedTuple):
-    """What came of a migration, or would come of it."""
+    """The result of a migration, or of a dry run."""
 
     migrant: Migrant
     nodes: dict[str, bytes]
-    """All that ZooKeeper holds then."""
+    """All nodes that ZooKeeper holds afterwards, by path."""
     operations: Sequence[Operation]
-    """What is done for it; nothing where all was there already."""
+    """The writes that were needed; empty if all was migrated before."""
 
 
 async def migrate(config: BrokerConfig, disk: BrokerDisk, *, dry_run: bool = False) -> Migrated:
-    """Bring the metadata of the broker of `config.log_dirs` into `config.zookeeper_connect`.
+    """Copy the metadata of the broker of `config.log_dirs` into `config.zookeeper_connect`.
 
-    `dry_run`: write nothing there, and leave the directories as they are. ConfigError: the broker
-    runs, the directories are no single broker's, or ZooKeeper has another cluster. StoreError.
+    `dry_run`: write nothing, neither there nor in the directories. ConfigError: the broker runs,
+    the directories do not belong to one broker, or ZooKeeper has another cluster. StoreError.
     """
     connect = config.zookeeper_connect
     if connect is None:
@@ -67,7 +71,7 @@ async def migrate(config: BrokerConfig, disk: BrokerDisk, *, dry_run: bool = Fal
 
 
 def _store_path(config: BrokerConfig, disk: BrokerDisk) -> str:
-    """Return where the broker's own store is, or what was left of it. ConfigError."""
+    """Return the path of the broker's SQLite file, renamed or not. ConfigError: it has no file."""
     first = config.log_dirs[0]
     for name in (file_names.METADATA, file_names.METADATA_LEFT):
         if disk.exists(f"{first}/{name}"):
@@ -81,7 +85,10 @@ def _store_path(config: BrokerConfig, disk: BrokerDisk) -> str:
 
 @contextmanager
 def _locked(config: BrokerConfig, disk: BrokerDisk) -> Iterator[None]:
-    """Hold the locks of all log directories. ConfigError: the broker runs, or one is not there."""
+    """Hold the locks of all log directories.
+
+    ConfigError: the broker runs, or a directory is missing.
+    """
     with ExitStack() as undo:
         for path in config.log_dirs:
             if not disk.is_directory(path):
@@ -97,7 +104,7 @@ def _locked(config: BrokerConfig, disk: BrokerDisk) -> Iterator[None]:
 
 
 def _whose(config: BrokerConfig, disk: BrokerDisk) -> Migrant:
-    """Return whose directories these are: all of one broker's. ConfigError."""
+    """Return the cluster and broker that own the directories. ConfigError: none, or several."""
     found = [read_identity(disk, path) for path in config.log_dirs]
     known = {
         (identity.cluster_id, identity.broker_id) for identity in found if identity is not None
@@ -116,7 +123,7 @@ def _whose(config: BrokerConfig, disk: BrokerDisk) -> Migrant:
 
 
 async def _content(path: str, migrant: Migrant) -> dict[str, bytes]:
-    """Return what the broker's own store holds. ConfigError: it is another cluster's."""
+    """Return the nodes of the broker's own store. ConfigError: it belongs to another cluster."""
     source = EmbeddedStore(path)
     try:
         nodes = await migration.read_tree(source)
@@ -132,7 +139,10 @@ async def _content(path: str, migrant: Migrant) -> dict[str, bytes]:
 
 
 def _leave(config: BrokerConfig, disk: BrokerDisk, connect: str) -> None:
-    """Have no start take the broker's own store for its metadata any more. OSError."""
+    """Note the migration in each directory and rename the SQLite file, so no start uses it.
+
+    OSError.
+    """
     for path in config.log_dirs:
         note = f"zookeeper.connect={connect}\n"
         disk.replace(f"{path}/{file_names.MIGRATED}", note.encode())
@@ -145,7 +155,7 @@ def _leave(config: BrokerConfig, disk: BrokerDisk, connect: str) -> None:
 def _check_done(
     config: BrokerConfig, disk: BrokerDisk, cluster_id: str | None, migrant: Migrant
 ) -> None:
-    """Raise ConfigError where the metadata have gone elsewhere."""
+    """Raise ConfigError if the metadata were migrated to another ZooKeeper."""
     if cluster_id == migrant.cluster_id:
         return
     first = config.log_dirs[0]

@@ -1,7 +1,4 @@
-"""What one broker does with the others: its replicas follow and lead, its transactions reach far.
-
-Its conversations with them, and its lease on leading.
-"""
+"""Replication on one broker: its fetchers, ISR keeper, lease and coordinator calls."""
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine
@@ -25,7 +22,7 @@ from headrace.replication.isr_keeper import IsrKeeper
 
 
 class Replicating:
-    """The replicas of a running broker. Made before the cluster is joined."""
+    """The replication of a running broker. Created before the broker joins the cluster."""
 
     def __init__(
         self,
@@ -38,7 +35,7 @@ class Replicating:
         listener: str,
         fatal: Callable[[Exception], None],
     ) -> None:
-        """`listener`: by which brokers reach each other. `fatal` ends the process."""
+        """`listener`: the inter-broker listener's name. `fatal` ends the process."""
         self._broker = broker
         self._listener = listener
         self.store = store
@@ -46,9 +43,9 @@ class Replicating:
         self._fatal = fatal
         self._tasks: set[asyncio.Task[None]] = set()
         self.others = CoordinatorPeers(broker, listener, clients, self.run)
-        """What coordinators here ask of those elsewhere."""
+        """Requests of coordinators here to coordinators on other brokers."""
         self.writes = GatheredWrites(world.disk, tuple(directories))
-        """Those of what is fetched."""
+        """The appends of fetched batches, gathered per pass."""
         dependencies = FetchDependencies(
             clients,
             self.writes,
@@ -64,7 +61,10 @@ class Replicating:
         applier.may_commit = lease.holds
 
     def keep_in_sync(self, calls: ControllerCalls) -> IsrKeeper:
-        """Have the ISRs of what is led here follow the followers; `calls`: the controller."""
+        """Start to keep the ISRs of partitions led here.
+
+        `calls` requests the changes of the controller.
+        """
         broker = self._broker
         keeper = self._keeper = IsrKeeper(
             broker.partitions.values,
@@ -78,11 +78,11 @@ class Replicating:
         return keeper
 
     def store_unheard_seconds(self) -> float:
-        """Return for how long the store has not answered; 0 where nobody could end the session."""
+        """Return the seconds since the metadata store last answered; 0 for an embedded store."""
         return max(self._boot_seconds() - self.store.last_heard(), 0.0)
 
     def close(self) -> None:
-        """Follow no more, and ask nothing more."""
+        """Stop fetching, ISR changes and coordinator calls."""
         self._broker.follows.remove(self.fetchers.follow)
         self._broker.unfollowed.remove(self.fetchers.forget)
         self.fetchers.close()
@@ -91,7 +91,7 @@ class Replicating:
         self.others.close()
 
     def run(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Run what goes on by itself; a broken invariant ends the process."""
+        """Run a background task; an exception in it ends the process (`fatal`)."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ran)

@@ -1,4 +1,4 @@
-"""What this broker's session with the cluster's store has been through."""
+"""The state of this broker's session with the metadata store, for metrics and messages."""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 
 
 class StoreSession:
-    """Hears of the session's fate before those who act on it. Made after they were set."""
+    """Counts and state of the session, updated before other subscribers of its events.
+
+    Must be created after `SessionEvents` has its callbacks: it wraps them.
+    """
 
     def __init__(self, events: "SessionEvents") -> None:
-        """Begin in a session that is heard of."""
+        """Wrap the callbacks of `events`, in a session that is connected."""
         self.connected = True
-        """Whether the store is heard of, as far as is known."""
+        """Whether the connection to the store is up, as far as is known."""
         self.expired = 0
-        """How often the session was over, and another begun."""
+        """Number of sessions that have expired and were replaced by a new one."""
         events.lost = partial(self._lost, events.lost)
         events.expired = partial(self._expired, events.expired)
         events.reconnected = partial(self._back, events.reconnected)
@@ -42,7 +45,7 @@ class StoreSession:
 
 
 class StoreOutage:
-    """The state of this broker's session with the metadata store."""
+    """Describes the time since which the metadata store has not answered."""
 
     def __init__(
         self,
@@ -58,10 +61,10 @@ class StoreOutage:
         self._boot_seconds = boot_seconds
 
     def text(self) -> str:
-        """Return since when the store has not answered; empty while its session is not in doubt.
+        """Return since when the store has not answered; "" while the session is not in doubt.
 
-        In doubt is a session whose connection is lost, or for which `LEASE_SHARE` of its time is
-        over: a server that accepts connections and never answers looks connected.
+        It is in doubt if its connection is lost, or after `LEASE_SHARE` of its timeout without an
+        answer: a server that accepts connections and never answers looks connected.
         """
         silent = max(self._boot_seconds() - self._store.last_heard(), 0.0)
         if self._session.connected and silent < LEASE_SHARE * self._store.session_seconds:

@@ -1,7 +1,7 @@
-"""SCRAM users written into ZooKeeper where no broker is there to be asked: those of brokers, first.
+"""SCRAM users written into ZooKeeper while no broker runs, as by `kafka-configs --zookeeper`.
 
-Brokers that authenticate to each other by SCRAM need their user before the first of them starts, as
-with `kafka-configs --zookeeper`. Brokers that run take it up at once.
+Brokers that authenticate to each other by SCRAM need their user before the first of them starts.
+Running brokers notice the new user at once.
 """
 
 from collections.abc import Mapping
@@ -20,9 +20,9 @@ from headrace.server.real_world import open_zookeeper
 async def create_user(
     config: BrokerConfig, user: str, credentials: Mapping[Mechanism, Credential]
 ) -> bool:
-    """Write a user's credentials into `config.zookeeper_connect`; False where he has some already.
+    """Write a new user's credentials into `config.zookeeper_connect`; return False if it has some.
 
-    ConfigError, StoreError. Blocks until ZooKeeper is connected.
+    Nothing is overwritten. ConfigError, StoreError. Blocks until ZooKeeper is connected.
     """
     connect = config.zookeeper_connect
     if connect is None:

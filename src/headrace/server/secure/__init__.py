@@ -1,4 +1,4 @@
-"""`headrace serve --secure`: what a locked broker needs, made once beside its data (ADR 46).
+"""`headrace serve --secure`: certificates, first user and client files, created once (ADR 46).
 
 preparation    the authority, the certificate, the password: made, kept, renewed, or found damaged
 first_user     the broker that has its first user before it lets anybody in

@@ -1,4 +1,4 @@
-"""What clients of a locked broker take: the text of their files, with the password in them."""
+"""The client configuration files that `headrace serve --secure` writes, password included."""
 
 import json
 
@@ -12,11 +12,12 @@ JAVA = "client-java.properties"
 LIBRDKAFKA = "client-librdkafka.properties"
 SPARK = "client-spark.json"
 FILES = (JAVA, LIBRDKAFKA, SPARK)
+"""Names of the files: for Java clients, librdkafka and Spark."""
 _HEAD = "# Made by headrace serve --secure. It holds a password: nobody else shall read it.\n"
 
 
 def client_files(bootstrap: str, authority: str, user: str, password: Secret) -> dict[str, str]:
-    """Return the files' texts by name. `authority`: the path of its certificate."""
+    """Return the files' texts by name; `authority` is the path of the authority's certificate."""
     common = {
         "bootstrap.servers": bootstrap,
         "security.protocol": "SASL_SSL",
@@ -36,7 +37,7 @@ def client_files(bootstrap: str, authority: str, user: str, password: Secret) ->
     spark = {f"kafka.{name}": value for name, value in java.items()}
     return {
         JAVA: _HEAD + render(java),
-        # Its readers split lines at the first equals sign, and know no escapes.
+        # Its readers split lines at the first equals sign and process no escapes.
         LIBRDKAFKA: _HEAD + "".join(f"{name}={value}\n" for name, value in librdkafka.items()),
         SPARK: json.dumps(spark, indent=2) + "\n",
     }

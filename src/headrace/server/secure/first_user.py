@@ -1,4 +1,4 @@
-"""The broker of `headrace serve --secure`: its first user is there before it lets anybody in."""
+"""The broker of `headrace serve --secure`: it creates its first user before it accepts clients."""
 
 import asyncio
 import contextlib
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 86_400.0
-"""How often it is looked whether a certificate ends soon: a broker may run for years."""
+"""Seconds between two checks of the certificates' ends: a broker may run for years."""
 _SALT_BYTES = 24
 _NUMBER = next(number for number, mechanism in NUMBERS.items() if mechanism is MECHANISM)
 
 
 class SecureServer(Server):
-    """A broker with what `--secure` made. Used on the loop."""
+    """A broker with the certificates and the first user of `--secure`. Used on the event loop."""
 
     def __init__(
         self,
@@ -43,22 +43,23 @@ class SecureServer(Server):
         fatal: Callable[[Exception], None],
         secured: Secured,
     ) -> None:
-        """`secured`: its files."""
+        """`secured`: the files of `--secure` next to the log directory."""
         super().__init__(config, world, fatal)
         self._secured = secured
         self._looking: asyncio.Task[None] | None = None
 
     async def _join(self) -> None:
+        """Join like any broker, then create the first user."""
         await super()._join()
         await self._make_user()
 
     async def start(self) -> None:
-        """Start as every broker, and look after the certificates from then on."""
+        """Start like any broker, then renew certificates as they are about to expire."""
         await super().start()
         self._looking = asyncio.get_running_loop().create_task(self._look_after_certificates())
 
     async def stop(self) -> None:
-        """Stop cleanly."""
+        """Stop the certificate checks, then stop cleanly like any broker."""
         if self._looking is not None:
             self._looking.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -66,14 +67,18 @@ class SecureServer(Server):
         await super().stop()
 
     async def _make_user(self) -> None:
-        """Make the first user, if he was not yet. ConfigError where another has his name."""
+        """Create the first user, unless an earlier start did.
+
+        ConfigError: a user of that name exists with another password, or the password file is
+        missing.
+        """
         secured = self._secured
         there = self.broker.users.of(USER).get(MECHANISM)
         if secured.user_made:
             self._remark(there)
             return
         password = secured.password
-        if password is None:  # the directory makes it with itself
+        if password is None:  # created with the directory, so the file was removed since
             raise ConfigError(f"{secured.directory.path_of(PASSWORD)}: is gone: start again")
         if there is None:
             salt = secrets.token_bytes(_SALT_BYTES)
@@ -91,7 +96,10 @@ class SecureServer(Server):
         secured.note_user()
 
     def _remark(self, there: "Credential | None") -> None:
-        """Say where the files for clients are of no use any more."""
+        """Log a warning if the client files no longer work.
+
+        The user was deleted, or has another password than the file.
+        """
         secured, socket = self._secured, f"-b unix:{self.config.log_dirs[0]}"
         if there is None:
             log.warning(
@@ -106,6 +114,7 @@ class SecureServer(Server):
             )  # fmt: skip
 
     def _fits(self, there: "Credential") -> bool:
+        """Return whether the password file's password matches a stored SCRAM credential."""
         password = self._secured.password
         if password is None:
             return False
@@ -113,11 +122,12 @@ class SecureServer(Server):
         return hmac.compare_digest(ours.stored_key, there.stored_key)
 
     async def _look_after_certificates(self) -> None:
+        """Renew certificates that are about to expire, once every `LOOK_SECONDS`."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             now = datetime.datetime.now(datetime.UTC)
             try:
-                # The listener takes a file that has changed up by itself.
+                # The listener reads a changed file again by itself (`ssl.reload.interval.ms`).
                 await called_back(partial(self.disk.run, partial(self._secured.look, now)))
             except (HeadraceError, OSError) as error:
                 log.error("certificates could not be renewed: %s", error)
@@ -126,5 +136,5 @@ class SecureServer(Server):
 def secure_server(
     config: BrokerConfig, secured: Secured
 ) -> Callable[[Callable[[Exception], None]], SecureServer]:
-    """Return what makes the broker on the running loop, told what ends the process."""
+    """Return the factory of a SecureServer; it is called on the loop with the `fatal` callback."""
     return lambda fatal: SecureServer(config, RealWorld(config), fatal, secured)

@@ -1,4 +1,4 @@
-"""The configuration of a locked broker (`serve --secure`), made from any other."""
+"""`headrace serve --secure`: the given configuration completed with TLS, SCRAM and ACLs."""
 
 import datetime
 import os
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from headrace.server.secure.preparation import Secured
 
 _UMASK = 0o077
-"""What a locked broker writes is its owner's alone, records included."""
+"""Files of a --secure broker are readable by its owner only, records included."""
 
 
 class Prepared(NamedTuple):
-    """A configuration with its warnings, and the files that belong to it."""
+    """A configuration with its warnings, and the files of --secure."""
 
     config: BrokerConfig
     warnings: list[str]
@@ -27,7 +27,7 @@ class Prepared(NamedTuple):
 
 
 def prepare(text: str, flags: Mapping[str, str]) -> Prepared:
-    """Make or find what a locked broker needs. `text`: a properties file's. ConfigError."""
+    """Create or load the files of --secure; return the configuration over `text`. ConfigError."""
     try:
         from headrace.server.secure import preparation
     except ModuleNotFoundError as error:

@@ -1,9 +1,8 @@
-"""What `headrace serve --secure` keeps beside the data: made where it is missing, else looked at.
+"""The files of `headrace serve --secure` next to the data: created if missing, renewed, checked.
 
-The files are made in this order, each whole or not at all, so that a start that ended between two
-of them is completed by the next one: the authority's key, its certificate, the broker's key and
-certificate, the first user's password; then, by `first_user`, the user himself and the note that
-he was made.
+Each file is written atomically, in this order, so that the next start completes one that was
+interrupted between two of them: the authority's key, its certificate, the broker's key and
+certificate, the first user's password; then, by `first_user`, the user and the note `user-made`.
 """
 
 import datetime
@@ -32,22 +31,23 @@ AUTHORITY_KEY, AUTHORITY, BROKER = "authority.key", "authority.pem", "broker.pem
 PASSWORD, USER_MADE = "password", "user-made"
 _PASSWORD_BYTES = 20
 _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+"""Kafka's class name of the authorizer, for `authorizer.class.name`."""
 
 
 class SecureDirectory:
-    """The directory of a locked broker's files: its owner's alone. Blocks."""
+    """The directory of the files of `--secure`, readable by its owner only. Blocks."""
 
     def __init__(self, log_dir: str) -> None:
         self.path = os.path.abspath(f"{log_dir}/{file_names.SECURE}")
         self._disk = RealDisk(None)
 
     def path_of(self, name: str) -> str:
-        """Return a file's path."""
+        """Return the path of a file in the directory."""
         return f"{self.path}/{name}"
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Have the directory for this process alone, made where it is missing. ConfigError."""
+        """Lock the directory (flock), creating it if missing, until the block ends. ConfigError."""
         try:
             make_durably(self._disk, os.path.dirname(self.path))
             if not os.path.lexists(self.path):
@@ -64,6 +64,7 @@ class SecureDirectory:
             os.close(descriptor)
 
     def _check_owner(self, status: os.stat_result) -> None:
+        """Raise ConfigError unless this user owns the directory and no other can open it."""
         open_to_others = status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
         if status.st_uid != os.geteuid():
             raise ConfigError(
@@ -77,7 +78,7 @@ class SecureDirectory:
             )
 
     def read(self, name: str) -> bytes | None:
-        """Return a file's content, None where it is missing. ConfigError."""
+        """Return a file's content, or None if it is missing. ConfigError: it cannot be read."""
         try:
             with open(self.path_of(name), "rb") as file:
                 return file.read()
@@ -87,7 +88,7 @@ class SecureDirectory:
             raise self._unusable(error) from error
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file, whole or not at all, for its owner alone. ConfigError."""
+        """Write a file atomically, with mode 0600. ConfigError."""
         try:
             self._disk.replace(self.path_of(name), content, 0o600)
         except OSError as error:
@@ -99,12 +100,15 @@ class SecureDirectory:
 
 
 class Secured:
-    """What is kept of one locked broker. Blocks."""
+    """The certificates, password and client files of one `--secure` broker. Blocks."""
 
     def __init__(self, config: BrokerConfig, host_name: str, now: datetime.datetime) -> None:
-        """Make what is missing, renew what ends soon. ConfigError names damage and its remedy.
+        """Create missing files and renew certificates about to expire.
 
-        `config` may be a draft: its listeners, what is advertised and its log directory count.
+        ConfigError: a file is damaged.
+
+        The error names the remedy. `config` may be a draft: only its listeners, advertised
+        listeners and first log directory are used.
         """
         self.directory = SecureDirectory(config.log_dirs[0])
         self._names = names_of(config, host_name)
@@ -114,21 +118,24 @@ class Secured:
 
     @property
     def authority_path(self) -> str:
-        """Where the authority's certificate is: what clients trust."""
+        """Path of the authority's certificate, which clients must trust."""
         return self.directory.path_of(AUTHORITY)
 
     @property
     def broker_path(self) -> str:
-        """Where the broker's key and certificate are."""
+        """Path of the broker's key and certificate."""
         return self.directory.path_of(BROKER)
 
     def look(self, now: datetime.datetime) -> None:
-        """Renew what ends soon. ConfigError."""
+        """Renew certificates that are about to expire. ConfigError."""
         with self.directory.held():
             self.certificate_until = self._renew(now)
 
     def _renew(self, now: datetime.datetime) -> datetime.datetime:
-        """Make certificates that are missing or end soon; return when the broker's ends."""
+        """Create or renew certificates that are missing or about to expire.
+
+        Return the broker's expiry.
+        """
         authority = self._authority(now)
         found = self.directory.read(BROKER)
         why = None
@@ -142,6 +149,7 @@ class Secured:
         return certificates.until(found)
 
     def _authority(self, now: datetime.datetime) -> certificates.Authority:
+        """Return the authority: loaded, created if missing, or renewed with the same key."""
         key, certificate = self.directory.read(AUTHORITY_KEY), self.directory.read(AUTHORITY)
         if key is None and certificate is not None:
             raise self._damaged(AUTHORITY_KEY, "it is missing")
@@ -163,6 +171,7 @@ class Secured:
         return authority
 
     def _damaged(self, name: str, problem: str) -> ConfigError:
+        """Return the ConfigError for damaged authority files, with the remedy."""
         return ConfigError(
             f"{self.directory.path}: {name}: {problem}; bring both files back from a backup, or"
             f" remove {AUTHORITY_KEY}, {AUTHORITY} and {BROKER}: another authority is made then,"
@@ -172,7 +181,12 @@ class Secured:
     # the first user
 
     def _password(self) -> Secret | None:
-        """Return the first user's password; None: it is not kept any more."""
+        """Return the first user's password.
+
+        None if its file was removed after the user was created.
+
+        ConfigError: the file's first line is empty.
+        """
         found = self.directory.read(PASSWORD)
         if found is None and not self.user_made:
             found = f"{secrets.token_hex(_PASSWORD_BYTES)}\n".encode()
@@ -187,15 +201,18 @@ class Secured:
 
     @property
     def user_made(self) -> bool:
-        """Whether the first user was made: if he is gone since, somebody wanted that."""
+        """Whether the first user was created once.
+
+        If the user is missing now, it was deleted on purpose and is not created again.
+        """
         return self.directory.read(USER_MADE) is not None
 
     def note_user(self) -> None:
-        """Note that the first user was made, durably."""
+        """Record durably that the first user was created."""
         self.directory.write(USER_MADE, f"{USER}\n".encode())
 
     def write_clients(self, bootstrap: str) -> None:
-        """Write what clients take, where it differs; nothing without the password. ConfigError."""
+        """Write the client files that differ; none without the password. ConfigError."""
         if self.password is None:
             return
         texts = client_files(bootstrap, self.authority_path, USER, self.password)
@@ -205,7 +222,7 @@ class Secured:
                     self.directory.write(name, text.encode())
 
     def facts(self) -> dict[str, object]:
-        """Return what is said at the start: never a secret."""
+        """Return what the start prints: user, paths, expiry; no secret."""
         return {
             "user": USER,
             "authority": self.authority_path,
@@ -214,7 +231,7 @@ class Secured:
         }
 
     def settings(self, draft: BrokerConfig) -> dict[str, str]:
-        """Return the settings of a locked broker, over those it was given."""
+        """Return the settings that `--secure` adds to those given."""
         found = {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": self.broker_path,
@@ -228,7 +245,7 @@ class Secured:
 
 
 def names_of(config: BrokerConfig, host_name: str) -> list[str]:
-    """Return all names that clients may know the broker by."""
+    """Return all host names and addresses by which clients may connect: the certificate's names."""
     told = [*config.advertised_listeners, *config.listeners]
     hosts = [
         listener.host.partition("%")[0]
@@ -239,11 +256,11 @@ def names_of(config: BrokerConfig, host_name: str) -> list[str]:
 
 
 DRAFT = {"listeners": "SASL_SSL://127.0.0.1:9092", "ssl.keystore.location": "not made yet"}
-"""What stands in a configuration where nothing is given, until the certificate is there."""
+"""Default settings before the certificate exists, so that the configuration can be read."""
 
 
 def check_listeners(listeners: Sequence[Listener]) -> None:
-    """Raise ConfigError where one is not locked, on this machine too."""
+    """Raise ConfigError if a listener's protocol is not SASL_SSL, on the loopback interface too."""
     for listener in listeners:
         if listener.protocol != "SASL_SSL":
             raise ConfigError(
@@ -254,7 +271,7 @@ def check_listeners(listeners: Sequence[Listener]) -> None:
 
 
 def check_config(config: BrokerConfig) -> None:
-    """Raise ConfigError where the first user could not come in, or others unseen."""
+    """Raise ConfigError for `insecure.listeners`, or a listener that lacks the user's mechanism."""
     if config.insecure_listeners:
         raise ConfigError("insecure.listeners=true: --secure and --insecure: say one of them")
     for name, listener in config.sasl.items():
@@ -266,7 +283,7 @@ def check_config(config: BrokerConfig) -> None:
 
 
 def check_given(draft: BrokerConfig) -> None:
-    """Raise ConfigError where what was given is for another kind of broker."""
+    """Raise ConfigError for settings that --secure cannot have: ZooKeeper, keystores of its own."""
     if draft.zookeeper_connect is not None:
         raise ConfigError(
             "zookeeper.connect: --secure is for a broker by itself; a cluster's brokers need one"

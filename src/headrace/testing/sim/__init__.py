@@ -1,12 +1,12 @@
-"""Several brokers and their clients in one process, on a loop whose order is a seed.
+"""Simulation: several brokers and clients in one process, on an event loop ordered by a seed.
 
-* `loop`: SimLoop: time that passes only when nothing is ready, and the next callback by the seed.
+* `loop`: SimLoop: time advances only when no callback is ready; the seed orders ready callbacks.
 * `network`, `transport`: machines, connections with delays, cuts and full buffers.
-* `disk`: the simulated disk with its work done by that loop, instead of by threads.
-* `ensemble`: one metadata store that all brokers have a session of.
-* `world`: what one broker stands on. `cluster`: brokers made of such worlds, and their clients.
-* `history`: what happened, line by line, and its digest: the same seed, the same history.
-* `replicated`, `faults`, `replica_watch`, `replica_trace`: the story of replicas, what goes
-  wrong in it, what must hold, and the steps of high watermarks and log ends as a table.
-* `stories`: what is played. `python -m headrace.testing.sim SEED` plays the first one.
+* `disk`: the simulated disk, whose work is done by that loop instead of threads.
+* `ensemble`: one metadata store, in which every broker has a session.
+* `world`: the `World` of one broker. `cluster`: brokers made of such worlds, and their clients.
+* `history`: events, one line each, and their digest: the same seed gives the same history.
+* `replicated`, `faults`, `replica_watch`, `replica_trace`: the story of replicas, its faults, its
+  invariants, and the steps of high watermarks and log ends as a table.
+* `stories`: the scenarios. `python -m headrace.testing.sim SEED` plays all of them.
 """

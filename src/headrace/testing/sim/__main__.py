@@ -1,9 +1,10 @@
-"""`python -m headrace.testing.sim SEED [STORY [FILE]]`: play histories, print their digests.
+"""`python -m headrace.testing.sim SEED [STORY [FILE]]`: play stories, print their digests.
 
-All stories unless one is named. FILE gets its history, a line for each thing that happened: two of
-them can be compared. FIRST..LAST [--jobs N] instead of SEED plays the story of replicas with each
-of these seeds, in N processes (as many as there are processors), and prints which faults happened
-and which branches were taken; exit 1 where a seed fails, or one of those was in none of 100 seeds.
+Plays all stories unless one is named. FILE receives the history, one line per event: two histories
+can be compared. FIRST..LAST [--jobs N] instead of SEED plays the story of replicas with each of
+these seeds, in N processes (by default one per processor), and prints which faults occurred and
+which branches were taken; exits with 1 if a seed fails, or if one of those never occurred in 100
+seeds or more.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from headrace.testing.sim.stories import STORIES, play
 
 
 def main() -> None:
-    """Play and print."""
+    """Play the stories of the command line, print their digests, and exit."""
     parser = argparse.ArgumentParser(prog="python -m headrace.testing.sim")
     parser.add_argument("seed", help="a number, or FIRST..LAST")
     parser.add_argument("story", nargs="?", choices=STORIES)

@@ -16,7 +16,7 @@ _NOT_SAID = LeaderEpoch(-1)
 
 @contextmanager
 def cut_to_high_watermark() -> Iterator[None]:
-    """Have followers begin by cutting their logs to their high watermarks."""
+    """Make followers truncate their logs to their high watermarks when they begin to follow."""
     begin = FollowedPartition.__init__
 
     def planted(self: FollowedPartition, *args: Any) -> None:  # noqa: ANN401 - handed on
@@ -32,7 +32,7 @@ def cut_to_high_watermark() -> Iterator[None]:
 
 @contextmanager
 def before_leader_epochs() -> Iterator[None]:
-    """Have nobody look at leader epochs either (KIP-101): a log that differs is not found."""
+    """Also make brokers ignore leader epochs (KIP-101), so that a diverging log is not detected."""
     diverging = replica_reads.diverging
 
     def planted(

@@ -1,10 +1,10 @@
-"""Which branches of the rules of replication a story has taken, counted where they are decided.
+"""Counters of the branches of the replication rules that a story has taken.
 
-`RULES` says for each counter which rule it stands for. Those of `BRANCHES` are counted by functions
-of the product that are wrapped while a story is played; the others by `replica_watch`, by the
-clients and by the faults. Not seen here, as no story of replicas comes to it: a replica that goes
-out of service rather than lose committed records (tests/unit/replication), damaged replicas, what
-is refused to who is no broker (tests/unit/frontends), coordinators (test_coordinators_move.py).
+`RULES` names the rule of each counter. The counters of `BRANCHES` are counted by wrapping the
+product's functions while a story is played; the others by `replica_watch`, the clients and the
+faults. Not covered, as no story of replicas reaches it: a replica that goes out of service rather
+than lose committed records (tests/unit/replication), damaged replicas, requests refused to clients
+that are no brokers (tests/unit/frontends), coordinators (test_coordinators_move.py).
 """
 
 from collections import Counter
@@ -32,11 +32,14 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.replication.source import Source
 
 Taken = Callable[..., bool]
-"""Given the function's arguments; after it also what it returned or raised, first."""
+"""Returns whether a call takes the branch.
+
+Called with the function's arguments; after the call with its result or error before them.
+"""
 
 
 class Branch(NamedTuple):
-    """A branch that a function takes, told by its arguments or by what came of it."""
+    """A branch that a function takes, recognized by its arguments (before) or result (after)."""
 
     name: str
     rule: str
@@ -51,7 +54,7 @@ def _is(code: ErrorCode) -> Taken:
 
 
 def _holds_up(isr: InSyncReplicas, some: frozenset[Any], others: frozenset[Any]) -> bool:
-    """Tell whether one of `some` lacks what all the `others` have."""
+    """Return whether a replica of `some` lacks flushed records that all `others` have."""
     ends = isr._progress
     behind = min((ends[who].flushed_end for who in some if who in ends), default=None)
     rest = min((ends[who].flushed_end for who in others if who in ends), default=None)
@@ -183,12 +186,12 @@ RULES = {branch.name: branch.rule for branch in BRANCHES} | {
     "logs begun anew": "§5 a follower below the leader's start begins there",
     "writes given up": "G2 a write of unknown outcome is judged neither way",
 }
-"""What each counter stands for; each is above 0 after many seeds."""
+"""The rule of each counter; over many seeds every counter must be above 0."""
 
 
 @contextmanager
 def counted_branches(counts: Counter[str]) -> Iterator[None]:
-    """Count the branches that are taken meanwhile."""
+    """Count the branches taken inside the `with` block."""
     former: list[tuple[type | ModuleType, str, Any]] = []
     try:
         for branch in BRANCHES:

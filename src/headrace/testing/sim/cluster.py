@@ -1,4 +1,4 @@
-"""Brokers and clients of one simulation."""
+"""The brokers and clients of one simulation."""
 
 import asyncio
 import random
@@ -25,19 +25,19 @@ from headrace.testing.sim.world import SimWorld
 
 PORT = 9092
 SESSION_GONE_SECONDS = 0.5
-"""How much later than a session ends a broker may begin another."""
+"""Seconds after a session's end until the broker may begin another."""
 START_AGAIN_SECONDS = 1.0
-"""How long after a start that was refused the next one is tried."""
+"""Seconds between a refused start and the next attempt."""
 START_SECONDS_MAX = 60.0
-"""How long a broker may be refused, for its session of before or for the store."""
+"""Seconds for which starts may be refused, because of a former session or the store."""
 ELECTION_SECONDS_MAX = 60.0
-"""How long who asks for an election waits for its end."""
+"""Longest wait for a requested election, in seconds."""
 LAG_SECONDS = 2.0
-"""How long a follower may lag behind and stay in sync."""
+"""`replica.lag.time.max.ms` in seconds, by default."""
 
 
 class SimCluster:
-    """Machines named `broker-N`, and whatever clients are called."""
+    """Machines named `broker-N`, and machines of clients by their names."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class SimCluster:
         seed: int,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        """All that is drawn is drawn from `seed`; `settings` are every broker's."""
+        """All random choices come from `seed`; `settings` apply to every broker."""
         self._settings = settings or {}
         self.loop = loop
         self.seed = seed
@@ -54,19 +54,19 @@ class SimCluster:
         self.network = SimNetwork(loop, seed, self.history)
         self.ensemble = Ensemble(seed, self.history)
         self.brokers: dict[int, Server] = {}
-        """Those that have been started and not stopped, by id."""
+        """Brokers that have started and not stopped, by id."""
         self.worlds: dict[int, SimWorld] = {}
         self.refused_starts: list[str] = []
-        """Why brokers could not start, and were started again."""
+        """The errors of refused starts, which were repeated."""
         self._processes: dict[int, Server] = {}
-        """All that run, those that start or stop included."""
+        """All running brokers, those starting or stopping included."""
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Have the brokers that are started from now on take these settings too."""
+        """Add settings for brokers started from now on."""
         self._settings = {**self._settings, **settings}
 
     def world(self, number: int) -> SimWorld:
-        """Return the machine of broker `number`; its disk stays when the broker stops."""
+        """Return the machine of broker `number`; its disk survives a stop of the broker."""
         world = self.worlds.get(number)
         if world is None:
             world = self.worlds[number] = SimWorld(
@@ -75,7 +75,7 @@ class SimCluster:
         return world
 
     async def start(self, number: int) -> Server:
-        """Start broker `number`; returns when it listens. ConfigError."""
+        """Start broker `number`; return once it listens. ConfigError."""
         world = self.world(number)
         config, _ = load(
             flags={
@@ -105,12 +105,15 @@ class SimCluster:
         return server
 
     def broker(self, number: int) -> Broker | None:
-        """Return what runs of a broker, whether it starts, stops or serves."""
+        """Return a running broker, also while it starts or stops; None: it does not run."""
         server = self._processes.get(number)
         return server.broker if server is not None and hasattr(server, "broker") else None
 
     async def start_again(self, number: int) -> Server:
-        """Start broker `number`, as often as it takes, as whatever looks after it does. Broken."""
+        """Start broker `number`, repeating refused starts, as a supervisor does.
+
+        Broken: too long.
+        """
         until = self.loop.time() + START_SECONDS_MAX
         while True:
             try:
@@ -128,15 +131,15 @@ class SimCluster:
         del self._processes[number]
 
     def controller(self) -> Controller:
-        """Return the controller that decides."""
+        """Return the active controller."""
         found = [server.controller for server in self.brokers.values()]
         return next(controller for controller in found if controller.is_controller)
 
     async def elect(self, topic: str, kind: ElectionType = ElectionType.PREFERRED) -> None:
-        """Have the first replicas of a topic's partitions lead again, where they may.
+        """Request an election of the preferred leaders of a topic; refusals are ignored.
 
-        UNCLEAN: have any lead that can, where nobody does. A controller whose process ends
-        meanwhile never answers.
+        UNCLEAN: elect any live replica where no leader exists. The wait is bounded, as a controller
+        whose process ends never answers.
         """
         for server in tuple(self.brokers.values()):
             image = server.broker.image
@@ -151,9 +154,9 @@ class SimCluster:
                         electing.result()
 
     async def cut_power(self, number: int) -> None:
-        """Cut a broker's power; its disk is left as such a cut may leave it.
+        """Cut a broker's power; its disk is left in a state that such a crash may leave.
 
-        Returns when its session has ended: it may be started again.
+        Returns once its session has ended, so that it can be started again.
         """
         disk = self._end_process(number).sim_disk
         states = list(crash_states(disk, len(disk.ops), self._random.randrange(1 << 30), samples=3))
@@ -162,12 +165,12 @@ class SimCluster:
         self.world(number).sim_disk.begin_with(left, disk)
 
     def kill(self, number: int) -> None:
-        """Kill a broker's process. What it had written is there when it is started again."""
+        """Kill a broker's process; everything it had written is there at its next start."""
         former = self._end_process(number)
         self.world(number).sim_disk.go_on_from(former.sim_disk)
 
     def replace_disk(self, number: int) -> None:
-        """End a broker's machine; it may be started again with an empty disk."""
+        """End a broker's machine; its next start has an empty disk."""
         self._end_process(number)
 
     def _end_process(self, number: int) -> SimWorld:
@@ -177,7 +180,7 @@ class SimCluster:
         return former
 
     def client(self, name: str) -> Client:
-        """Return a client on a machine of that name, which knows one broker after the other."""
+        """Return a client on a machine named `name`, with all brokers as bootstrap servers."""
         transport = EventTransport(self.network.machine(name).connect)
         bootstrap = [Address(world.name, PORT) for world in self.worlds.values()]
         return Client(transport, bootstrap, client_id=name, patient=True)

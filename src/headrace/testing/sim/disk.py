@@ -1,4 +1,4 @@
-"""A simulated disk whose threads are the loop's own delays."""
+"""A simulated disk: jobs and flushes complete after delays of the event loop."""
 
 import random
 from collections import deque
@@ -11,16 +11,16 @@ from headrace.testing.sim.loop import SimLoop
 
 FLUSH_SECONDS = (0.0002, 0.004)
 JOB_SECONDS = (0.0001, 0.002)
-"""The least and the most that a flush, and any other job, takes."""
+"""Least and greatest duration of a job (`FLUSH_SECONDS`: of a flush), in seconds."""
 
 
 class LoopDisk(SimDisk):
-    """One machine's disk. Flushes are done one after the other, other jobs side by side."""
+    """The disk of one machine. Flushes run one after another, other jobs concurrently."""
 
     def __init__(
         self, loop: SimLoop, name: str, seed: int, now_ms: Callable[[], int], history: History
     ) -> None:
-        """`seed` decides how long things take."""
+        """`seed` determines the durations."""
         self._loop = loop
         self._name = name
         self._history = history
@@ -28,38 +28,38 @@ class LoopDisk(SimDisk):
         self._changes = 0
         self._off = False
         self._held: list[Callable[[], None]] | None = None
-        """What is to be told when the machine goes on; None while it runs."""
+        """Completions held back while the machine is paused; None while it runs."""
         self._flushes: deque[Callable[[], None]] = deque()
         self._stalled = 0.0
         super().__init__(now_ms, boot=f"boot of {name}")
 
     def cut_power(self) -> None:
-        """Do nothing more of what is under way, and tell nothing of it."""
+        """Drop all jobs under way; none of them completes."""
         self._off = True
 
     def pause(self) -> None:
-        """Tell of nothing that is done, until `resume`."""
+        """Hold back all completions until `resume`."""
         if self._held is None:
             self._held = []
 
     def resume(self) -> None:
-        """Tell what was held back."""
+        """Deliver the completions held back."""
         held, self._held = self._held, None
         for job in held or ():
             self._loop.call_soon(job)
 
     def stall(self, seconds: float) -> None:
-        """Have the next flush take so much longer."""
+        """Make the next flush take `seconds` longer."""
         self._stalled = seconds
 
     def go_on_from(self, former: "LoopDisk") -> None:
-        """Hold what the process before this one had written, flushed or not."""
+        """Take over the files of the process before this one, flushed or not."""
         self.nodes, self.base, self.boot = former.nodes, former.base, former.boot
         self.ops, self.unsaved = former.ops, former.unsaved
         self._changes = former._changes
 
     def begin_with(self, left: SimDisk, former: "LoopDisk") -> None:
-        """Hold what is left of the disk that was here before."""
+        """Take over the files that a crash left of the disk before this one."""
         self.nodes, self.base = left.nodes, left.base
         self.boot = f"{former.boot}, again"
         self._changes = former._changes
@@ -68,11 +68,11 @@ class LoopDisk(SimDisk):
             node.changed = self._changes
 
     def record(self, operation: Op) -> None:
-        """Remember and tell an operation."""
+        """Record an operation in the disk's log and in the history."""
         super().record(operation)
         if self._off:
             return
-        # Counted anew for each disk: another simulation in this process shall not be seen here.
+        # Counted per disk: other simulations in this process must not influence the numbers.
         self._changes += 1
         for node in (operation.node, operation.number):
             if node == operation.node or operation.kind in {"link", "rename"}:

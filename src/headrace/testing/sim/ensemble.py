@@ -1,4 +1,4 @@
-"""One metadata store in memory, and the sessions that several brokers have of it."""
+"""A metadata store in memory, and the sessions that several brokers have with it."""
 
 import asyncio
 import random
@@ -26,13 +26,13 @@ T = TypeVar("T")
 Changed = Callable[[str], None]
 
 SESSION_SECONDS = 6.0
-"""How long a session that is not heard of goes on."""
+"""The session timeout, in seconds."""
 WAY_SECONDS = (0.0001, 0.002)
-"""The least and the most that a question, an answer or a watch's word takes."""
+"""Least and greatest delay of a request, a response or a watch event, in seconds."""
 
 
 class Watch(NamedTuple):
-    """Who is to be told of a change."""
+    """A watch event to be delivered."""
 
     path: str
     watchers: list[Changed]
@@ -40,40 +40,43 @@ class Watch(NamedTuple):
 
 
 class Ensemble:
-    """The tree that all see. Each change is whole before the next one begins."""
+    """The store's tree, common to all sessions. Changes are atomic and in one order."""
 
     def __init__(self, seed: int, history: History | None = None) -> None:
-        """`seed` decides how long things take."""
+        """`seed` determines the delays."""
         self.tree = Tree(":memory:")
         self.history = history
         self._random = random.Random(f"ensemble {seed}")  # noqa: S311 - not for secrets
         self.observers: list[Callable[[Sequence[str]], None]] = []
-        """Told the paths of each change when it is done, before anybody else."""
+        """Called with the paths of each change right after it, before any watch."""
         self.slower = 1.0
-        """How many times as long all ways to it and back take."""
+        """Factor on all delays."""
         self._sessions: list[EnsembleSession] = []
         self._number = 0
 
     def session(self, name: str = "", events: SessionEvents | None = None) -> "EnsembleSession":
-        """Return a new session, of the broker `name`."""
+        """Return a new session of the broker `name`."""
         self._number += 1
         session = EnsembleSession(self, self._number, name, events or SessionEvents())
         self._sessions.append(session)
         return session
 
     async def way(self) -> None:
-        """Be under way to the ensemble, or back."""
+        """Wait for the delay of one message to or from the store."""
         await asyncio.sleep(self._random.uniform(*WAY_SECONDS) * self.slower)
 
     def read(self, session: "EnsembleSession", look: Callable[[Tree], T]) -> T:
-        """Return what the tree says now."""
+        """Return `look(tree)` now. SessionLost."""
         session.check()
         return look(self.tree)
 
     def change(
         self, session: "EnsembleSession", work: Callable[[Tree], tuple[T, list[str]]]
     ) -> tuple[T, list[str]]:
-        """Change the tree, and tell all other sessions of it in a while; the paths touched."""
+        """Change the tree and notify other sessions after a delay.
+
+        Return result and changed paths.
+        """
         session.check()
         self.tree.session = session.number  # the owner of what it makes ephemeral
         result, touched = work(self.tree)
@@ -91,15 +94,17 @@ class Ensemble:
                 loop.call_later(self._random.uniform(*WAY_SECONDS), session.tell_next)
 
     def expire(self, session: "EnsembleSession") -> None:
-        """End a session for its silence, and begin another for the same broker."""
+        """Expire a session, and begin another for the same broker."""
         session.events.lost()
         self._end_nodes(session)
         self._begin_another(session)
 
     def cut_off(self, session: "EnsembleSession", *, noticed: bool = True) -> None:
-        """Have a session's broker reach the ensemble no more: it ends unless `reach_again`.
+        """Cut a session's broker off from the store.
 
-        Where that is not `noticed`, its broker waits for answers, and learns of it afterwards.
+        The session ends unless `reach_again` comes first.
+
+        Without `noticed` the broker waits for responses and learns of the cut only afterwards.
         """
         if session.lost or session.cut_since is not None:
             return
@@ -113,7 +118,7 @@ class Ensemble:
         loop.call_later(SESSION_SECONDS, self._end_if_cut_off, session, session.cuts)
 
     def reach_again(self, session: "EnsembleSession") -> None:
-        """Have it reach the ensemble again, in the session of before unless that has ended."""
+        """End a cut: the broker continues in its session, or in a new one if that has expired."""
         if session.cut_since is None:
             return
         session.cut_since = None
@@ -134,7 +139,7 @@ class Ensemble:
             self._end_nodes(session)
 
     def _end_nodes(self, session: "EnsembleSession") -> None:
-        """Remove what a session holds; it is over."""
+        """Delete the ephemeral nodes of a session, which has expired."""
         session.is_over = True
         self.tree.session = session.number
         self._tell(self.tree.end_session(), session)
@@ -147,7 +152,7 @@ class Ensemble:
         session.events.expired()
 
     def end(self, session: "EnsembleSession") -> None:
-        """End a session, as its own wish or for its silence: its ephemeral nodes go."""
+        """End a session, at its own request or by its timeout: its ephemeral nodes are deleted."""
         if session.lost:
             return
         session.lost = True
@@ -161,25 +166,25 @@ class EnsembleSession(Store):
     shared = True
 
     def __init__(self, ensemble: Ensemble, number: int, name: str, events: SessionEvents) -> None:
-        """Made by `Ensemble.session`."""
+        """Use `Ensemble.session` instead."""
         self.events = events
         self.number = number
         self.name = name
         self.lost = False
         self.is_over = False
-        """Whether its nodes are gone, and it does not know."""
+        """Whether its ephemeral nodes are deleted and the broker does not know."""
         self.cut_since: float | None = None
-        """Since when it does not reach the ensemble; None: it does."""
+        """Loop time at which a cut began; None: connected."""
         self.cuts = 0
         self.back: asyncio.Future[None] | None = None
-        """Set when the ensemble is reached again, where the broker has not noticed the cut."""
+        """Done when a cut ends that the broker has not noticed."""
         self._silent_since: float | None = None
         self._ensemble = ensemble
         self._watches: dict[str, list[Changed]] = {}
         self._untold: deque[list[Watch]] = deque()
 
     def check(self) -> None:
-        """Raise SessionLost once it has ended, or while it is cut off."""
+        """Raise SessionLost once the session has ended, or while a noticed cut lasts."""
         if self.lost:
             raise SessionLost("the session has ended")
         if self.cut_since is not None and self.back is None:
@@ -199,7 +204,7 @@ class EnsembleSession(Store):
         return min(silent, default=now)
 
     def fall_silent(self) -> None:
-        """Say nothing more and hear nothing: the session ends when it has not been heard of."""
+        """Stop all communication, as after a crash; the session ends after its timeout."""
         if not self.lost:
             loop = asyncio.get_running_loop()
             self._silent_since = loop.time()
@@ -207,13 +212,13 @@ class EnsembleSession(Store):
             loop.call_later(SESSION_SECONDS, self._ensemble.end, self)
 
     def _connection(self) -> tuple[int, int]:
-        """Return what stays as long as the session lives and the ensemble is reached."""
+        """Return a value that stays equal while the session and its connection last."""
         return self.number, self.cuts
 
     async def _way(self, asked_in: tuple[int, int]) -> None:
-        """Be under way to the ensemble or back; who has fallen silent never arrives.
+        """Wait for the delay of one message; a silent session's messages never arrive.
 
-        SessionLost where the connection `asked_in` is over meanwhile.
+        SessionLost if the connection `asked_in` has ended meanwhile.
         """
         await self._ensemble.way()
         if self._silent_since is not None:
@@ -270,12 +275,12 @@ class EnsembleSession(Store):
             with suppress(SessionLost):
                 await self._way(self._connection())
         except asyncio.CancelledError:
-            self.fall_silent()  # whose wish never arrived: it ends as one that is not heard of
+            self.fall_silent()  # the request never arrived: the session ends by its timeout
             raise
         self._ensemble.end(self)
 
     def hears(self, touched: Sequence[str]) -> bool:
-        """Tell whether there are watches of these paths: told next, in the order of the changes."""
+        """Queue the watch events of changed paths; return whether there are any."""
         found = [
             Watch(path, watchers, changed)
             for path in dict.fromkeys(touched)
@@ -287,13 +292,13 @@ class EnsembleSession(Store):
         return bool(found)
 
     def tell_all(self) -> None:
-        """Have all watchers look: they may have missed changes."""
+        """Call all watchers, as they may have missed changes."""
         for path, watchers in tuple(self._watches.items()):
             for changed in tuple(watchers):
                 changed(path)
 
     def tell_next(self) -> None:
-        """Tell those who have waited longest, unless they have been told or have cancelled."""
+        """Deliver the oldest queued watch events, except those already delivered or cancelled."""
         for path, watchers, changed in self._untold.popleft() if self._untold else ():
             if changed in watchers and not self.lost and self.cut_since is None:
                 changed(path)
@@ -307,7 +312,7 @@ class EnsembleSession(Store):
         return found
 
     async def _change(self, work: Callable[[Tree], tuple[T, list[str]]]) -> T:
-        """Change the tree, even if the caller gives up; own watchers hear before he does."""
+        """Change the tree even if the caller is cancelled; own watches fire before it returns."""
 
         async def change_and_tell() -> T:
             self.check()

@@ -1,4 +1,4 @@
-"""What happened in a simulation, one line for each thing."""
+"""The events of a simulation, one line each."""
 
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
@@ -8,27 +8,27 @@ _CONTENT_BYTES = 6
 
 
 class Broken(Exception):
-    """A promise was broken."""
+    """An invariant was violated."""
 
     lines: Sequence[str] = ()
-    """What had happened until then."""
+    """The history until then."""
 
 
 class History:
-    """Lines in the order of what they tell."""
+    """Lines of events, in order."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        """`now`: seconds of the simulation's time, told with each line."""
+        """`now`: returns the simulation's time in seconds, which begins each line."""
         self.lines: list[str] = []
         self._now = now
 
     def add(self, kind: str, *details: object) -> None:
-        """Add what happened: bytes are told as their size and digest."""
+        """Append an event; bytes are shown as their size and digest."""
         words = " ".join(map(_told, details))
         self.lines.append(f"{self._now():.9f} {kind} {words}")
 
     def digest(self) -> str:
-        """Return one word for all of it."""
+        """Return a digest of all lines."""
         return blake2b("\n".join(self.lines).encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""An event loop without threads, sockets and time of its own."""
+"""An event loop without threads, sockets or real time."""
 
 import asyncio
 import heapq
@@ -14,29 +14,28 @@ T = TypeVar("T")
 
 _TASKS_LOOKED_THROUGH = 1000
 STARTED_SECONDS = 1000.0
-"""What the clock shows at first: no machine has just been started, and 0 often means never."""
+"""The first value of the clock: not 0, which often means never."""
 
 
 class Standstill(RuntimeError):
-    """Nothing is ready and nothing will ever be: somebody waits for what nobody will do."""
+    """No callback is ready and no timer is set: a task waits forever."""
 
 
 class SimLoop(BaseEventLoop):
-    """An event loop whose only source of order is its seed; time moves when nothing is ready.
+    """An event loop ordered by a seed; time advances only when no callback is ready.
 
-    What asyncio calls in the order it became ready is called here in an order drawn from the seed:
-    nothing may rely on another's callback being first, unless it waits for it.
-
-    It stands on names that CPython keeps to itself: see `PRIVATE_NAMES` and the test of them.
+    asyncio runs ready callbacks in the order in which they became ready; here the seed chooses the
+    next one, so that code which relies on an order without waiting for it fails. Relies on private
+    names of CPython: `PRIVATE_NAMES`, checked by a test.
     """
 
     PRIVATE_NAMES = ("_ready", "_scheduled", "_run_once", "_process_events", "_write_to_self")
-    """Of BaseEventLoop, in CPython 3.11, 3.12 and 3.13."""
+    """Names of BaseEventLoop in CPython 3.11, 3.12 and 3.13."""
     HANDLE_NAMES = ("_cancelled", "_run", "_scheduled")
-    """Of TimerHandle."""
+    """Names of TimerHandle."""
 
     def __init__(self, seed: int) -> None:
-        """The same seed, the same order."""
+        """The same seed gives the same order."""
         super().__init__()
         self._ready: deque[Any]
         self._scheduled: list[Any]
@@ -46,12 +45,14 @@ class SimLoop(BaseEventLoop):
         self.steps = 0
         """Callbacks run so far."""
         self.after_step: Callable[[], None] | None = None
-        """Called after each callback; what it raises ends the play."""
+        """Called after each callback; its exception ends the play."""
         self.failures: list[BaseException] = []
-        """What tasks and callbacks raised that nobody waited for."""
+        """Exceptions of tasks and callbacks that no code waited for."""
         self._tasks: list[asyncio.Task[Any]] = []
-        """Held, as those of a machine without power wait for what nobody will do: else the garbage
-        collector would end them whenever it comes by."""
+        """All tasks, referenced here so that the garbage collector does not end them.
+
+        Tasks of a machine without power wait forever; a collection would end them at a random time.
+        """
         self.set_exception_handler(self._unexpected)
 
     def time(self) -> float:
@@ -59,7 +60,10 @@ class SimLoop(BaseEventLoop):
         return self._now
 
     def play(self, story: Coroutine[Any, Any, T], steps_max: int = 50_000_000) -> T:
-        """Run `story` to its end, and close; raises what it raises, or what else failed."""
+        """Run `story` to its end and close the loop.
+
+        Raises its error, or the first other failure.
+        """
         self._steps_max = steps_max
         try:
             result = self.run_until_complete(story)
@@ -73,7 +77,7 @@ class SimLoop(BaseEventLoop):
         return result
 
     def create_task(self, *args: Any, **keywords: Any) -> asyncio.Task[Any]:  # noqa: ANN401
-        """Do as asyncio's does."""
+        """Create a task like asyncio, and keep a reference to it."""
         task: asyncio.Task[Any] = super().create_task(*args, **keywords)
         if len(self._tasks) >= _TASKS_LOOKED_THROUGH:
             self._tasks = [held for held in self._tasks if not held.done()]
@@ -81,7 +85,7 @@ class SimLoop(BaseEventLoop):
         return task
 
     def _end_tasks(self) -> None:
-        # In the order they were made; their names count all tasks of the process.
+        # In order of creation, not by name: names are numbered across the whole process.
         left = [task for task in self._tasks if not task.done()]
         for task in left:
             task.cancel()
@@ -121,10 +125,10 @@ class SimLoop(BaseEventLoop):
                 self.after_step()
 
     def _process_events(self, event_list: object) -> None:
-        """Do nothing: there is nothing that the system could tell."""
+        """Do nothing: there are no sockets."""
 
     def _write_to_self(self) -> None:
-        """Do nothing: there is no other thread to be woken by."""
+        """Do nothing: there is no other thread to wake the loop."""
 
     def run_in_executor(self, executor: object, func: object, *args: object) -> NoReturn:
         """Refuse: there are no threads."""

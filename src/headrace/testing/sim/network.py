@@ -1,4 +1,4 @@
-"""Machines, and the network between them: delays, cuts, connections that are refused or hang."""
+"""Simulated machines and the network between them: delays, cuts, refused connections."""
 
 import errno
 import random
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 P = TypeVar("P")
 
 DELAY_SECONDS = (0.00005, 0.002)
-"""The least and the most that anything takes from one machine to another."""
+"""Least and greatest delay from one machine to another, in seconds."""
 _WHOLE_PIECES = 0.8
-"""The share of pieces that are not cut on the way."""
+"""Share of pieces that arrive undivided."""
 _FIRST_FREE_PORT = 30_000
 
 
 class SimListening:
-    """A port of a machine. `ports.network.Listening`."""
+    """A listening port of a machine. `ports.network.Listening`."""
 
     def __init__(self, network: "SimNetwork", place: Place) -> None:
         self.port = place.port
@@ -36,21 +36,21 @@ class SimListening:
         self._early: list[SimTransport] = []
 
     def arrive(self, transport: SimTransport) -> None:
-        """Accept a client that connects, or let it wait until others are."""
+        """Accept a connection, or queue it until `accept` is called."""
         if self._made is None:
             self._early.append(transport)
         else:
             self._network.loop.call_soon(transport.begin, self._made)
 
     async def accept(self, made: Callable[[], Any]) -> None:
-        """Begin to accept."""
+        """Start to accept, queued connections first."""
         self._made = made
         early, self._early = self._early, []
         for transport in early:
             self.arrive(transport)
 
     def close(self) -> None:
-        """Accept no more."""
+        """Stop listening and abort queued connections."""
         self._network.forget(self._place)
         for transport in self._early:
             transport.abort()
@@ -58,7 +58,7 @@ class SimListening:
 
 
 class Machine:
-    """What one machine sees. `ports.network.Network`."""
+    """The network as seen from one machine. `ports.network.Network`."""
 
     def __init__(self, network: "SimNetwork", name: str) -> None:
         self._network = network
@@ -66,20 +66,20 @@ class Machine:
         self._off = False
 
     def host_name(self) -> str:
-        """Return its name, which is its address too."""
+        """Return the machine's name, which is also its address."""
         return self._name
 
     def listen(self, host: str, port: int, options: ListenOptions) -> SimListening:
-        """Take a port; OSError where it is taken."""
+        """Bind a port; OSError if it is in use."""
         return self._network.listen(Place(self._name, port or self._network.free_port()))
 
     def listen_local(self, path: str, backlog: int = 0) -> None:
-        """Take nothing: whoever administrates is on no simulated machine."""
+        """Return None: simulated brokers have no Unix socket."""
 
     async def connect(
         self, made: Callable[[], P], host: str, port: int, tls: "SSLContext | None" = None
     ) -> P:
-        """Connect to a port of the machine `host`; hangs where the way there is cut."""
+        """Connect to a port of machine `host`; hangs while the link is cut."""
         invariant(tls is None, "simulated machines speak plain text")
         own = Place(self._name, self._network.free_port())
         transport = await self._network.connect(own, Place(host, port))
@@ -90,36 +90,36 @@ class Machine:
         return protocol
 
     def pause(self) -> None:
-        """Take nothing until `resume`."""
+        """Hold back everything that arrives, until `resume`."""
         self._network.hold(self._name)
 
     def resume(self) -> None:
-        """Take what has come meanwhile."""
+        """Deliver what has arrived meanwhile."""
         self._network.let_go(self._name)
 
     def cut_power(self) -> None:
-        """End all that the machine has; what it had begun to connect never is."""
+        """End all connections; connects under way never complete."""
         self._off = True
         self._network.cut_power(self._name)
 
 
 class SimNetwork:
-    """All machines of a simulation and what lies between them."""
+    """All machines of a simulation and the links between them."""
 
     def __init__(self, loop: SimLoop, seed: int, history: History) -> None:
-        """`seed` decides how long things take and where they are cut."""
+        """`seed` determines delays and how data is divided."""
         self.loop = loop
         self.history = history
         self._random = random.Random(f"network {seed}")  # noqa: S311 - not for secrets
         self._listening: dict[Place, SimListening] = {}
         self._transports: dict[SimTransport, None] = {}
-        """Those that have not ended, in the order they were made."""
+        """Open ends of connections, in order of creation."""
         self._cut: dict[tuple[str, str], list[Callable[[], None]]] = {}
-        """Directions in which nothing arrives, each with what waits there to be sent again."""
+        """Cut links (source, target), each with what waits to be retransmitted."""
         self._held: dict[str, list[Callable[[], None]]] = {}
-        """Machines that take nothing for a while, each with what waits for it."""
+        """Paused machines, each with what has arrived for it."""
         self._slower: dict[tuple[str, str], float] = {}
-        """How many times as long the way takes, by direction."""
+        """Factor on the delay, by link (source, target)."""
         self._made = 0
         self._port = _FIRST_FREE_PORT
 
@@ -128,25 +128,25 @@ class SimNetwork:
         return Machine(self, name)
 
     def free_port(self) -> int:
-        """Return a port that nobody has had."""
+        """Return a port that was never used."""
         self._port += 1
         return self._port
 
     def listen(self, place: Place) -> SimListening:
-        """Take a port of a machine; OSError."""
+        """Bind a port of a machine; OSError if it is in use."""
         if place in self._listening:
             raise OSError(errno.EADDRINUSE, "Address already in use")
         listening = self._listening[place] = SimListening(self, place)
         return listening
 
     def forget(self, place: Place) -> None:
-        """Forget `place`: nobody listens there any more."""
+        """Unbind `place`."""
         self._listening.pop(place, None)
 
-    # --- the way of anything
+    # --- links
 
     def carry(self, source: str, target: str, arrive: Callable[[], None]) -> None:
-        """Call `arrive` after a delay, or once the way is mended, as TCP sends again."""
+        """Call `arrive` after the link's delay, or after its repair, as TCP retransmits."""
         delay = self._random.uniform(*DELAY_SECONDS) * self._slower.get((source, target), 1.0)
         self.loop.call_later(delay, self._at_end, source, target, arrive)
 
@@ -159,47 +159,47 @@ class SimNetwork:
             waiting.append(arrive)
 
     def piece_size(self, size: int) -> int:
-        """Return how much of `size` bytes travels in one piece."""
+        """Return how many of `size` bytes travel in one piece."""
         if size == 1 or self._random.random() < _WHOLE_PIECES:
             return size
         return self._random.randrange(1, size)
 
     def cut(self, source: str, target: str) -> None:
-        """Cut one way between machines from now on; the way back is another."""
+        """Cut the link from `source` to `target`; the opposite direction is another link."""
         self.history.add("cut", source, target)
         self._cut.setdefault((source, target), [])
 
     def mend(self, source: str, target: str) -> None:
-        """Let things arrive again, those that were held up too."""
+        """Restore a link; what waited arrives."""
         self.history.add("mend", source, target)
         for arrive in self._cut.pop((source, target), ()):
             self.carry(source, target, arrive)
 
     def slow(self, source: str, target: str, times: float) -> None:
-        """Have one way between machines take so many times as long from now on; 1 ends that."""
+        """Multiply a link's delay by `times` from now on; 1 restores it."""
         self.history.add("slow", source, target, times)
         self._slower[source, target] = times
 
     def hold(self, machine: str) -> None:
-        """Let nothing arrive at a machine, until `let_go`."""
+        """Hold back everything that arrives at a machine, until `let_go`."""
         self._held.setdefault(machine, [])
 
     def let_go(self, machine: str) -> None:
-        """Let a machine take what has waited for it."""
+        """Deliver what was held back."""
         for arrive in self._held.pop(machine, ()):
             self.carry(machine, machine, arrive)
 
     def break_links(self, first: str, second: str) -> None:
-        """End every connection between two machines, as a box between them that forgets does."""
+        """Reset all connections from one machine to another, like a firewall that lost state."""
         for transport in tuple(self._transports):
             if transport.own.machine == first and transport.peer.machine == second:
                 transport.other.reset()
                 transport.reset()
 
     def strand(self, sender: str, receiver: str, seconds: float) -> None:
-        """Have the sender give up its connections; what it sent by them arrives so much later.
+        """Reset the sender's connections; what it sent on them arrives `seconds` later.
 
-        What it sends by the next ones overtakes that.
+        So what it sends on new connections overtakes that.
         """
         self.history.add("strand", sender, receiver, seconds)
         for transport in tuple(self._transports):
@@ -207,7 +207,7 @@ class SimNetwork:
                 transport.strand(seconds)
 
     def cut_power(self, machine: str) -> None:
-        """End all that a machine has, without telling it; the others hear of that from its next."""
+        """End everything of a machine without notice to it; peers get a reset."""
         self.history.add("power", machine)
         self._held.pop(machine, None)
         for place in [place for place in self._listening if place.machine == machine]:
@@ -249,7 +249,7 @@ class SimNetwork:
         return near, far
 
     def ended(self, transport: SimTransport) -> None:
-        """Forget one end of a connection that is gone."""
+        """Forget an end of a connection."""
         self._transports.pop(transport, None)
 
 
@@ -259,7 +259,7 @@ def _fail(connected: "asyncio.Future[SimTransport]", error: OSError) -> None:
 
 
 def _give(connected: "asyncio.Future[SimTransport]", transport: SimTransport) -> None:
-    if connected.done():  # who wanted it has given up
+    if connected.done():  # the caller was cancelled
         transport.abort()
     else:
         connected.set_result(transport)

@@ -1,4 +1,4 @@
-"""Clients of the story of replicas: they write, read and ask for ends, whatever fails."""
+"""Clients of the story of replicas: producers, a consumer, and requests for end offsets."""
 
 import asyncio
 import random
@@ -19,13 +19,13 @@ from headrace.wire.kafka.hot import list_offsets
 READER = "reader"
 WRITERS = ("writer-0", "writer-1")
 BATCH_RECORDS = (1, 1, 1, 1, 2, 12)
-"""How many records travel together, one of these."""
+"""Choices for the number of records in a batch."""
 ASK_SECONDS = 0.3
-"""How often the ends of partitions are asked for."""
+"""Seconds between two requests for end offsets."""
 
 
 async def write(cluster: SimCluster, name: str, watch: ReplicaWatch) -> None:
-    """Write batches one after the other, each record with a value of its own, until cancelled."""
+    """Write batches one after another until cancelled; each record has a unique value."""
     chance = random.Random(f"{name} {cluster.seed}")  # noqa: S311 - not for secrets
     client = patient_client(cluster, name)
     idempotent, pause = chance.random() < 0.6, chance.choice((0.1, 0.2, 0.4))
@@ -47,7 +47,7 @@ async def write(cluster: SimCluster, name: str, watch: ReplicaWatch) -> None:
         except (ApiError, ClientError) as error:
             watch.counts["writes given up"] += 1
             cluster.history.add("given up", name, index, error)
-            producer = None  # it may be written, or not
+            producer = None  # the batch may be written or not
             continue
         end = producer.offsets[TopicPartition(watch.topic, index)] + 1
         for offset, value in enumerate(values, end - count):
@@ -57,7 +57,7 @@ async def write(cluster: SimCluster, name: str, watch: ReplicaWatch) -> None:
 
 
 async def read(cluster: SimCluster, watch: ReplicaWatch) -> None:
-    """Read all partitions from their begin on, until cancelled."""
+    """Consume all partitions from their first offset, until cancelled."""
     client = patient_client(cluster, READER)
     positions = {TopicPartition(watch.topic, index): 0 for index in range(watch.count)}
     consumer = Consumer(client, positions)
@@ -74,7 +74,7 @@ async def read(cluster: SimCluster, watch: ReplicaWatch) -> None:
 
 
 async def ask_for_ends(cluster: SimCluster, watch: ReplicaWatch) -> None:
-    """Ask leaders where their partitions end, until cancelled."""
+    """Request the end offsets of all partitions from their leaders, until cancelled."""
     client = patient_client(cluster, "asker")
     while True:
         await asyncio.sleep(ASK_SECONDS)
@@ -87,7 +87,7 @@ async def ask_for_ends(cluster: SimCluster, watch: ReplicaWatch) -> None:
 
 
 async def _ask_for_end(client: Client, topic: str, index: int) -> int:
-    """Ask once; the error code."""
+    """Send one ListOffsets request; return the error code."""
     known = await client.metadata([topic])
     asked = list_offsets.PartitionRequest(index, list_offsets.LATEST, -1)
     request = list_offsets.ListOffsetsRequest(-1, 0, [list_offsets.TopicRequest(topic, [asked])])
@@ -99,7 +99,7 @@ async def _ask_for_end(client: Client, topic: str, index: int) -> int:
 
 
 def patient_client(cluster: SimCluster, name: str) -> Client:
-    """Return a client that gives a record up after a while, but not soon."""
+    """Return a client that retries for 5 seconds."""
     client = cluster.client(name)
     client.retry_seconds, client.request_timeout_seconds = 5.0, 3.0
     return client

@@ -1,4 +1,4 @@
-"""The steps of high watermarks and log ends, replica by replica, as a table with words."""
+"""A trace of one partition's high watermarks and log ends, per replica, as a table with words."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,20 +20,20 @@ class ReplicaState(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """One partition at one moment; replicas by the names they have in the table."""
+    """The state of a partition at one moment; replicas by their names in the table."""
 
     leader: str | None
-    """As the controller has written it, with epoch and ISR."""
+    """As written by the controller, like epoch and ISR; None: no leader."""
     epoch: int
     isr: tuple[str, ...]
     replicas: tuple[ReplicaState | None, ...]
-    """None: its broker is down, or does not hold it yet."""
+    """None: the broker is down, or has no replica yet."""
     remote: tuple[tuple[str, int], ...]
-    """The log ends of the followers in sync as their leader knows them, by their last Fetch."""
+    """In-sync followers' log ends as the leader knows them from their last Fetch."""
 
 
 class Step(NamedTuple):
-    """What was seen at a time, and what had happened."""
+    """A changed state, its time in seconds, and the events that led to it."""
 
     seconds: float
     seen: Seen
@@ -41,7 +41,7 @@ class Step(NamedTuple):
 
 
 class ReplicaTrace:
-    """Looks at one partition's replicas and remembers each change."""
+    """Observes one partition's replicas and records each change."""
 
     def __init__(
         self,
@@ -50,8 +50,10 @@ class ReplicaTrace:
         names: Mapping[BrokerId, str],
         controller: BrokerId,
     ) -> None:
-        """`names`: what the brokers are called in the table. `controller`: who is asked for the
-        leader and the ISR; it never falls."""
+        """Observe brokers under their `names` in the table.
+
+        `controller` is asked for leader and ISR; it never fails.
+        """
         self.steps: list[Step] = []
         self._cluster = cluster
         self._topic = topic
@@ -60,18 +62,18 @@ class ReplicaTrace:
         self._began: float | None = None
 
     def begin(self) -> None:
-        """Have this moment be the first step; what was before is not told."""
+        """Make the current state the first step."""
         self._began = self._cluster.loop.time()
         self._look("")
 
     async def watch(self) -> None:
-        """Look again and again."""
+        """Look for changes every `LOOK_SECONDS`, until cancelled."""
         while True:
             self._look("")
             await asyncio.sleep(LOOK_SECONDS)
 
     def note(self, told: str) -> None:
-        """Remember how things are at this event, and what it is."""
+        """Record the current state with the event `told`."""
         self._look(told)
 
     def _look(self, told: str) -> None:
@@ -86,7 +88,7 @@ class ReplicaTrace:
             self.steps.append(Step(now - self._began, seen, words))
 
     def _seen(self) -> Seen | None:
-        """Return how things are now; None while the topic is not there."""
+        """Return the current state; None while the topic does not exist."""
         server = self._cluster.brokers.get(self._controller)
         topic = None if server is None else server.broker.image.topics.get(self._topic)
         if topic is None:
@@ -113,7 +115,7 @@ class ReplicaTrace:
         )
 
     def headings(self) -> list[str]:
-        """Return the table's heads; `rows` has the cells below."""
+        """Return the table's column headings."""
         replicas = [f"{name} {what}" for name in self._names.values() for what in ("HW", "LEO")]
         return ["SECONDS", "LEADER", "EPOCH", "ISR", *replicas, "REMOTE LEO", "WHAT HAPPENED"]
 
@@ -122,7 +124,7 @@ class ReplicaTrace:
         return [list(_cells(step)) for step in self.steps]
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Return the steps for scripts."""
+        """Return the steps for JSON output."""
         names = tuple(self._names.values())
         return [
             {
@@ -144,7 +146,7 @@ class ReplicaTrace:
 
 
 def held(cluster: SimCluster, broker: BrokerId, topic: str) -> Partition | None:
-    """Return a running broker's replica of the topic's first partition."""
+    """Return a running broker's replica of the topic's first partition, or None."""
     server = cluster.brokers.get(broker)
     if server is None:
         return None
@@ -161,11 +163,11 @@ def _cells(step: Step) -> Iterator[str]:
     yield step.told
 
 
-# --- what a change is, in words -----------------------------------------------------------------
+# --- changes in words ---------------------------------------------------------------------------
 
 
 def _changes(before: Seen | None, after: Seen, names: Sequence[str]) -> Iterator[str]:
-    """Yield what has happened between two moments, in the order in which it comes about."""
+    """Yield the events between two states, in the order in which they occur."""
     if before is None:
         yield f"{after.leader} leads, leader epoch {after.epoch}, and all follow it"
         return

@@ -1,10 +1,10 @@
-"""What must hold of replicas, looked at after each step of a story and at its end.
+"""Invariants of replicas, checked after each step of a story and at its end.
 
-* G6: one leader for an epoch; epochs, and the high watermark of a replica, never go back.
-* G7: what is shown is flushed. G1: what is acknowledged is committed, and whoever is in sync in the
-  store, so that it may be elected, holds all that is committed.
-* At the end: replicas are equal byte for byte (G3), what was acknowledged or read is there (G1),
-  and what an idempotent producer sent is there once (G5).
+* G6: one leader per epoch; epochs, and the high watermark of a replica, never decrease.
+* G7: visible records are flushed. G1: acknowledged records are committed, and every replica in the
+  stored ISR, which may be elected, has all committed records.
+* At the end: replicas are equal byte for byte (G3), acknowledged and read records exist (G1), and
+  records of idempotent producers exist once (G5).
 """
 
 from collections import Counter
@@ -22,18 +22,18 @@ from headrace.testing.sim.ensemble import SESSION_SECONDS
 from headrace.testing.sim.history import Broken
 
 ONCE = b"once "
-"""What the values of idempotent producers begin with: they are there once at most."""
+"""Prefix of the values of idempotent producers: each exists at most once."""
 _NEVER = float("-inf")
 Contents = dict[int, bytes]
 
 
 def bytes_of(log: Log) -> bytes:
-    """Return all bytes of a log's segments."""
+    """Return the bytes of all segments of a log."""
     return b"".join(bytes(segment.file.read(0, segment.size)) for segment in log.segments)
 
 
 def contents(log: Log, below: int | None = None) -> Contents:
-    """Return the values of a log's records by their offsets."""
+    """Return the values of a log's records by offset."""
     data = memoryview(bytes_of(log))
     return {
         record.offset: record.value or b""
@@ -45,7 +45,7 @@ def contents(log: Log, below: int | None = None) -> Contents:
 
 
 class Stored(NamedTuple):
-    """A partition's state as the store has it."""
+    """A partition's state in the store."""
 
     leader: int
     leader_epoch: int
@@ -56,30 +56,32 @@ NOT_STORED = Stored(-1, -1, frozenset())
 
 
 class ReplicaWatch:
-    """Looks at all running brokers' partitions of one topic, and at their states in the store."""
+    """Checks all running brokers' replicas of one topic, and their states in the store."""
 
     def __init__(self, cluster: SimCluster, topic: str, count: int, brokers: Sequence[int]) -> None:
-        """Look after each step of the loop, and at each change of the store, from now on.
+        """Check after each step of the loop and at each change of the store, from now on.
 
-        `counts` tells which branches were taken.
+        `counts` counts the branches taken.
         """
         self.topic = topic
         self.count = count
         self.counts: Counter[str] = Counter()
         self.acknowledged: dict[int, Contents] = {}
-        """By partition and offset, the value that a producer was acknowledged."""
+        """By partition and offset: the value of each acknowledged record."""
         self.read: dict[int, Contents] = {}
-        """The same of what consumers have seen."""
+        """By partition and offset: the value of each record read by a consumer."""
         self.last_acknowledged = dict.fromkeys(range(count), _NEVER)
-        """By partition, when the last of the writes began that were acknowledged."""
+        """By partition: the time at which the last acknowledged write began."""
         self.unclean_at: dict[int, float] = {}
-        """When a partition was last given a leader that may lack committed records. What clients
-        asked for before that is judged no more, nor what they read after it: a leader of before may
-        show it."""
+        """By partition: the time of the last unclean election.
+
+        Writes that began before that are no longer judged, nor are reads after it: a former leader
+        may still serve them.
+        """
         self._cluster = cluster
         self._brokers = brokers
         self._leaders: dict[tuple[int, int], int] = {}
-        """By partition and leader epoch, who led."""
+        """By partition and leader epoch: the leader."""
         self._marks: dict[Partition, int] = {}
         self._cuts: dict[Log, tuple[int, int]] = {}
         self._shown: dict[tuple[int, int], tuple[object, ...]] = {}
@@ -87,44 +89,44 @@ class ReplicaWatch:
         self._places = [(index, TopicPartition(topic, index)) for index in range(count)]
         self._paths = {znodes.state_path(topic, index): index for index in range(count)}
         self._committed = dict.fromkeys(range(count), 0)
-        """By partition, the greatest high watermark of a leader."""
+        """By partition: the highest high watermark of a leader."""
         self._empty: set[tuple[int, int]] = set()
-        """Partition and broker where the disk was replaced while it was in sync."""
+        """Partitions and brokers whose disk was replaced while they were in sync."""
         cluster.ensemble.observers.append(self._stored_changed)
         cluster.loop.after_step = self.look
 
     def partitions(self, number: int) -> dict[int, Partition]:
-        """Return the partitions that a broker holds, led and followed."""
+        """Return a broker's replicas of the topic by partition, led and followed."""
         broker = self._cluster.broker(number)
         if broker is None:
             return {}
         held = (*broker.partitions.items(), *broker.followed.items())
         return {index: partition for (topic, index), partition in held if topic == self.topic}
 
-    # --- what is stored -------------------------------------------------------------------------
+    # --- the state in the store -----------------------------------------------------------------
 
     def stored_in_sync(self, index: int) -> frozenset[int]:
-        """Return a partition's ISR as the store has it."""
+        """Return a partition's ISR in the store."""
         return self._stored[index].in_sync
 
     def is_led(self, index: int) -> bool:
-        """Tell whether a partition has a leader, as the store has it."""
+        """Return whether a partition has a leader in the store."""
         return self._stored[index].leader >= 0
 
     def disk_goes(self, number: int) -> None:
-        """Note that a broker's disk is replaced by an empty one."""
+        """Note that a broker's disk was replaced by an empty one."""
         self._empty |= {(index, number) for index in range(self.count)}
         self._drop_those_out_of_sync()
 
     def _drop_those_out_of_sync(self) -> None:
-        """Hold those whose disks were replaced to the rule of joins again, once they have left."""
+        """Forget replaced disks of replicas that have left the ISR: they may join again."""
         for index, number in sorted(self._empty):
             if number not in self._stored[index].in_sync:
                 self._empty.discard((index, number))
                 self.counts["empty replicas out of the ISR"] += 1
 
     def spares(self, number: int, other: int) -> bool:
-        """Tell whether all that a broker has may go, as another has it and stays in sync."""
+        """Return whether a broker may lose its disk: `other` has all records and is in sync."""
         terms = [
             partition.role.term
             for broker in self._brokers
@@ -169,7 +171,7 @@ class ReplicaWatch:
                 told.pop(index, None)
 
     def _check_in_sync(self, index: int) -> None:
-        """Compare those that may be elected with what is committed. Broken."""
+        """Check that each member of the stored ISR has all committed records. Broken."""
         committed = self._committed[index]
         for number in self._stored[index].in_sync:
             partition = self._held(number, index)
@@ -181,7 +183,7 @@ class ReplicaWatch:
                     f" {partition.log.end_offset}, {committed} was committed"
                 )
 
-    # --- what brokers show ----------------------------------------------------------------------
+    # --- the state of the brokers ---------------------------------------------------------------
 
     def _held(self, number: int, index: int) -> Partition | None:
         broker = self._cluster.broker(number)
@@ -191,7 +193,7 @@ class ReplicaWatch:
         return broker.partitions.get(at) or broker.followed.get(at)
 
     def look(self) -> None:
-        """Look once, at what has changed. Broken."""
+        """Check every replica that has changed since the last call. Broken."""
         for number in self._brokers:
             broker = self._cluster.broker(number)
             if broker is None:
@@ -238,10 +240,10 @@ class ReplicaWatch:
         self._check_in_sync(index)
 
     def _told_by_a_former_leader(self, number: int, index: int) -> None:
-        """Leave out what a leader of before was asked while its lease held, by the store's side.
+        """Extend the unjudged time while a former leader's lease may still hold.
 
-        One alone in sync, whose session ended though it was heard of, goes on until it has read who
-        leads.
+        A leader alone in sync whose session has ended keeps serving until it has read who leads;
+        the lease is judged as the store sees it.
         """
         if self._cluster.worlds[number].unheard_seconds() < LEASE_SHARE * SESSION_SECONDS:
             self.unclean_at[index] = self._cluster.loop.time()
@@ -255,13 +257,13 @@ class ReplicaWatch:
 
     @property
     def elections(self) -> int:
-        """How many times another leader, or the same one anew, came after the first."""
+        """Number of leader epochs after the first of each partition."""
         return len(self._leaders) - len({index for index, _ in self._leaders})
 
-    # --- what clients are told ------------------------------------------------------------------
+    # --- the responses to clients ---------------------------------------------------------------
 
     def note_acknowledged(self, index: int, offset: int, value: bytes, asked_at: float) -> None:
-        """Take what a producer was told of a record that it sent then. Broken."""
+        """Store and check an acknowledged record, sent at `asked_at`. Broken."""
         if asked_at > self.unclean_at.get(index, _NEVER):
             if index not in self.unclean_at and offset >= self._committed[index]:
                 raise Broken(f"G1: {self.topic}-{index}: {offset} is acknowledged, not committed")
@@ -270,7 +272,7 @@ class ReplicaWatch:
         self.counts["acknowledged"] += 1
 
     def note_read(self, index: int, offset: int, value: bytes) -> None:
-        """Take what a consumer has read. Broken where another was told otherwise."""
+        """Store and check a record that a consumer read. Broken: another value was seen before."""
         if index not in self.unclean_at:
             self._note(self.read, index, offset, value)
         self.counts["read"] += 1
@@ -285,7 +287,7 @@ class ReplicaWatch:
     # --- the end --------------------------------------------------------------------------------
 
     def converged(self) -> bool:
-        """Tell whether each partition is led, and all replicas are in sync at its committed end."""
+        """Return whether every partition has a leader and all replicas in sync at one end."""
         for index in range(self.count):
             held = [self._held(number, index) for number in self._brokers]
             logs = [partition.log for partition in held if partition is not None]
@@ -299,7 +301,7 @@ class ReplicaWatch:
         return True
 
     def told(self) -> str:
-        """Return in a line how all replicas are."""
+        """Return the state of all replicas on one line."""
         found = []
         for number in self._brokers:
             for index, partition in sorted(self.partitions(number).items()):
@@ -310,7 +312,7 @@ class ReplicaWatch:
         return "; ".join((*found, *map(str, self._stored.values())))
 
     def judge(self) -> None:
-        """Compare all replicas with each other and with what clients were told. Broken."""
+        """Compare all replicas with each other and with the responses to clients. Broken."""
         for index in range(self.count):
             logs = {number: self.partitions(number)[index].log for number in self._brokers}
             start = max(log.start_offset for log in logs.values())
@@ -336,7 +338,7 @@ class ReplicaWatch:
             raise Broken(f"G5: {self.topic}-{index} has {twice[0]!r} twice")
 
     def _compare_bytes(self, log: Log, other: Log) -> None:
-        """Compare what both hold from the later start on, byte for byte. Broken."""
+        """Compare the common part of two logs byte for byte. Broken."""
         tails = [bytes_of(log), bytes_of(other)]
         short, long = sorted(tails, key=len)
         if not long.endswith(short):

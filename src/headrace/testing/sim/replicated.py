@@ -1,7 +1,7 @@
-"""The story of replicas: three hold all, clients write and read, and much goes wrong meanwhile.
+"""The story of replicas: three brokers hold a topic, clients write and read, and faults occur.
 
-First safety: faults drawn from the seed, while what must hold is looked at after each step. Then
-liveness: nothing goes wrong any more, and writes are acknowledged and all replicas are in sync.
+First safety: faults drawn from the seed, with invariants checked after each step. Then liveness: no
+more faults, and writes must be acknowledged and all replicas must be in sync again.
 """
 
 import asyncio
@@ -24,38 +24,38 @@ BROKERS = (1, 2, 3)
 FAULT_SECONDS = 50.0
 STORY_SECONDS = 60.0
 ACKNOWLEDGED_MIN = 500
-"""So many records are acknowledged in each story at least: a dead cluster breaks no promise."""
+"""The least number of acknowledged records: a dead cluster violates no invariant."""
 WRITE_SECONDS_MAX = 30.0
-"""How long after the last fault a write to each partition is acknowledged (G15)."""
+"""Seconds after the last fault within which a write to each partition is acknowledged (G15)."""
 MEND_SECONDS_MAX = 120.0
-"""How long all may take to be well again once nothing goes wrong any more (G15)."""
+"""Seconds after the last fault within which all replicas are in sync (G15)."""
 SETTINGS = {"replica.fetch.backoff.ms": "500", "log.segment.bytes": "1048576"}
 
 
 class Told(NamedTuple):
-    """How the story went."""
+    """The result of the story."""
 
     acknowledged: int
     read: int
     elections: int
     counts: Counter[str]
-    """Faults that happened and branches that were taken, by name."""
+    """Faults that occurred and branches taken, by name."""
 
 
 class Draw(NamedTuple):
-    """What a story is like, drawn from its seed."""
+    """The parameters of a story, drawn from its seed."""
 
     partitions: int
     min_in_sync: int
     unclean: bool
-    """Whether a replica out of sync may be elected where no other is left."""
+    """The topic's `unclean.leader.election.enable`."""
     lag_seconds: float
-    """How long a follower may lag behind and stay in sync."""
+    """`replica.lag.time.max.ms` in seconds."""
     settings: dict[str, str]
 
 
 def drawn(seed: int) -> Draw:
-    """Draw what the story of a seed is like."""
+    """Return the parameters of a seed's story."""
     chance = random.Random(f"replicated {seed}")  # noqa: S311 - not for secrets
     lag_seconds = chance.choice((0.5, 1.0, 2.0))
     return Draw(
@@ -73,9 +73,9 @@ def drawn(seed: int) -> Draw:
 
 
 async def replicated_work(cluster: SimCluster) -> Told:
-    """Write and read while brokers fail; then all replicas are equal, and nothing told is lost.
+    """Write and read while brokers fail; then check that replicas are equal and nothing is lost.
 
-    Broken where a promise was broken.
+    Broken: an invariant was violated.
     """
     loop = asyncio.get_running_loop()
     draw = drawn(cluster.seed)
@@ -103,7 +103,7 @@ async def replicated_work(cluster: SimCluster) -> Told:
 
 
 class _Running:
-    """Work that goes on until it is cancelled; what it raises, the story raises."""
+    """Tasks that run until they are cancelled; their exceptions end the story."""
 
     def __init__(self, works: "tuple[Coroutine[Any, Any, None], ...]") -> None:
         self._tasks = [asyncio.get_running_loop().create_task(work) for work in works]
@@ -115,7 +115,7 @@ class _Running:
         self.cancel(len(self._tasks))
 
     async def until_done(self, work: "Coroutine[Any, Any, None]") -> None:
-        """Wait until `work` is done, or one of the others has failed."""
+        """Wait until `work` is done; raise if another task fails before."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.append(task)
         going = [other for other in self._tasks if not other.done()]
@@ -126,14 +126,14 @@ class _Running:
         self._tasks.remove(task)
 
     def cancel(self, count: int) -> None:
-        """Cancel the first so many."""
+        """Cancel the first `count` tasks."""
         for task in self._tasks[:count]:
             task.cancel()
         del self._tasks[:count]
 
 
 async def start_with_topic(cluster: SimCluster, draw: Draw) -> None:
-    """Start three brokers that know each other, and a topic that all of them hold."""
+    """Start three brokers, wait until they know each other, and create the topic on all of them."""
     await asyncio.gather(*(cluster.start(number) for number in BROKERS))
     admin = cluster.client("admin")
     while len((await admin.metadata([])).brokers) < len(BROKERS):  # noqa: ASYNC110 - as a client
@@ -149,7 +149,7 @@ async def start_with_topic(cluster: SimCluster, draw: Draw) -> None:
 
 
 async def _well_again(cluster: SimCluster, watch: ReplicaWatch, began: float) -> None:
-    """Wait until writes to each partition are acknowledged, and enough were. Broken (G15)."""
+    """Wait until writes to each partition are acknowledged, and enough records. Broken (G15)."""
     healed = cluster.loop.time()
     cluster.history.add("healed")
 
@@ -166,7 +166,7 @@ async def _well_again(cluster: SimCluster, watch: ReplicaWatch, began: float) ->
 
 
 async def _whole_again(cluster: SimCluster, watch: ReplicaWatch) -> None:
-    """Wait until all replicas are in sync and at the committed end. Broken (G15)."""
+    """Wait until all replicas are in sync at the same end. Broken (G15)."""
     until = cluster.loop.time() + MEND_SECONDS_MAX
     await _until(cluster, watch, lambda: watch.converged(), until, "not all are in sync")
 

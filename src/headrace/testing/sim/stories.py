@@ -1,4 +1,4 @@
-"""What simulations play."""
+"""The stories (scenarios) that simulations play."""
 
 import asyncio
 import logging
@@ -29,25 +29,25 @@ MEMBERS = 4
 ROUNDS = 8
 RECORDS_PER_ROUND = 6
 READ_SECONDS_MAX = 120.0
-"""How long a consumer waits for records that may have been lost."""
+"""The most seconds that a consumer waits for records that may have been lost."""
 
 Records = dict[int, list[tuple[int, bytes]]]
 """By partition: offset and value of each record."""
 
 
 class Outcome(NamedTuple):
-    """How a story went."""
+    """The result of a story."""
 
     acknowledged: dict[int, set[bytes]]
     """By partition: the values that were acknowledged."""
     read: list[Records]
-    """What each consumer saw, in its order."""
+    """The records that each consumer read, in order."""
     leaders: dict[int, int]
-    """Who led each partition."""
+    """The leader of each partition."""
 
 
 async def shared_work(cluster: SimCluster) -> Outcome:
-    """Let three brokers lead two partitions each; producers write to all, consumers read it all."""
+    """Three brokers lead two partitions each; producers write to all, consumers read all."""
     admin = await _started_with_topic(cluster)
     known = await admin.leaders([TOPIC])
     leaders = {index: known.leader(TOPIC, index) for index in range(PARTITIONS)}
@@ -63,7 +63,7 @@ async def shared_work(cluster: SimCluster) -> Outcome:
 
 
 async def power_cuts(cluster: SimCluster) -> Outcome:
-    """Cut brokers' power one after the other while producers write; returns what is there after."""
+    """Cut each broker's power in turn while producers write; then read all records."""
     admin = await _started_with_topic(cluster)
     known = await admin.leaders([TOPIC])
     leaders = {index: known.leader(TOPIC, index) for index in range(PARTITIONS)}
@@ -85,7 +85,7 @@ async def _cut_power_in_turns(cluster: SimCluster) -> None:
 
 
 async def _started_with_topic(cluster: SimCluster) -> Client:
-    """Start three brokers that know each other, and a topic; returns the client that made it."""
+    """Start three brokers and create a topic; return the client that created it."""
     await asyncio.gather(*(cluster.start(number) for number in BROKERS))
     admin = cluster.client("admin")
     while len((await admin.metadata([])).brokers) < len(BROKERS):  # noqa: ASYNC110 - as a client
@@ -137,7 +137,7 @@ async def _consume(cluster: SimCluster, number: int) -> Records:
 
 
 async def group_work(cluster: SimCluster) -> dict[int, int]:
-    """Let members of a group come and go, read in turns and commit; returns what the group has."""
+    """Let members join and leave a group, read and commit; return the group's offsets."""
     await _started_with_topic(cluster)
     await cluster.controller().ensure_internal_topic(OFFSETS_TOPIC)
     acknowledged: dict[int, set[bytes]] = {index: set() for index in range(PARTITIONS)}
@@ -151,7 +151,7 @@ async def group_work(cluster: SimCluster) -> dict[int, int]:
 
 
 async def _take_part(cluster: SimCluster, number: int) -> None:
-    """Be a member for a while, which is longer for those who come later."""
+    """Be a member of the group for a while, longer with a greater `number`."""
     chance = random.Random(f"member {number} {cluster.seed}")  # noqa: S311 - not for secrets
     client = cluster.client(f"member-{number}")
     member = Member(client, GROUP, [TOPIC], session_seconds=10.0)
@@ -166,7 +166,7 @@ async def _take_part(cluster: SimCluster, number: int) -> None:
 
 
 async def _read_and_commit(client: Client, member: Member, until: float) -> None:
-    """Read what the member is given and commit how far, until then or until it must join again."""
+    """Read the assigned partitions and commit, until the time is over or a rebalance begins."""
     given = member.assignment
     left = await committed(client, GROUP, given) if given else {}
     consumer = Consumer(
@@ -182,7 +182,7 @@ async def _read_and_commit(client: Client, member: Member, until: float) -> None
 
 
 class _Bugs(logging.Handler):
-    """Has a play fail by what a broker survives: an exception that is logged with its trace."""
+    """Makes a play fail on an exception that a broker only logs."""
 
     def __init__(self, loop: SimLoop) -> None:
         super().__init__(logging.ERROR)
@@ -201,7 +201,10 @@ Story = Callable[[SimCluster], Coroutine[Any, Any, T]]
 def play(
     story: Story[T], seed: int, settings: Mapping[str, str] | None = None
 ) -> tuple[T, History]:
-    """Play a story with a seed; `settings` are every broker's, by Kafka's names."""
+    """Play a story with a seed; return its result and history. Broken.
+
+    `settings`: every broker's, by Kafka's names.
+    """
     loop = SimLoop(seed)
     cluster = SimCluster(loop, seed, settings)
     logger, bugs = logging.getLogger("headrace"), _Bugs(loop)
@@ -223,4 +226,4 @@ STORIES: dict[str, Story[Any]] = {
     "power_cuts": power_cuts,
     "replicated_work": replicated_work,
 }
-"""By name, as the command takes them."""
+"""The stories by name."""

@@ -1,4 +1,4 @@
-"""The story of replicas with many seeds, in several processes, and what all of them have seen."""
+"""The story of replicas with many seeds in several processes, and the sum of their counters."""
 
 import logging
 import multiprocessing
@@ -15,27 +15,27 @@ from headrace.testing.sim.replicated import ACKNOWLEDGED_MIN, Told, replicated_w
 from headrace.testing.sim.stories import play
 
 SEEDS_FOR_ALL = 100
-"""With so many seeds every fault happens and every branch is taken, or the run has failed."""
+"""From this number of seeds on, every fault must occur and every branch be taken."""
 EXPECTED = (*FAULTS, *RULES)
-"""The counters that are above 0 then."""
+"""The counters that must then be above 0."""
 
 
 class Verdict(NamedTuple):
-    """What came of one seed."""
+    """The result of one seed."""
 
     seed: int
     told: Told | None
-    """None where it failed."""
+    """None if the seed failed."""
     failure: str
     digest: str
     cpu_seconds: float
 
 
 def judged(seed: int) -> Verdict:
-    """Play one seed and judge it."""
+    """Play the story with one seed and return the result."""
     logger = logging.getLogger("headrace")
     began, passed_on = _cpu_seconds(), logger.propagate
-    logger.propagate = False  # what is logged with a trace fails the seed
+    logger.propagate = False  # exceptions that are logged fail the seed anyway
     try:
         told, history = play(replicated_work, seed)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is this seed's failure
@@ -61,7 +61,7 @@ def _cpu_seconds() -> float:
 
 
 def verdicts(seeds: Sequence[int], jobs: int) -> Iterator[Verdict]:
-    """Yield what came of each seed, in their order, played by so many processes."""
+    """Yield the result of each seed, in their order, played by `jobs` processes."""
     if jobs <= 1:
         yield from map(judged, seeds)
         return
@@ -71,7 +71,7 @@ def verdicts(seeds: Sequence[int], jobs: int) -> Iterator[Verdict]:
 
 
 def run(seeds: Sequence[int], jobs: int) -> int:
-    """Play the seeds, print what they have seen; the command's exit status: 1 where one failed."""
+    """Play the seeds and print counters and failures; return the exit code, 1 on a failure."""
     found: list[Verdict] = []
     for verdict in verdicts(seeds, jobs):
         found.append(verdict)
@@ -92,12 +92,12 @@ def run(seeds: Sequence[int], jobs: int) -> int:
 
 
 def absent(counts: Counter[str]) -> list[str]:
-    """Return the faults and branches that should have been and were not."""
+    """Return the faults and branches that never occurred."""
     return [name for name in EXPECTED if not counts[name]]
 
 
 def table(counts: Counter[str]) -> str:
-    """Return the counters as lines, each with the rule it stands for."""
+    """Return the counters as lines, each with its rule."""
     names = [*EXPECTED, *sorted(counts.keys() - set(EXPECTED))]
     width = max(map(len, names))
     return "".join(

@@ -1,7 +1,7 @@
-"""The textbook cases of replication: each does one thing to a few replicas, and shows the steps.
+"""Textbook cases of replication: each applies one event to a few replicas and records the steps.
 
-They are what articles about Kafka draw with HW and LEO of each replica. Where those tell of Kafka
-before 0.11, which truncated to the high watermark, a case is there twice: as it was, and as it is.
+They correspond to the drawings with HW and LEO in articles about Kafka. Cases about Kafka before
+0.11, which truncated to the high watermark, exist twice: as it was, and as it is.
 """
 
 import asyncio
@@ -19,14 +19,13 @@ from headrace.testing.sim.loop import SimLoop
 from headrace.testing.sim.textbook_cluster import A, B, C, Settings, TextbookCluster, until
 
 SLOW = 300
-"""So many times as long a way takes where what comes between is to be seen."""
+"""Factor on a link's delay, where intermediate steps are to be visible."""
 CHECKPOINT_MS = 50
-"""How often the high watermarks are written down, where a replica is to remember its own."""
+"""Interval of high watermark checkpoints, in cases where a replica must remember its own."""
 
 
 async def high_watermark(two: TextbookCluster) -> None:
-    """Write while no Fetch waits at the leader: the follower's next one brings the message, and the
-    one after it moves the high watermark."""
+    """Write while no Fetch waits at the leader: two Fetches move first the log end, then the HW."""
     await two.begin()
     two.slow(B, A, SLOW)
     two.slow(A, B, 0.1 * SLOW)
@@ -38,7 +37,7 @@ async def high_watermark(two: TextbookCluster) -> None:
 
 
 async def high_watermark_waiting_fetch(two: TextbookCluster) -> None:
-    """Write while the follower's Fetch waits at the leader: it is answered at once."""
+    """Write while the follower's Fetch waits at the leader, which answers it at once."""
     await two.begin()
     two.slow(A, B, 0.1 * SLOW)
     await asyncio.sleep(1.2)
@@ -49,7 +48,7 @@ async def high_watermark_waiting_fetch(two: TextbookCluster) -> None:
 
 
 async def isr_shrink(three: TextbookCluster) -> None:
-    """Have C fetch no more: the high watermark stands where C ends, until C has left the ISR."""
+    """Stop C's fetches: the HW stays at C's log end until C has left the ISR."""
     await three.begin(min_insync_replicas="1")
     for number in range(2):
         await three.write(b"message %d" % number)
@@ -72,7 +71,7 @@ async def isr_shrink(three: TextbookCluster) -> None:
 
 
 async def _acknowledged_before_the_follower_knows(two: TextbookCluster) -> None:
-    """Have message 1 on both replicas and acknowledged, while B's high watermark is still 1."""
+    """Acknowledge message 1 on both replicas while B's high watermark is still 1."""
     await two.begin(min_insync_replicas="1")
     await two.write(b"message 0")
     await until(lambda: two.mark(B) == (1, 1))
@@ -82,7 +81,7 @@ async def _acknowledged_before_the_follower_knows(two: TextbookCluster) -> None:
 
 
 async def loss(two: TextbookCluster) -> None:
-    """Have B begin to follow A anew, then A fail: B leads with what it has."""
+    """Restart B's following of A, then fail A: B leads with the records it has."""
     await _acknowledged_before_the_follower_knows(two)
     two.cut(A, B)
     await two.reorder((B, A))
@@ -100,7 +99,7 @@ async def loss(two: TextbookCluster) -> None:
 
 
 async def old_leader_truncates(two: TextbookCluster, *, written: bool = True) -> None:
-    """Have A append with acks=1 what B never sees, and fail: B leads, and A cuts it once back."""
+    """Append on A with acks=1 a record that B never gets, and fail A, which truncates it later."""
     await _acknowledged_before_the_follower_knows(two)
     two.slow(A, B, 1)
     await until(lambda: two.mark(B) == (2, 2))
@@ -121,10 +120,10 @@ async def old_leader_truncates(two: TextbookCluster, *, written: bool = True) ->
 
 
 async def f_failures(three: TextbookCluster) -> None:
-    """Let two of three fail one after the other: the last one has all that was acknowledged."""
+    """Fail two of three replicas in turn: the last one has every acknowledged record."""
     await three.begin(min_insync_replicas="1")
     for source, target in permutations(three.replicas, 2):
-        three.slow(source, target, 0.5 * SLOW)  # who failed before the others have it is seen
+        three.slow(source, target, 0.5 * SLOW)  # so that a failure before a copy is visible
     await three.write(b"message 0")
     falling = []
     for number, (broker, successor) in enumerate(((A, B), (B, C)), start=1):
@@ -140,9 +139,9 @@ async def f_failures(three: TextbookCluster) -> None:
 
 
 async def min_insync_replicas(three: TextbookCluster) -> None:
-    """Write to the last in sync with min.insync.replicas=2: it refuses what it alone would hold.
+    """Write to the last in-sync replica with min.insync.replicas=2: writes are refused.
 
-    What it had appended by then is not lost, and is committed when another is in sync again.
+    Records appended by then are not lost, and are committed once another replica is in sync again.
     """
     await three.begin(min_insync_replicas="2")
     await three.write(b"message 0")
@@ -160,7 +159,7 @@ async def min_insync_replicas(three: TextbookCluster) -> None:
 
 
 async def _acknowledged_by_one(two: TextbookCluster, *, unclean: bool) -> "asyncio.Task[None]":
-    """Have B out of sync, message 1 acknowledged by A alone, and A fail."""
+    """Put B out of sync, acknowledge message 1 on A alone, and fail A."""
     allowed = "true" if unclean else "false"
     await two.begin(min_insync_replicas="1", unclean_leader_election_enable=allowed)
     await two.write(b"message 0")
@@ -172,7 +171,7 @@ async def _acknowledged_by_one(two: TextbookCluster, *, unclean: bool) -> "async
 
 
 async def all_isr_down(two: TextbookCluster) -> None:
-    """Have the last in sync fail: nobody leads until it is back, and nothing is lost."""
+    """Fail the last in-sync replica: no leader until it is back, and nothing is lost."""
     falling = await _acknowledged_by_one(two, unclean=False)
     await until(lambda: two.leader() < 0)
     two.trace.note("B lacks message 1, and may not lead")
@@ -184,7 +183,7 @@ async def all_isr_down(two: TextbookCluster) -> None:
 
 
 async def unclean_election(two: TextbookCluster) -> None:
-    """Let one lead that is not in sync (unclean.leader.election.enable): what it lacks is lost."""
+    """Elect a replica out of sync (unclean.leader.election.enable): records it lacks are lost."""
     falling = await _acknowledged_by_one(two, unclean=True)
     await until(lambda: two.leads(B))
     two.trace.note("B leads without message 1")
@@ -197,9 +196,9 @@ async def unclean_election(two: TextbookCluster) -> None:
 
 
 async def zombie_leader(two: TextbookCluster) -> None:
-    """Pause A with a message that B does not have: B leads, and A wakes up believing it still does.
+    """Pause leader A with a record that B lacks: B leads, and A resumes as if it still led.
 
-    What A is asked to write with acks=all it cannot acknowledge, and it cuts what it alone has.
+    A cannot acknowledge writes with acks=all, and truncates the record that it alone has.
     """
     await two.begin(min_insync_replicas="1")
     await two.write(b"message 0")
@@ -221,9 +220,9 @@ async def zombie_leader(two: TextbookCluster) -> None:
 
 
 async def lagging_join(three: TextbookCluster) -> None:
-    """Cut the power of A and B: B leads again, and has forgotten how far it was committed.
+    """Cut the power of A and B: B leads again, with an older high watermark.
 
-    C lacks records that were, and B falls once more. C may not be in the ISR before it has them.
+    C lacks committed records, and B fails again. C must not join the ISR before it has them.
     """
     await three.begin(min_insync_replicas="2")
     await three.write(b"message 0")
@@ -249,7 +248,7 @@ async def lagging_join(three: TextbookCluster) -> None:
 
 
 def _messages(played: TextbookCluster) -> str:
-    """Say what each replica's log holds in the end."""
+    """Return the final contents of each replica's log as text."""
     found = {broker: b" | ".join(played.values(broker)).decode() for broker in played.replicas}
     if len(set(found.values())) == 1:
         return f"all replicas hold: {found[A]}"
@@ -264,7 +263,7 @@ Play = Callable[[TextbookCluster], Coroutine[Any, Any, None]]
 
 
 class Case(NamedTuple):
-    """One case, as the command offers it."""
+    """A case of `headrace trace`."""
 
     shows: str
     play: Play
@@ -274,7 +273,7 @@ class Case(NamedTuple):
 
 
 _SETTINGS = {"auto.leader.rebalance.enable": "false"}
-"""Of all cases: the leader changes where the case has it change."""
+"""Settings of all cases: the leader changes only where a case changes it."""
 _REMEMBERS = {"replica.high.watermark.checkpoint.interval.ms": str(CHECKPOINT_MS)}
 CASES: dict[str, Case] = {
     "high-watermark": Case(
@@ -347,11 +346,11 @@ CASES: dict[str, Case] = {
         (A, B, C),
     ),
 }
-"""By name, as the command takes them."""
+"""The cases by name."""
 
 
 def play_case(case: Case, seed: int) -> TextbookCluster:
-    """Play a case; its steps are in the trace. NeverHappens."""
+    """Play a case and return its cluster with the trace. NeverHappens."""
     loop = SimLoop(seed)
     cluster = SimCluster(loop, seed, {**_SETTINGS, **case.settings})
     played = TextbookCluster(cluster, case.replicas)

@@ -1,4 +1,4 @@
-"""One partition on replicas A, B, C for cases of textbooks, and a controller that never falls."""
+"""A partition on replicas A, B, C for textbook cases, and a controller that never fails."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -24,11 +24,11 @@ NAMES = {A: "A", B: "B", C: "C"}
 
 
 class NeverHappens(Exception):
-    """A case waits for what does not come."""
+    """A case waited too long for a condition."""
 
 
 async def until(holds: Callable[[], object]) -> None:
-    """Return once `holds` answers something true. NeverHappens."""
+    """Wait until `holds()` is true. NeverHappens: too long."""
     for _ in range(LOOKS_MAX):
         if holds():
             return
@@ -37,7 +37,7 @@ async def until(holds: Callable[[], object]) -> None:
 
 
 class TextbookCluster:
-    """The replicas, what is done to them, and the trace of it. A leads at first."""
+    """The replicas, the operations on them, and the trace. A is the first leader."""
 
     def __init__(self, cluster: SimCluster, replicas: tuple[BrokerId, ...] = (A, B)) -> None:
         self.cluster = cluster
@@ -46,7 +46,7 @@ class TextbookCluster:
         self.trace = ReplicaTrace(cluster, TOPIC, names, CONTROLLER)
 
     async def begin(self, **config: str) -> None:
-        """Start the brokers and create the topic; `config`: its settings, `_` for `.`."""
+        """Start the brokers and create the topic; `config`: its settings, with `_` for `.`."""
         for broker in (CONTROLLER, *self.replicas):
             await self.cluster.start(broker)
         brokers = self.cluster.brokers[CONTROLLER].broker.image.brokers
@@ -58,66 +58,66 @@ class TextbookCluster:
         self.trace.begin()
 
     def _known_followers(self) -> int:
-        """Return how many followers A has heard of since it leads."""
+        """Return the number of followers that have fetched from A."""
         partition = self.partition(A)
         term = None if partition is None else partition.role.term
         return 0 if term is None else len(list(term.ends_in_sync(Offset(0))))
 
-    # --- what is seen ---------------------------------------------------------------------------
+    # --- observations ---------------------------------------------------------------------------
 
     def partition(self, broker: BrokerId) -> Partition | None:
-        """Return the replica of a broker; None while it is down."""
+        """Return a broker's replica; None while it is down."""
         return held(self.cluster, broker, TOPIC)
 
     def log(self, broker: BrokerId) -> Log:
-        """Return the log of a broker that is up. NeverHappens."""
+        """Return the log of a running broker. NeverHappens."""
         partition = self.partition(broker)
         if partition is None:
             raise NeverHappens(f"{NAMES[broker]} holds no replica")
         return partition.log
 
     def mark(self, broker: BrokerId) -> tuple[int, int]:
-        """Return high watermark and log end; -1 where the broker is down."""
+        """Return high watermark and log end of a replica; -1 if its broker is down."""
         partition = self.partition(broker)
         if partition is None:
             return (-1, -1)
         return partition.log.high_watermark, partition.log.end_offset
 
     def marks(self) -> set[tuple[int, int]]:
-        """Return the marks of all replicas: one where they are equal."""
+        """Return the marks of all replicas: a single one if they are equal."""
         return {self.mark(broker) for broker in self.replicas}
 
     def epoch(self, broker: BrokerId) -> int:
-        """Return the leader epoch that a broker has heard of."""
+        """Return the leader epoch that a broker knows."""
         partition = self.partition(broker)
         return -1 if partition is None else partition.leader_epoch
 
     def in_sync(self, broker: BrokerId) -> frozenset[BrokerId]:
-        """Return the ISR as its leader has it; empty where the broker does not lead."""
+        """Return the ISR if this broker leads; else empty."""
         partition = self.partition(broker)
         term = None if partition is None else partition.role.term
         return frozenset() if term is None else term.in_sync
 
     def leads(self, broker: BrokerId) -> bool:
-        """Tell whether a broker leads the partition, as it knows it."""
+        """Return whether a broker believes that it leads the partition."""
         server = self.cluster.brokers.get(broker)
         return server is not None and (TOPIC, 0) in server.broker.partitions
 
     def leader(self) -> BrokerId:
-        """Return the leader as the controller has written it; -1 where nobody leads."""
+        """Return the leader that the controller has written; -1: none."""
         image = self.cluster.brokers[CONTROLLER].broker.image
         return image.topics[TOPIC].partitions[0].leader
 
     def values(self, broker: BrokerId) -> list[bytes]:
-        """Return the messages of a broker's log."""
+        """Return the messages in a broker's log."""
         return list(contents(self.log(broker)).values())
 
-    # --- what is done ---------------------------------------------------------------------------
+    # --- operations -----------------------------------------------------------------------------
 
     async def write(self, value: bytes, acks: int = -1, *, patient: bool = True) -> bool:
-        """Write a message; whether it was acknowledged.
+        """Write a message; return whether it was acknowledged.
 
-        `patient`: try until it is. Otherwise once, and what the broker answers is noted.
+        `patient`: retry until it is. Otherwise try once, and note the error in the trace.
         """
         client = self.client("writer")
         client.retry_seconds = 60.0 if patient else 0.0
@@ -141,26 +141,26 @@ class TextbookCluster:
         return self.cluster.client(name)
 
     def cut(self, source: BrokerId, target: BrokerId) -> None:
-        """Have nothing of one broker reach another any more."""
+        """Cut the link from one broker to another."""
         self.cluster.network.cut(_machine(source), _machine(target))
 
     def mend(self, source: BrokerId, target: BrokerId, *, anew: bool = False) -> None:
-        """Undo `cut`; `anew`: on new connections, what was under way is gone."""
+        """Restore a link, after a reset of its connections if asked."""
         if anew:
             self.cluster.network.break_links(_machine(source), _machine(target))
         self.cluster.network.mend(_machine(source), _machine(target))
 
     def slow(self, source: BrokerId, target: BrokerId, times: float) -> None:
-        """Have all from one broker take so many times as long to another; 1 ends that."""
+        """Multiply the delay from one broker to another; 1 restores it."""
         self.cluster.network.slow(_machine(source), _machine(target), times)
 
     async def reorder(self, replicas: tuple[BrokerId, ...]) -> None:
-        """Have the controller write the replicas in another order: a new leader epoch begins."""
+        """Write the replicas in another order: a new leader epoch begins."""
         moved = ReassignmentAsked(TopicPartition(TOPIC, 0), replicas)
         await self.cluster.controller().carry_out(moved)
 
     def fail(self, broker: BrokerId) -> "asyncio.Task[None]":
-        """Cut a broker's power; it may be started again when the task is done."""
+        """Cut a broker's power; it can be started again once the task is done."""
         return asyncio.ensure_future(self.cluster.cut_power(broker))
 
     async def start(self, broker: BrokerId) -> None:
@@ -168,11 +168,11 @@ class TextbookCluster:
         await self.cluster.start(broker)
 
     def pause(self, broker: BrokerId) -> None:
-        """Have a broker's process stand still, as SIGSTOP does."""
+        """Stop a broker's process, like SIGSTOP."""
         self.cluster.world(broker).pause()
 
     def resume(self, broker: BrokerId) -> None:
-        """Have a broker go on without knowing that it stood still."""
+        """Continue a broker's process, like SIGCONT."""
         self.cluster.world(broker).resume()
 
 
@@ -181,4 +181,4 @@ def _machine(broker: BrokerId) -> str:
 
 
 Settings = Mapping[str, str]
-"""Of all brokers, by Kafka's names."""
+"""Settings of all brokers, by Kafka's names."""

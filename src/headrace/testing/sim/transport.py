@@ -9,8 +9,9 @@ from headrace.testing.sim.history import History
 from headrace.testing.sim.loop import SimLoop
 
 WINDOW_BYTES = 128 << 10
-"""What may be under way, or received and unread: what the two systems' buffers hold."""
+"""The most bytes under way or received and unread: the sum of both systems' buffers."""
 _HIGH_BYTES = 64 << 10
+"""Write buffer size at which the protocol is paused."""
 
 Bytes = bytes | bytearray | memoryview
 
@@ -23,26 +24,26 @@ class Place(NamedTuple):
 
 
 class Network(Protocol):
-    """What an end asks of the network. `SimNetwork`."""
+    """The methods of `SimNetwork` that a connection's end uses."""
 
     loop: SimLoop
     history: History
 
     def carry(self, source: str, target: str, arrive: Callable[[], None]) -> None:
-        """Call `arrive` after a delay, or once the way is mended."""
+        """Call `arrive` after the link's delay, or after its repair."""
 
     def piece_size(self, size: int) -> int:
-        """Return how much of `size` bytes travels in one piece."""
+        """Return how many of `size` bytes travel in one piece."""
 
     def ended(self, transport: "SimTransport") -> None:
-        """Note that this end is over."""
+        """Forget this end."""
 
 
 class SimTransport(asyncio.Transport):
-    """An asyncio transport whose bytes travel by a SimNetwork.
+    """An asyncio transport whose bytes travel through a SimNetwork.
 
-    Bytes arrive in order, each piece after a delay of its own, cut anew on the way; what the other
-    end does not read fills its window, then this end's buffer.
+    Bytes arrive in order, in pieces of random size with a delay each. Data that the peer does not
+    read fills its window, then this end's write buffer.
     """
 
     other: "SimTransport"
@@ -57,24 +58,24 @@ class SimTransport(asyncio.Transport):
         self._begun = False
         self._reading = True
         self._ending = False
-        """Whether `close` or `abort` was called, or the other end is gone."""
+        """Whether `close` or `abort` was called, or the peer has gone."""
         self._ended = False
         self._buffer: deque[bytes] = deque()
         self._buffered = 0
         self._high, self._low = _HIGH_BYTES, _HIGH_BYTES // 4
         self._paused = False
         self._outstanding = 0
-        """Bytes that the other end has not read."""
+        """Sent bytes that the peer has not read."""
         self._arrives_at = 0.0
-        """When what travels from here arrives at the earliest, in the loop's time."""
+        """Earliest arrival of what is under way, in loop time."""
         self._on_the_way: deque[bytes | None] = deque()
-        """What travels from here; None is the end."""
+        """Pieces sent and not arrived; None: end of stream."""
         self._unread: deque[bytes | None] = deque()
 
-    # --- its life
+    # --- begin and end
 
     def begin(self, made: Callable[[], Any]) -> Any:  # noqa: ANN401 - an asyncio protocol
-        """Connect the protocol that `made` makes."""
+        """Create the protocol with `made` and connect it; return it."""
         self._protocol = made()
         self._protocol.connection_made(self)
         self._begun = True
@@ -82,7 +83,7 @@ class SimTransport(asyncio.Transport):
         return self._protocol
 
     def close(self) -> None:
-        """Send what is buffered, then end."""
+        """Send the buffered data, then end."""
         if not self._ending:
             self._ending = True
             self._unread.clear()
@@ -94,17 +95,17 @@ class SimTransport(asyncio.Transport):
             self._end(None)
 
     def abort(self) -> None:
-        """End at once."""
+        """End at once and reset the peer."""
         self.reset_other()
         self._end(None)
 
     def reset_other(self) -> None:
-        """Have the other end told that this one is gone."""
+        """Reset the peer, after the link's delay."""
         if not self._ended:
             self._network.carry(self.own.machine, self.peer.machine, self.other.reset)
 
     def reset(self) -> None:
-        """End at once: the other end is gone, without a word."""
+        """End at once with ConnectionResetError: the peer is gone."""
         if not self._ended:
             self._network.history.add("reset", self.number, *self.own)
             self._end(ConnectionResetError(104, "Connection reset by peer"))
@@ -121,15 +122,15 @@ class SimTransport(asyncio.Transport):
             self._network.loop.call_soon(self._tell_lost, error)
 
     def strand(self, seconds: float) -> None:
-        """End here alone, as one that waited too long; what is under way arrives that much later.
+        """End here only, like a timeout; data under way arrives `seconds` later.
 
-        The other end takes it as if nothing had happened.
+        The peer does not notice and processes that data.
         """
         self._arrives_at = self._network.loop.time() + seconds
         self.reset()
 
     def vanish(self) -> None:
-        """End, and tell nobody here."""
+        """End without notifying the protocol here."""
         self._protocol = None
         self._end(None)
 
@@ -155,7 +156,7 @@ class SimTransport(asyncio.Transport):
         self.write(b"".join(list_of_data))
 
     def _pump(self) -> None:
-        """Send what the window has room for, in pieces of sizes that are drawn."""
+        """Send what the window allows, in pieces of random size."""
         while self._buffer and (room := WINDOW_BYTES - self._outstanding) > 0:
             whole = self._buffer.popleft()
             size = min(self._network.piece_size(len(whole)), room)
@@ -171,7 +172,7 @@ class SimTransport(asyncio.Transport):
 
     def _travel(self, piece: bytes | None) -> None:
         self._on_the_way.append(piece)
-        # Which event it is does not matter: each lets the next piece arrive.
+        # The events are interchangeable: each one delivers the next piece.
         self._network.carry(self.own.machine, self.peer.machine, self._arrives)
 
     def _arrives(self) -> None:
@@ -187,7 +188,7 @@ class SimTransport(asyncio.Transport):
             self._protocol.pause_writing()
 
     def taken(self, size: int) -> None:
-        """Go on: the other end has read so many bytes."""
+        """Continue sending: the peer has read `size` bytes."""
         self._outstanding -= size
         if not self._ended:
             self._pump()
@@ -210,7 +211,7 @@ class SimTransport(asyncio.Transport):
     # --- receiving
 
     def receive(self, piece: bytes | None) -> None:
-        """Take the next piece that has arrived; None: the other end sends no more."""
+        """Receive the next piece; None: end of stream."""
         what: object = "end" if piece is None else piece
         self._network.history.add("net", self.number, *self.peer, "to", *self.own, what)
         if self._ending:
@@ -236,7 +237,7 @@ class SimTransport(asyncio.Transport):
         return lambda: self.other.taken(size)
 
     def _hand_over(self, piece: bytes) -> int:
-        """Give the protocol as much as it takes at once; returns how much that was."""
+        """Pass data to the protocol; return the number of bytes it accepted."""
         if not isinstance(self._protocol, asyncio.BufferedProtocol):
             self._protocol.data_received(piece)
             return len(piece)

@@ -1,4 +1,4 @@
-"""What one simulated broker stands on."""
+"""The `World` of one simulated broker: clock, random source, disk, network and store session."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from headrace.ports.store import SessionEvents, Store
 
 WALL_MS = 1_780_000_000_000
-"""The date of every simulation's start."""
+"""The wall clock at the start of every simulation, in milliseconds since 1970."""
 
 
 class LoopClock:
-    """A SimLoop's time. `ports.clock.Clock`."""
+    """`ports.clock.Clock` of a SimLoop."""
 
     def __init__(self, loop: SimLoop, wall_ms: int = WALL_MS) -> None:
-        """`wall_ms`: what the clock on the wall shows when the loop's shows 0."""
+        """`wall_ms`: the wall clock at loop time 0."""
         self._loop = loop
         self._wall_ms = self._right_ms = wall_ms
         self.monotonic = loop.time
         self._stopped = False
         self._held: list[Callable[[], None]] | None = None
-        """Who is to be called when the machine goes on; None while it runs."""
+        """Callbacks held back while the machine is paused; None while it runs."""
 
     def wall_ms(self) -> int:
         """Return milliseconds since 1970."""
         return self._wall_ms + int(self._loop.time() * 1000)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> "Timer":
-        """Call back on the loop; 0: when this turn is over."""
+        """Call back on the loop after `seconds`; 0: after the current callback."""
         if seconds <= 0:
             return self._loop.call_soon(self._call, callback)
         return self._loop.call_later(seconds, self._call, callback)
@@ -50,22 +50,25 @@ class LoopClock:
             callback()
 
     def set(self, milliseconds: int) -> None:
-        """Have the clock on the wall go so much before its time; that passes as before."""
+        """Set the wall clock `milliseconds` ahead of the right time.
+
+        The loop's time is unaffected.
+        """
         self._wall_ms = self._right_ms + milliseconds
 
     def pause(self) -> None:
-        """Call nobody back until `resume`; time passes."""
+        """Hold back callbacks until `resume`; time passes."""
         if self._held is None:
             self._held = []
 
     def resume(self) -> None:
-        """Call back all whose time has come meanwhile."""
+        """Call the callbacks held back."""
         held, self._held = self._held, None
         for callback in held or ():
             self._loop.call_soon(self._call, callback)
 
     def stop(self) -> None:
-        """Call nobody back any more."""
+        """Drop all callbacks from now on."""
         self._stopped = True
 
 
@@ -83,7 +86,7 @@ class SimWorld:
         ensemble: Ensemble,
         history: History,
     ) -> None:
-        """The machine `name`, with a new disk."""
+        """Create the machine `name` with an empty disk."""
         self.name = name
         self._sim_clock = LoopClock(loop)
         self.clock: Clock = self._sim_clock
@@ -97,11 +100,11 @@ class SimWorld:
         self._sessions: list[EnsembleSession] = []
 
     def store_exists(self) -> bool:
-        """Tell whether the ensemble was there before: it was."""
+        """Return True: the ensemble exists before any broker."""
         return True
 
     def shares_store(self) -> bool:
-        """Return that the ensemble is the store of all simulated brokers."""
+        """Return True: all simulated brokers share the ensemble."""
         return True
 
     def open_store(self, events: "SessionEvents") -> "Store":
@@ -110,7 +113,7 @@ class SimWorld:
         return self._sessions[-1]
 
     def cut_power(self) -> None:
-        """Have the machine stand still for ever; only the end of its sessions is still seen."""
+        """Stop the machine for good; only the timeouts of its sessions still run."""
         self._sim_clock.stop()
         self.sim_disk.cut_power()
         self._machine.cut_power()
@@ -118,38 +121,38 @@ class SimWorld:
             session.fall_silent()
 
     def set_clock(self, milliseconds: int) -> None:
-        """Have the clock on the wall go so much before its time, or behind it."""
+        """Set the wall clock `milliseconds` ahead of the right time (negative: behind)."""
         self._sim_clock.set(milliseconds)
 
     def pause(self) -> None:
-        """Have the process stand still, as a stopped one does, until `resume`."""
+        """Stop the process, like SIGSTOP, until `resume`."""
         for part in (self._sim_clock, self.sim_disk, self._machine):
             part.pause()
         self.lose_touch()
 
     def resume(self) -> None:
-        """Have it go on, without knowing that it stood still."""
+        """Continue the process, which does not know that it was stopped."""
         for part in (self._sim_clock, self.sim_disk, self._machine):
             part.resume()
         self.regain_touch()
 
     def expire(self) -> None:
-        """End the broker's session of the store; it begins another."""
+        """Expire the broker's session; it begins another."""
         for session in self._sessions:
             self._ensemble.expire(session)
 
     def unheard_seconds(self) -> float:
-        """Return for how long the ensemble has not heard of the broker."""
+        """Return the seconds since the broker's last contact with the ensemble."""
         now = asyncio.get_running_loop().time()
         return now - max((session.last_heard() for session in self._sessions), default=now)
 
     def lose_touch(self) -> None:
-        """Let the ensemble hear nothing of the broker, and the broker nothing of it."""
+        """Cut the connection between broker and ensemble in both directions."""
         for session in self._sessions:
             self._ensemble.cut_off(session, noticed=False)
 
     def regain_touch(self) -> None:
-        """Let them hear of each other again."""
+        """Restore it."""
         for session in self._sessions:
             self._ensemble.reach_again(session)
 

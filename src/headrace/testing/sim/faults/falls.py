@@ -1,4 +1,4 @@
-"""Brokers fall one after the other, each when it hurts most: while a replica lags, or joins."""
+"""Brokers that fail one after another at the worst moment: while a replica lags or joins."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,18 +11,18 @@ from headrace.testing.sim.faults.machines import MachineFaults
 
 _LOOK_SECONDS = 0.01
 _PENDING_SECONDS_MAX = 8.0
-"""How long a change of the ISR is waited for."""
+"""Longest wait for a change of the ISR, in seconds."""
 _CLOSE_LOOK_SECONDS = 0.001
 _ASKED_SECONDS = 0.004
-"""As long as it takes at most that a leader's question reaches the controller."""
+"""The most seconds that a leader's request takes to the controller."""
 _ANSWER_TIMES_SLOW = 30.0
-"""How much slower its answer is, while the way to a leader's followers is cut."""
+"""Factor on the controller's responses while a leader's followers are cut off from it."""
 _ANSWER_TIMES_SLOWER = 3000.0
-"""How much slower the controller's answers are, while a leader is to fall before it has one."""
+"""Factor on the controller's responses while a leader is to fail before it gets one."""
 
 
 class Falls:
-    """Faults of several machines and links, in an order that is meant to hurt."""
+    """Faults of several machines and links in a fixed, harmful order."""
 
     def __init__(self, ground: Ground, machines: MachineFaults, links: LinkFaults) -> None:
         self._ground = ground
@@ -40,7 +40,7 @@ class Falls:
         }
 
     async def _topple(self) -> None:
-        """Cut the power of a leader, and of its successor soon after; the third lagged before."""
+        """Cut the power of a leader, and soon after of its successor, while a third one lags."""
         ground, chance = self._ground, self._ground.random
         leaders = ground.leaders()
         if ground.busy or not leaders:
@@ -56,9 +56,9 @@ class Falls:
         await self._fell_next(leader, falling)
 
     async def _black_out(self) -> None:
-        """Cut the power of all but one that lags, and of who leads soon after they are back.
+        """Cut the power of all brokers but a lagging one, and of the leader soon after that.
 
-        The one that is back first may lead alone, and have the lagging one join.
+        The first one back may lead alone and let the lagging one join.
         """
         ground, chance = self._ground, self._ground.random
         if ground.busy:
@@ -88,13 +88,16 @@ class Falls:
             await self._machines.without_power(number)
 
     async def _lag(self, lagging: int) -> None:
-        """Let one broker hear nothing of the others, until it may have left the ISR."""
+        """Cut the links from all others to a broker, until it may have left the ISR."""
         self._links.isolate(lagging)
         lag = self._ground.lag_seconds
         await asyncio.sleep(self._ground.random.uniform(lag / 2, lag * 2.5))
 
     async def _fell_next(self, leader: int, falling: list["asyncio.Task[None]"]) -> None:
-        """Cut the power of whoever leads next, soon after; wait until all are back."""
+        """Cut the power of the next leader soon after its election.
+
+        Wait until all brokers are back.
+        """
         ground, chance = self._ground, self._ground.random
         successor = await self._successor(leader)
         if successor is not None:
@@ -104,7 +107,7 @@ class Falls:
         await asyncio.gather(*falling)
 
     async def _successor(self, leader: int) -> int | None:
-        """Wait until another leads; None where nobody does soon, or it is down by itself."""
+        """Return the next leader; None if no other broker leads soon, or it is already failing."""
         for _ in range(1000):
             for number in self._ground.leaders():
                 if number != leader and number not in self._ground.busy:
@@ -113,14 +116,14 @@ class Falls:
         return None
 
     async def _fall_before_the_answer(self) -> None:
-        """Fell a leader that does not know yet that its change of the ISR is written.
+        """Fail a leader whose change of the ISR is written, before it gets the response.
 
-        Who joins by it gets nothing from the leader any more, while clients write on.
+        The replica that joins gets nothing more from the leader, while clients continue to write.
         """
         ground, chance = self._ground, self._ground.random
         leaders = [number for number in ground.leaders() if not ground.decides(number)]
         decider = ground.decider()
-        if not leaders:  # the leader that decides itself knows at once
+        if not leaders:  # a leader that is the controller has the response at once
             await self._move_controller()
             leaders = [number for number in ground.leaders() if not ground.decides(number)]
             decider = ground.decider()
@@ -135,7 +138,9 @@ class Falls:
         if await self._written_unheard(leader):
             ground.counts["fallen before the answer"] += 1
             if chance.random() < 0.3:
-                self._links.break_links(decider, leader)  # the answer is lost, and asked for again
+                self._links.break_links(
+                    decider, leader
+                )  # the response is lost; the request is repeated
                 ground.give_back(leader)
             else:
                 self._links.isolate(lagging)
@@ -147,9 +152,10 @@ class Falls:
         self._links.slow_to([decider], leader, 1.0)
 
     async def _fall_after_a_shrink(self) -> None:
-        """Fell a leader when a shrink lets it commit what its successor does not know to be so.
+        """Fail a leader after a shrink let it commit records, before its successor knows of it.
 
-        Who has left the ISR is there again by then, and has all up to where the mark stood still.
+        The replica that left the ISR is back by then, with all records up to the old high
+        watermark.
         """
         ground, chance = self._ground, self._ground.random
         leaders, decider = ground.leaders(), ground.decider()
@@ -164,7 +170,7 @@ class Falls:
         self._links.isolate(lagging)
         if await self._within(4 * ground.lag_seconds, lambda: ground.asks(leader)):
             await asyncio.sleep(_ASKED_SECONDS)
-            self._links.hold(leader)  # no follower hears how far the mark goes
+            self._links.hold(leader)  # no follower learns the new high watermark
             ground.counts["fallen after a shrink"] += await self._within(
                 1, lambda: not ground.asks(leader)
             )
@@ -185,14 +191,14 @@ class Falls:
         return False
 
     async def _move_controller(self) -> None:
-        """Have another broker be the controller."""
+        """Make another broker the controller, by expiring the controller's session."""
         decider = self._ground.decider()
         if decider is not None and decider not in self._ground.busy:
             self._ground.cluster.worlds[decider].expire()
             await asyncio.sleep(1)
 
     async def _stand_alone(self) -> None:
-        """Have a leader be alone in sync, and reach the store no more; clients still reach it."""
+        """Leave a leader alone in the ISR and cut it off from the store; clients still reach it."""
         ground, chance = self._ground, self._ground.random
         leaders = ground.leaders()
         if ground.busy or not leaders:
@@ -211,7 +217,10 @@ class Falls:
         ground.give_back(leader)
 
     async def _written_unheard(self, leader: int) -> bool:
-        """Wait until a change is written that its leader waits for; False where none is soon."""
+        """Wait until an ISR change is written whose leader has no response yet.
+
+        False: none soon.
+        """
         for _ in range(int(_PENDING_SECONDS_MAX / _LOOK_SECONDS)):
             for index, partition in self._ground.watch.partitions(leader).items():
                 term = partition.role.term

@@ -1,4 +1,4 @@
-"""What all kinds of faults share: whom they may hit, what they draw from, and what they count."""
+"""Shared by all kinds of faults: the brokers, the random source, and the counters."""
 
 import random
 from collections import Counter
@@ -11,7 +11,7 @@ Kind = Callable[[], Awaitable[None]]
 
 
 class Ground:
-    """The brokers of one story, and which of them a fault has hold of."""
+    """The brokers of one story, and those that a fault currently affects."""
 
     def __init__(
         self,
@@ -21,20 +21,23 @@ class Ground:
         watch: ReplicaWatch,
         lag_seconds: float,
     ) -> None:
-        """`lag_seconds`: how long a follower may lag behind and stay in sync."""
+        """`lag_seconds`: `replica.lag.time.max.ms` in seconds."""
         self.cluster = cluster
         self.brokers = brokers
         self.clients = clients
         self.watch = watch
         self.lag_seconds = lag_seconds
         self.counts: Counter[str] = Counter()
-        """What has happened, by the fault's name."""
+        """Number of faults by name."""
         self.random = random.Random(f"faults {cluster.seed}")  # noqa: S311 - not for secrets
         self.busy: set[int] = set()
-        """Brokers that are down, or stand still."""
+        """Brokers that are down, paused or otherwise reserved by a fault."""
 
     def take(self, least_left: int = 1) -> int | None:
-        """Return a broker that runs, where so many others do; it is taken until given back."""
+        """Reserve a running broker and return it; None unless more than `least_left` are free.
+
+        In half of the cases a leader or the controller is preferred.
+        """
         free = self.free()
         if len(free) <= least_left:
             return None
@@ -44,15 +47,15 @@ class Ground:
         return number
 
     def give_back(self, *numbers: int) -> None:
-        """Have brokers be hit by others again."""
+        """Free brokers for other faults."""
         self.busy.difference_update(numbers)
 
     def free(self) -> list[int]:
-        """Return the brokers that no fault has hold of."""
+        """Return the brokers that no fault has reserved."""
         return [number for number in self.brokers if number not in self.busy]
 
     def leads(self, number: int) -> bool:
-        """Tell whether a broker leads a partition of the topic."""
+        """Return whether a broker leads a partition of the topic."""
         server = self.cluster.brokers.get(number)
         return server is not None and any(
             topic == self.watch.topic for topic, _ in server.broker.partitions
@@ -63,19 +66,19 @@ class Ground:
         return [number for number in self.brokers if self.leads(number)]
 
     def asks(self, number: int) -> bool:
-        """Tell whether a leader waits for an ISR that it has asked for."""
+        """Return whether a leader waits for the response to an AlterPartition request."""
         terms = [partition.role.term for partition in self.watch.partitions(number).values()]
         return any(term is not None and term.pending is not None for term in terms)
 
     def decides(self, number: int) -> bool:
-        """Tell whether a broker is the controller."""
+        """Return whether a broker is the controller."""
         server = self.cluster.brokers.get(number)
         return server is not None and server.controller.is_controller
 
     def decider(self) -> int | None:
-        """Return the controller."""
+        """Return the controller's id, or None."""
         return next((number for number in self.brokers if self.decides(number)), None)
 
 
 Kinds = Mapping[str, Kind]
-"""By the name that the fault is counted under."""
+"""The faults by the name of their counter."""

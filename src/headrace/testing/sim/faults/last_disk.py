@@ -1,4 +1,4 @@
-"""The disk of the last replica in sync is lost: nobody leads until an admin takes another one."""
+"""Loss of the last in-sync replica's disk: no leader until an unclean election is requested."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ _ELECTED_SECONDS_MAX = 20.0
 
 
 class LastDisk:
-    """A loss that no rule can prevent, once a story at most: what was committed is gone."""
+    """A fault that loses committed records in spite of all rules, at most once per story."""
 
     def __init__(self, ground: Ground, machines: MachineFaults) -> None:
         self._ground = ground
@@ -22,7 +22,7 @@ class LastDisk:
         return {"last disks gone": self._lose}
 
     async def _lose(self) -> None:
-        """Have a leader that is alone in sync come back first, and empty; it may not lead."""
+        """Restart a leader that is alone in sync first and with an empty disk; it must not lead."""
         ground, chance = self._ground, self._ground.random
         leaders = ground.leaders()
         if ground.busy or not leaders or self._is_lost:
@@ -46,7 +46,7 @@ class LastDisk:
         ground.give_back(*ground.brokers)
 
     async def _elect(self) -> None:
-        """Ask for an unclean election until all partitions are led, as an admin does."""
+        """Request unclean elections until all partitions have leaders, as an operator would."""
         cluster, watch = self._ground.cluster, self._ground.watch
         until = cluster.loop.time() + _ELECTED_SECONDS_MAX
         while cluster.loop.time() < until and not all(map(watch.is_led, range(watch.count))):

@@ -1,4 +1,4 @@
-"""Ways between machines fail: cut in one direction or both, slow, broken."""
+"""Faults of the network: links cut in one or both directions, slow, or reset."""
 
 import asyncio
 from itertools import permutations
@@ -6,6 +6,7 @@ from itertools import permutations
 from headrace.testing.sim.faults.ground import Ground, Kinds
 
 MANY_TIMES_SLOWER = (20.0, 400.0)
+"""Least and greatest factor on the delay of a slow link."""
 
 
 def machine(number: int) -> str:
@@ -14,7 +15,7 @@ def machine(number: int) -> str:
 
 
 class LinkFaults:
-    """Faults of the network. Several may hit one link: the first to end mends it."""
+    """Faults of the network. Several may affect one link: the first that ends restores it."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
@@ -31,52 +32,52 @@ class LinkFaults:
         }
 
     def slow_all(self, times: float) -> None:
-        """Have all ways between brokers take so many times as long."""
+        """Multiply all delays between brokers."""
         for first, second in permutations(self._ground.brokers, 2):
             self._network.slow(machine(first), machine(second), times)
 
     def isolate(self, number: int) -> None:
-        """Let a broker hear nothing of the others."""
+        """Cut all links from the other brokers to one."""
         for other in self._ground.brokers:
             self._network.cut(machine(other), machine(number))
 
     def reach(self, number: int) -> None:
-        """Let it hear of them again."""
+        """Restore the links that `isolate` cut."""
         for other in self._ground.brokers:
             self._network.mend(machine(other), machine(number))
 
     def slow_to(self, senders: list[int], receiver: int, times: float) -> None:
-        """Have what these send to one broker take so many times as long."""
+        """Multiply the delays from some brokers to one."""
         for sender in senders:
             self._network.slow(machine(sender), machine(receiver), times)
 
     def break_links(self, first: int, second: int) -> None:
-        """End all connections between two brokers."""
+        """Reset all connections between two brokers."""
         self._network.break_links(machine(first), machine(second))
         self._network.break_links(machine(second), machine(first))
 
     def strand(self, sender: int, receiver: int, seconds: float) -> None:
-        """Have what a broker has sent to another arrive later than what it will send."""
+        """Delay what a broker has sent to another, so that later requests overtake it."""
         self._network.strand(machine(sender), machine(receiver), seconds)
 
     def hold(self, number: int) -> None:
-        """Let nothing that a broker sends reach the others, until `release`."""
+        """Cut all links from one broker to the others, until `release`."""
         for other in self._ground.brokers:
             self._network.cut(machine(number), machine(other))
 
     def release(self, number: int) -> None:
-        """Let it reach them, with what was sent before."""
+        """Restore them; what was sent meanwhile arrives."""
         for other in self._ground.brokers:
             self._network.mend(machine(number), machine(other))
 
     def silence_clients(self) -> None:
-        """Let nothing that clients send reach a broker, until `hear_clients`."""
+        """Cut all links from clients to brokers, until `hear_clients`."""
         for client in self._ground.clients:
             for number in self._ground.brokers:
                 self._network.cut(client, machine(number))
 
     def hear_clients(self) -> None:
-        """Let it reach them, with what was sent before."""
+        """Restore them; what was sent meanwhile arrives."""
         for client in self._ground.clients:
             for number in self._ground.brokers:
                 self._network.mend(client, machine(number))
@@ -103,7 +104,7 @@ class LinkFaults:
         self._network.slow(first, second, 1.0)
 
     async def _cut_off(self) -> None:
-        """Cut a broker off from all others, and perhaps them from it."""
+        """Cut all links to a broker, and in half of the cases also those from it."""
         chance, number = self._ground.random, self._ground.random.choice(self._ground.brokers)
         self._ground.counts["brokers cut off"] += 1
         both = chance.random() < 0.5
@@ -116,7 +117,7 @@ class LinkFaults:
             self._network.mend(machine(number), machine(other))
 
     async def _cut_client(self) -> None:
-        """Cut a client off from a broker: what it has sent may be stored, and no answer come."""
+        """Cut a client off from a broker: its write may be stored without a response."""
         chance = self._ground.random
         client, broker = chance.choice(self._ground.clients), chance.choice(self._ground.brokers)
         ways = [(machine(broker), client), (client, machine(broker))][: chance.choice((1, 2))]
@@ -130,7 +131,7 @@ class LinkFaults:
             self._network.mend(*way)
 
     async def _slow_controller(self) -> None:
-        """Have the controller's words reach a broker late: orders, and answers about ISRs."""
+        """Delay the controller's orders and responses to one broker."""
         chance, decider = self._ground.random, self._ground.decider()
         others = [number for number in self._ground.brokers if number != decider]
         if decider is None:

@@ -1,4 +1,4 @@
-"""The metadata store fails: for one broker, for all, by time, by being slow."""
+"""Faults of the metadata store: unreachable for one or all brokers, expired sessions, slow."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ _SLOWER = (20.0, 300.0)
 
 
 class StoreFaults:
-    """Faults of the store, and of the sessions that brokers have of it."""
+    """Faults of the store and of the brokers' sessions with it."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
@@ -41,7 +41,7 @@ class StoreFaults:
             self._ground.give_back(number)
 
     async def _lose_store(self) -> None:
-        """Have nobody reach the store, for shorter or longer than a session lasts."""
+        """Cut all brokers off from the store, for shorter or longer than a session's timeout."""
         ground, chance = self._ground, self._ground.random
         if ground.busy:
             return

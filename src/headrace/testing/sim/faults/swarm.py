@@ -1,4 +1,4 @@
-"""What goes wrong with brokers that replicate, drawn from the seed."""
+"""The faults of a story, drawn from its seed."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -23,28 +23,28 @@ FAULTS = (
     "orders overtaken", "ISRs overtaken", "fetches overtaken", "last disks gone",
     "elections asked for", "deletions",
 )  # fmt: skip
-"""What they are counted under."""
+"""The faults, by the names of their counters."""
 ELECTIONS_MIN = 2
-"""So many times another leader was elected in each story at least."""
+"""The least number of elections in each story."""
 
 
 class Mix(NamedTuple):
-    """How much goes wrong."""
+    """The parameters that a story's faults are drawn with."""
 
     kinds: Collection[str] = FAULTS
-    """What may happen."""
+    """The faults that may occur."""
     kinds_share: float = 0.5
-    """The share of these that each seed has."""
+    """Share of these that each seed uses."""
     slow_share: float = 0.2
-    """The share of seeds in which all links are slow."""
+    """Share of seeds in which all links are slow."""
     tracks: Sequence[int] = (1, 1, 2)
-    """How many faults are under way at a time, one of these."""
+    """Choices for the number of concurrent faults."""
     pauses_seconds_max: Sequence[float] = (0.5, 2.0, 4.0)
-    """How long nothing happens at most, one of these."""
+    """Choices for the longest pause between faults, in seconds."""
 
 
 class Faults:
-    """Faults of one story. A swarm: each seed has some kinds, and each kind its own rate."""
+    """The faults of one story: each seed draws some kinds and a rate for each (swarm testing)."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Faults:
         requests: Callable[[Ground, LinkFaults], Requests] = Requests,
         mix: "Mix | None" = None,
     ) -> None:
-        """Links may be slow from the beginning on."""
+        """Draw the faults; links may be slow from the start."""
         mix = mix or Mix()
         self._ground = ground
         self._links = LinkFaults(ground)
@@ -77,7 +77,7 @@ class Faults:
         self._pause_seconds_max = chance.choice(mix.pauses_seconds_max)
 
     async def happen(self, seconds: float) -> None:
-        """Let things go wrong for so long; afterwards all brokers run and reach each other."""
+        """Run faults for `seconds`; afterwards all brokers run and all links work."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         await asyncio.gather(*(self._track(until) for _ in range(self._tracks)))
@@ -94,7 +94,7 @@ class Faults:
             await kind()
 
     async def _elect_enough(self) -> None:
-        """Restart leaders where the faults drawn have left all as they were."""
+        """Restart leaders until `ELECTIONS_MIN` elections have happened."""
         ground = self._ground
         while ground.watch.elections < ELECTIONS_MIN:
             leaders = ground.leaders()
