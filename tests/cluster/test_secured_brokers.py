@@ -227,7 +227,7 @@ def test_brokers_know_each_other_by_the_mechanism_that_is_set(
     tmp_path: Path, zookeeper: ZooKeeper, mechanism: Mechanism
 ) -> None:
     secured = SecuredCluster(
-        tmp_path / "two", zookeeper.hosts, 2, among_brokers=mechanism,
+        tmp_path / "two", zookeeper.hosts, 2, between_brokers=mechanism,
         offsets_topic_replication_factor=1,
     )  # fmt: skip
     with secured.brokers as brokers:

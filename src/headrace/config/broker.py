@@ -66,7 +66,7 @@ class BrokerConfig(BrokerKeys):
 
     connection_limits: ConnectionLimits
     """Limits on connections per address and per listener."""
-    listeners_among_brokers: frozenset[str]
+    listeners_between_brokers: frozenset[str]
     """The listeners by which brokers of a cluster connect to each other.
 
     Empty for a single broker.

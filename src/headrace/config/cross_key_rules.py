@@ -15,8 +15,8 @@ from headrace.config.listeners import (
     LISTENER_KEYS,
     TLS_PROTOCOLS,
     Listener,
-    among_brokers,
     configured,
+    inter_broker_listeners,
     parse_address,
     refusal_of_metrics,
     refusal_of_plain,
@@ -177,7 +177,7 @@ def _listeners(values: Mapping[str, Value], combined: Combined) -> None:
     combined.attributes["listeners"] = listeners
     combined.attributes["advertised_listeners"] = advertised
     combined.problems.extend(problem_line(*problem) for problem in wrong)
-    name, apart, unfit = among_brokers(
+    name, apart, unfit = inter_broker_listeners(
         listeners,
         _text(values[INTER_BROKER]),
         str(values[INTER_BROKER_PROTOCOL]),
@@ -186,7 +186,7 @@ def _listeners(values: Mapping[str, Value], combined: Combined) -> None:
     combined.attributes[attribute(INTER_BROKER)] = name
     combined.attributes[attribute(CONTROL_PLANE)] = apart
     shared = values["zookeeper.connect"] is not None
-    combined.attributes["listeners_among_brokers"] = frozenset(
+    combined.attributes["listeners_between_brokers"] = frozenset(
         filter(None, (name, apart) if shared else ())
     )
     if listeners:  # else their own problem has been reported
@@ -203,7 +203,7 @@ def _sasl(values: Mapping[str, Value], combined: Combined) -> None:
     found, wrong = sasl_listeners(open_here, ListenerValues(values))
     combined.attributes["sasl"] = found
     combined.problems.extend(problem_line(*problem) for problem in wrong)
-    among = combined.attributes["listeners_among_brokers"]
+    among = combined.attributes["listeners_between_brokers"]
     for listener in sorted(among) if isinstance(among, frozenset) and not wrong else ():
         if listener in found:
             problem = login_problem(listener, str(values[BETWEEN_BROKERS]), found[listener])
@@ -212,7 +212,7 @@ def _sasl(values: Mapping[str, Value], combined: Combined) -> None:
 
 def _connections(values: Mapping[str, Value], combined: Combined) -> None:
     listeners = combined.attributes["listeners"]
-    among = combined.attributes["listeners_among_brokers"]
+    among = combined.attributes["listeners_between_brokers"]
     try:
         combined.attributes["connection_limits"] = connection_limits(
             listeners if isinstance(listeners, tuple) else (),

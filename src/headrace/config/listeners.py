@@ -192,7 +192,7 @@ def refusal_of_metrics(listener: Listener, *, requires_certificate: bool) -> str
     )
 
 
-class AmongBrokers(NamedTuple):
+class InterBrokerListeners(NamedTuple):
     """The listeners by which brokers connect to each other."""
 
     name: str
@@ -203,9 +203,9 @@ class AmongBrokers(NamedTuple):
     """Problems: the key, its value, the reason."""
 
 
-def among_brokers(
+def inter_broker_listeners(
     listeners: Sequence[Listener], name: str | None, protocol: str, control_plane: str | None
-) -> AmongBrokers:
+) -> InterBrokerListeners:
     """Return the inter-broker listeners, and problems with the configured names.
 
     `name` None: the listener named like `protocol`, else the first that speaks it, else the first.
@@ -227,7 +227,7 @@ def among_brokers(
         elif apart == wanted:
             reason = "brokers reach each other by it: the controller needs another, or none"
             wrong.append((CONTROL_PLANE, control_plane, reason))
-    return AmongBrokers(wanted, apart, wrong)
+    return InterBrokerListeners(wanted, apart, wrong)
 
 
 def client_protocol(settings: Mapping[str, str]) -> str:

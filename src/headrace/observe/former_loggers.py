@@ -23,7 +23,7 @@ FORMER_LOGGERS = {
     "headrace.coordination.queues.messages.topic_writer": "headrace.queues.stores.topic.topic_writer",
     "headrace.coordination.queues.permissions": "headrace.queues.permissions",
     "headrace.coordination.queues.permissions.definitions": "headrace.queues.permissions.definitions",
-    "headrace.frontends.amqp.adoption": "headrace.vhosts.imported_passwords",
+    "headrace.frontends.amqp.adoption": "headrace.vhosts.password_migration",
     "headrace.frontends.amqp.alarms": "headrace.vhosts.alarms",
     "headrace.frontends.amqp.consumer_timeouts": "headrace.frontends.amqp.channel.consumer_timeouts",
     "headrace.frontends.amqp.durable_queues": "headrace.vhosts.durable_queues",

@@ -42,8 +42,8 @@ from headrace.server.stop_waits import FLUSH_SECONDS_MAX, SEND_SECONDS_MAX, Stop
 if TYPE_CHECKING:
     from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
     from headrace.log.directory.log_directory import LogDirectory
-    from headrace.server.cluster.cluster_links import AmongBrokers
-    from headrace.server.ways_to_listeners import WaysToListeners
+    from headrace.server.cluster.cluster_links import ClusterLinks
+    from headrace.server.inter_broker_clients import InterBrokerClients
 
 log = logging.getLogger(__name__)
 
@@ -96,9 +96,9 @@ class Server:
         self.free_space: FreeSpace
         self.cleaner: LogCleaner
         self.compaction = compaction_worker(world)
-        self.among_brokers: AmongBrokers | None = None
+        self.cluster_links: ClusterLinks | None = None
         """The links to other brokers; None outside of a cluster."""
-        self._ways_to_listeners: WaysToListeners | None = None
+        self._inter_broker_clients: InterBrokerClients | None = None
         self._store: Store | None = None
         self._session = SessionEvents()
         self._fatal = fatal
@@ -216,13 +216,13 @@ class Server:
         store = self._opened_store()
         self.controller = self._make_controller(self.broker, store, self._session)
         if store.shared:
-            from headrace.server.cluster.cluster_links import AmongBrokers
+            from headrace.server.cluster.cluster_links import ClusterLinks
 
-            self.among_brokers = AmongBrokers(
-                self.controller, store, self._session, self.world, self._ways(), self.directories,
-                self._fatal,
+            self.cluster_links = ClusterLinks(
+                self.controller, store, self._session, self.world, self._peer_clients(),
+                self.directories, self._fatal,
             )  # fmt: skip
-            self.among_brokers.replicating.writes.ended = self.free_space.wrote
+            self.cluster_links.replicating.writes.ended = self.free_space.wrote
         config_of = await self.controller.log_configs()
         parallel = self.config.num_recovery_threads_per_data_dir
         await load_all(self.directories, config_of, parallel)
@@ -233,26 +233,28 @@ class Server:
             return Controller(broker, store, session)
         from headrace.server.cluster.cluster_links import order_channels
 
-        return Controller(broker, store, session, peers=order_channels(broker, self._ways()))
+        return Controller(
+            broker, store, session, peers=order_channels(broker, self._peer_clients())
+        )
 
-    def _ways(self) -> "WaysToListeners":
-        from headrace.server.ways_to_listeners import WaysToListeners
+    def _peer_clients(self) -> "InterBrokerClients":
+        from headrace.server.inter_broker_clients import InterBrokerClients
 
-        if self._ways_to_listeners is None:
+        if self._inter_broker_clients is None:
             network, tls = self.world.network, self.doors.tls
-            self._ways_to_listeners = WaysToListeners(self.config, network, tls)
-        return self._ways_to_listeners
+            self._inter_broker_clients = InterBrokerClients(self.config, network, tls)
+        return self._inter_broker_clients
 
     async def _join(self) -> None:
         self.producer_id_source = ProducerIdSource(self.broker.producer_ids, self.controller)
         self.coordinators = Coordinators(
             self.broker,
             self.producer_id_source.new_producer_id,
-            None if self.among_brokers is None else self.among_brokers.replicating.others,
+            None if self.cluster_links is None else self.cluster_links.replicating.others,
         )
         writes = GatheredWrites(self.disk, self.directories)
         writes.ended = self.free_space.wrote
-        service = None if self.among_brokers is None else self.among_brokers.service
+        service = None if self.cluster_links is None else self.cluster_links.service
         operations = Operations(self.broker)
         self.dispatcher = Dispatcher(
             self.broker, self.coordinators, self.controller, APIS, self.metrics, writes, service,
@@ -265,8 +267,8 @@ class Server:
         await self.controller.start(self.endpoints())
         self.coordinators.begin()
         await self.frontends.start()
-        if self.among_brokers is not None:
-            self.among_brokers.joined(self.coordinators)
+        if self.cluster_links is not None:
+            self.cluster_links.joined(self.coordinators)
 
     def endpoints(self) -> list[Endpoint]:
         """Return the endpoints advertised to Kafka clients, one per listener."""
@@ -300,7 +302,7 @@ class Server:
 
         metrics_sources.register(
             self.broker, self.coordinators, self.table, self.cleaner, self.controller,
-            self.among_brokers,
+            self.cluster_links,
         )  # fmt: skip
         metrics_sources.register_disk(self.metrics, self.disk)
         process = partial(called_back, partial(self.disk.run, ProcessNumbers().text))
@@ -308,7 +310,7 @@ class Server:
             self.broker,
             Scrape(self.metrics, process),
             partial(gauges.healthy, self.broker),
-            partial(ready.awaited, self.broker, self.controller, self.among_brokers),
+            partial(ready.awaited, self.broker, self.controller, self.cluster_links),
             self._fatal,
         )
         self.frontends.add(METRICS_LISTENER, self.http)
@@ -333,7 +335,7 @@ class Server:
         Every wait is bounded, so it always ends; one warning names what did not finish.
         """
         waits = StopWaits()
-        among = self.among_brokers
+        among = self.cluster_links
         if among is not None and self.config.controlled_shutdown_enable:
             await among.leave()  # bounded by itself; logs its own result
         self._stopping = True
@@ -376,9 +378,9 @@ class Server:
         self.doors.close()
         if self.http is not None:
             await self.http.close()
-        if self.among_brokers is not None:
-            self.among_brokers.replicating.close()
-            self.among_brokers.close()
+        if self.cluster_links is not None:
+            self.cluster_links.replicating.close()
+            self.cluster_links.close()
         if hasattr(self, "free_space"):
             self.free_space.stop()
         if hasattr(self, "table"):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from headrace.net.table import ConnectionTable
     from headrace.observe.metrics import Metrics
     from headrace.ports.disk import BrokerDisk
-    from headrace.server.cluster.cluster_links import AmongBrokers
+    from headrace.server.cluster.cluster_links import ClusterLinks
 
 
 def register(
@@ -21,7 +21,7 @@ def register(
     connections: "ConnectionTable",
     cleaner: "LogCleaner",
     controller: "Controller",
-    among: "AmongBrokers | None",
+    among: "ClusterLinks | None",
 ) -> None:
     """Add the gauges of all parts to the broker's metrics; `among` is None outside of a cluster."""
     gauges.register(broker, coordinators)

@@ -9,11 +9,11 @@ from headrace.model.errors import ApiError
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.cluster.controller.controller import Controller
-    from headrace.server.cluster.cluster_links import AmongBrokers
+    from headrace.server.cluster.cluster_links import ClusterLinks
 
 
 async def awaited(
-    broker: "Broker", controller: "Controller", among: "AmongBrokers | None"
+    broker: "Broker", controller: "Controller", among: "ClusterLinks | None"
 ) -> list[str]:
     """Return what this broker still waits for, one line each; empty: the next one may be stopped.
 

@@ -41,14 +41,14 @@ class _Contexts(NamedTuple):
 class TlsListener:
     """A TLS listener: its SSL contexts, and users by certificate (`net.tls.tls.Door`)."""
 
-    def __init__(self, settings: TlsSettings, *, among_brokers: bool) -> None:
+    def __init__(self, settings: TlsSettings, *, between_brokers: bool) -> None:
         """Read the certificate files; blocks. ConfigError."""
         self.name = settings.name
-        self.among_brokers = among_brokers
+        self.between_brokers = between_brokers
         self.settings = settings
         self.stamps = _stamps(settings)
         """The files' stamps when they were last read, successfully or not."""
-        self.contexts = _contexts(settings, among_brokers=among_brokers)
+        self.contexts = _contexts(settings, between_brokers=between_brokers)
         self._mapping = PrincipalMapping(settings.mapping_rules)
 
     @property
@@ -80,7 +80,7 @@ class TlsListeners:
         self._closed = False
         self._loading = False
         self._listeners = {
-            name: TlsListener(settings, among_brokers=name in config.listeners_among_brokers)
+            name: TlsListener(settings, between_brokers=name in config.listeners_between_brokers)
             for name, settings in settings_by_listener(config.values, config.listeners).items()
         }
         self.handshakes = Handshakes(clock, partial(self._crew.submit, flush=False), gate)
@@ -162,8 +162,8 @@ _Stamps = tuple[tuple[int, ...] | None, ...]
 _Read = tuple[TlsListener, TlsSettings, _Stamps, _Contexts | ConfigError]
 
 
-def _contexts(settings: TlsSettings, *, among_brokers: bool) -> _Contexts:
-    connecting = tls.peer_context(settings) if among_brokers else None
+def _contexts(settings: TlsSettings, *, between_brokers: bool) -> _Contexts:
+    connecting = tls.peer_context(settings) if between_brokers else None
     return _Contexts(tls.server_context(settings), connecting)
 
 
@@ -180,7 +180,7 @@ def _read_changed(wanted: Sequence[tuple[TlsListener, TlsSettings]]) -> list[_Re
             continue
         try:
             read: _Contexts | ConfigError = _contexts(
-                settings, among_brokers=listener.among_brokers
+                settings, between_brokers=listener.between_brokers
             )
         except ConfigError as problem:
             read = problem

@@ -22,7 +22,7 @@ def scrape(server: Server) -> dict[str, float]:
     """Numbers without labels, and those with one, by name."""
     metrics_sources.register(
         server.broker, server.coordinators, server.table, server.cleaner, server.controller,
-        server.among_brokers,
+        server.cluster_links,
     )  # fmt: skip
     found = {}
     for line in render(server.metrics).decode().splitlines():

@@ -13,8 +13,8 @@ from headrace.net.limits import Limits
 from headrace.net.table import ConnectionTable
 from headrace.posix.clock import RealClock
 from headrace.posix.network import RealNetwork
+from headrace.server.inter_broker_clients import InterBrokerClients
 from headrace.server.tls_listeners import TlsListeners
-from headrace.server.ways_to_listeners import WaysToListeners
 from tests.support.processes.broker import until
 from tests.support.security.certificates import Authority
 
@@ -96,4 +96,4 @@ def test_other_brokers_are_verified_by_the_truststore_and_their_host(tmp_path: P
 def test_a_broker_that_cannot_say_who_it_is_is_told_so_before_it_asks_others() -> None:
     config, _ = load(flags={"listeners": "SASL_PLAINTEXT://127.0.0.1:1"})
     with pytest.raises(ConfigError, match=r"sasl\.mechanism\.inter\.broker\.protocol=GSSAPI"):
-        WaysToListeners(config, RealNetwork(), None).by("SASL_PLAINTEXT")
+        InterBrokerClients(config, RealNetwork(), None).by("SASL_PLAINTEXT")

@@ -55,16 +55,16 @@ class SecuredCluster:
         count: int = 3,
         protocol: str = "SASL_SSL",
         each: Callable[[int], dict[str, Any]] | None = None,
-        among_brokers: Mechanism = MECHANISM,
+        between_brokers: Mechanism = MECHANISM,
         **settings: Any,
     ) -> None:
-        """`among_brokers`: the mechanism by which they authenticate to each other."""
+        """`between_brokers`: the mechanism by which they authenticate to each other."""
         place.mkdir(exist_ok=True)
         self.authority = Authority(place)
         certificate = self.authority.sign("brokers", "/CN=broker")
         self.brokers = BrokerCluster(place, hosts, count, **settings)
-        if among_brokers is not Mechanism.PLAIN:
-            add_user(self.brokers.connect, BROKER, BROKERS_PASSWORD, among_brokers)
+        if between_brokers is not Mechanism.PLAIN:
+            add_user(self.brokers.connect, BROKER, BROKERS_PASSWORD, between_brokers)
         self._ports = []
         for number, broker in enumerate(self.brokers.brokers):
             self._ports.append(free_port())
@@ -75,9 +75,9 @@ class SecuredCluster:
                     f"PLAINTEXT:PLAINTEXT,BROKERS:{protocol},CLIENTS:SASL_SSL",
                 "inter.broker.listener.name": "BROKERS",
                 "sasl.enabled.mechanisms": MECHANISM,
-                "listener.name.brokers.sasl.enabled.mechanisms": among_brokers,
-                "sasl.mechanism.inter.broker.protocol": among_brokers,
-                jaas_key(among_brokers): jaas(BROKERS_PASSWORD, mechanism=among_brokers),
+                "listener.name.brokers.sasl.enabled.mechanisms": between_brokers,
+                "sasl.mechanism.inter.broker.protocol": between_brokers,
+                jaas_key(between_brokers): jaas(BROKERS_PASSWORD, mechanism=between_brokers),
                 "ssl.keystore.location": certificate.both,
                 "ssl.truststore.location": self.authority.certificate,
                 "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",

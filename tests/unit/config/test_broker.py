@@ -82,7 +82,7 @@ def test_every_key_has_an_attribute_of_its_type() -> None:
 def test_every_attribute_is_a_key_or_made_of_one() -> None:
     made = {
         "metrics_address", "values", "sources", "sasl", "connection_limits",
-        "listeners_among_brokers",
+        "listeners_between_brokers",
     }  # fmt: skip
     protocols = {row.name for row in protocol_keys()}
     assert {attribute(name) for name in BROKER.keys() - protocols} | made == set(vars(load()[0]))

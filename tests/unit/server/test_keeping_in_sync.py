@@ -8,7 +8,7 @@ from headrace.model.errors import ErrorCode
 from headrace.model.nouns import LeaderEpoch, TopicPartition
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
 from headrace.server.cluster.replicating import Replicating
-from headrace.server.ways_to_listeners import WaysToListeners
+from headrace.server.inter_broker_clients import InterBrokerClients
 from tests.support.cluster.followed import EPOCH, REGISTERED, A, Asking, is_flushed, led, tell
 from tests.support.processes.broker import Room, append, until
 
@@ -37,7 +37,7 @@ def made(here: Room) -> Replicating:
     store: Any = here.controller._store
     server = here.server
     applier = here.controller.applier
-    clients = WaysToListeners(server.config, server.world.network, None).by("PLAINTEXT")
+    clients = InterBrokerClients(server.config, server.world.network, None).by("PLAINTEXT")
     return Replicating(
         here.broker, applier, store, server.world, clients, server.directories, "PLAINTEXT", print
     )

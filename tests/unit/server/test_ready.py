@@ -20,7 +20,7 @@ ZERO, ONE, TWO = (BrokerId(number) for number in range(3))
 async def lines(cluster: SimCluster, number: int) -> list[str]:
     """Return the lines of /ready of broker `number`."""
     server = cluster.brokers[number]
-    return await awaited(server.broker, server.controller, server.among_brokers)
+    return await awaited(server.broker, server.controller, server.cluster_links)
 
 
 async def all_lines(cluster: SimCluster) -> list[list[str]]:

@@ -220,7 +220,7 @@ def test_a_marker_of_a_former_coordinator_is_refused_by_who_has_heard_of_a_later
         await producer.init()
         theirs = next(one for one in PARTITIONS if leader(cluster, one) is cluster.brokers[2])
         await producer.write(theirs, b"v")
-        among = cluster.brokers[3].among_brokers
+        among = cluster.brokers[3].cluster_links
         assert among is not None
         replicating = among.replicating
         told: list[ErrorCode] = []
@@ -241,7 +241,7 @@ def test_what_kept_partitions_out_of_a_transaction_is_told_to_who_asked_for_them
         producer = Producer(client, id_led_by(cluster, 1))
         await producer.init()
         who = ProducerEpoch(producer.producer_id, producer.epoch)
-        among = cluster.brokers[3].among_brokers
+        among = cluster.brokers[3].cluster_links
         assert among is not None
         replicating = among.replicating
         told: list[ErrorCode] = []

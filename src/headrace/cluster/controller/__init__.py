@@ -9,7 +9,7 @@ order_peers          the interface by which orders reach other brokers
 late_leaders         created topics whose leaders have not confirmed their logs in time
 topic_requests, auto_creation       topics created by request and automatically
 replica_requests, tool_requests     requests about replicas, and requests written by tools
-term_duties, directory_failures     other duties of a broker in a cluster
+store_watches, directory_failures     other duties of a broker in a cluster
 leader_balance                      automatic election of preferred replicas
 producer_id_blocks, producer_id_source   producer ids, unique in the cluster
 """

@@ -42,7 +42,7 @@ from headrace.ports.store import SessionEvents, Store, StoreError
 from headrace.posix.awaiting import carried_on
 
 if TYPE_CHECKING:
-    from headrace.cluster.controller.term_duties import Duties
+    from headrace.cluster.controller.store_watches import StoreWatches
 
 _logger = logging.getLogger(__name__)
 
@@ -101,14 +101,14 @@ class Controller:
     @property
     def replicas(self) -> ReplicasPort:
         """Elections and reassignments."""
-        return self._duties.replicas
+        return self._watches.replicas
 
     @cached_property
-    def _duties(self) -> "Duties":
-        from headrace.cluster.controller.term_duties import Duties
+    def _watches(self) -> "StoreWatches":
+        from headrace.cluster.controller.store_watches import StoreWatches
 
         parts = (self.broker, self._catalog, self.settings, self.carry_out)
-        return Duties(*parts, lambda: self._present_term().facts, self._change)
+        return StoreWatches(*parts, lambda: self._present_term().facts, self._change)
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -143,8 +143,8 @@ class Controller:
         if self._store.shared:
             for path in (znodes.CONTROLLER, znodes.BROKER_IDS):
                 self._unwatch.append(self._store.watch(path, lambda _: self._look_again()))
-            self._unwatch += self._duties.stop, self._doubts.stop
-            self._duties.start()
+            self._unwatch += self._watches.stop, self._doubts.stop
+            self._watches.start()
             self._doubts.start()
         async with self._change:
             await self._stand()
@@ -202,7 +202,7 @@ class Controller:
             self._term = term
             self.known.id = broker.broker_id
             if self._store.shared:
-                self._duties.elected()
+                self._watches.elected()
             return
         self.known.found(await catalog.brokers(), await catalog.controller())
 
@@ -225,7 +225,7 @@ class Controller:
 
     def _back(self) -> None:
         """Look for changes that were missed while the store was unreachable."""
-        self._duties.missed()
+        self._watches.missed()
         self._look_again()
 
     def _look_again(self) -> None:

@@ -27,8 +27,8 @@ from headrace.security.configured import parse_super_users, topics_are_open
 from headrace.vhosts.access import Admission
 from headrace.vhosts.alarms import ResourceAlarms
 from headrace.vhosts.durable_queues import DurableQueues
-from headrace.vhosts.imported_passwords import Adoption
 from headrace.vhosts.kafka_admin_of_queue_topics import TopicsOfQueues
+from headrace.vhosts.password_migration import PasswordMigration
 from headrace.vhosts.read_topics import ReadTopics
 from headrace.vhosts.restore import Restoring
 from headrace.wire.amqp.settings import AmqpKeys
@@ -118,7 +118,7 @@ def frontend(parts: Parts) -> AmqpFrontend:
     amqp = cast("VhostSettingsPort", vhosts)
     definitions = amqp.definitions
     super_users = parse_super_users(config.super_users)
-    adoption = Adoption(settings.users, amqp, broker.random)
+    adoption = PasswordMigration(settings.users, amqp, broker.random)
     logins = UserLogins(
         broker.users,
         definitions,

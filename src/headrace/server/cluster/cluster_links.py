@@ -23,13 +23,13 @@ from headrace.ports.store import SessionEvents, Store
 from headrace.ports.world import World
 from headrace.server.cluster.replicating import Replicating
 from headrace.server.cluster.store_session import StoreOutage, StoreSession
-from headrace.server.ways_to_listeners import WaysToListeners
+from headrace.server.inter_broker_clients import InterBrokerClients
 
 if TYPE_CHECKING:
     import asyncio
 
 
-class AmongBrokers:
+class ClusterLinks:
     """A broker's link to the controller, its service for other brokers, and its replication."""
 
     def __init__(
@@ -38,7 +38,7 @@ class AmongBrokers:
         store: Store,
         session: SessionEvents,
         world: World,
-        ways: WaysToListeners,
+        peer_clients: InterBrokerClients,
         directories: Collection[LogDirectory],
         fatal: Callable[[Exception], None],
     ) -> None:
@@ -50,7 +50,7 @@ class AmongBrokers:
         outage = StoreOutage(broker, self.session, store, world.boot_seconds)
         controller.known.outage = outage.text
         session.answered = broker.metrics.store_requests.add
-        clients = ways.by(config.inter_broker_listener_name)
+        clients = peer_clients.by(config.inter_broker_listener_name)
         client = _client(config, broker.broker_id, clients)
         channel = ControllerChannel(client, catalog, config.inter_broker_listener_name)
         self.link = ControllerLink(controller, channel)
@@ -105,11 +105,11 @@ class AmongBrokers:
         self.link.close()
 
 
-def order_channels(broker: Broker, ways: WaysToListeners) -> OrderChannels:
+def order_channels(broker: Broker, peer_clients: InterBrokerClients) -> OrderChannels:
     """Return the channels by which this broker, as controller, sends orders to the others."""
     config, own = broker.config, broker.broker_id
     listener = config.control_plane_listener_name or config.inter_broker_listener_name
-    clients = ways.by(listener)
+    clients = peer_clients.by(listener)
     return OrderChannels(lambda: _client(config, own, clients), Teller(own, listener))
 
 

@@ -77,7 +77,7 @@ async def away(cluster: SimCluster) -> None:
     wanted = NewTopic("t", assignment={0: (ONE, TWO)})
     await cluster.controller().create_topics([wanted])
     former = cluster.brokers[1]
-    among = former.among_brokers
+    among = former.cluster_links
     assert among is not None
     await among.leave()
     broker = cluster.brokers[2].broker

@@ -68,7 +68,7 @@ def test_a_copy_is_kept_and_named_until_all_replicas_are_in_sync(
         await until(lambda: "t-0: assigned to" in caplog.text, 2 * orphaned_logs.LOOK_SECONDS)
         assert caplog.messages[-1].endswith("it is kept until all of them are in sync")
         for _ in range(3):
-            await cluster.brokers[3].among_brokers._orphans.look()  # type: ignore[union-attr]
+            await cluster.brokers[3].cluster_links._orphans.look()  # type: ignore[union-attr]
         assert caplog.text.count("t-0: assigned to") == 1, "once for each reason"
         assert logs(cluster, 3) == {T0, U0}
         await cluster.start(2)
@@ -94,7 +94,7 @@ def test_a_copy_that_is_assigned_again_is_followed_and_stays() -> None:
     async def story(cluster: SimCluster) -> None:
         await moved_while_away(cluster)
         server = await cluster.start(3)
-        orphans: Any = server.among_brokers._orphans  # type: ignore[union-attr]
+        orphans: Any = server.cluster_links._orphans  # type: ignore[union-attr]
         read = orphans._catalog.topics
 
         async def read_then_assigned(*args: Any, **named: Any) -> Any:

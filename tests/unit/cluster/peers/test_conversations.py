@@ -266,7 +266,7 @@ def test_a_broker_that_registered_again_is_asked_again() -> None:
         for number in (1, 2):
             await cluster.start(number)
         broker = cluster.brokers[1].broker
-        among = cluster.brokers[1].among_brokers
+        among = cluster.brokers[1].cluster_links
         assert among is not None
         remote = among.replicating.others.transactions
         assert isinstance(remote, RemoteTransactions)
@@ -310,7 +310,7 @@ def test_a_marker_is_given_up_on_a_broker_that_does_not_answer_once_it_leads_no_
         (made,) = await cluster.controller().create_topics(wanted)
         assert isinstance(made, TopicInfo)
         broker = cluster.brokers[1].broker
-        among = cluster.brokers[1].among_brokers
+        among = cluster.brokers[1].cluster_links
         assert among is not None
         told: list[tuple[TopicPartition, ErrorCode]] = []
 

@@ -121,10 +121,10 @@ def _add(
     def added(error: ApiError | None) -> None:
         done(dict.fromkeys(partitions, code_for(context, error, _FENCED_SINCE)))
 
-    among_brokers = context.version >= _SEVERAL_SINCE
-    version = TV2 if among_brokers else TV0
+    between_brokers = context.version >= _SEVERAL_SINCE
+    version = TV2 if between_brokers else TV0
     context.coordinators.transactions.add(
-        transactional_id, who, partitions, version, added, waits=not among_brokers
+        transactional_id, who, partitions, version, added, waits=not between_brokers
     )
 
 

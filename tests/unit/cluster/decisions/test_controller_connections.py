@@ -20,7 +20,7 @@ from headrace.frontends.kafka.authentication.authorisation import CLUSTER_ACTION
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
-from headrace.server.cluster.cluster_links import AmongBrokers
+from headrace.server.cluster.cluster_links import ClusterLinks
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.ensemble import SESSION_SECONDS
 from tests.support.cluster.peer_kit import cut_off, mend, play, started
@@ -40,8 +40,8 @@ async def created(cluster: SimCluster, name: str, *replicas: BrokerId) -> Any:
 
 
 def link_of(cluster: SimCluster, number: int) -> Any:
-    among = cluster.brokers[number].among_brokers
-    assert isinstance(among, AmongBrokers)
+    among = cluster.brokers[number].cluster_links
+    assert isinstance(among, ClusterLinks)
     return among.link
 
 

@@ -11,7 +11,7 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.secret import Secret
 from headrace.queues.permissions.definitions import UserDefinition
 from headrace.security.sasl.scram import NUMBERS
-from headrace.vhosts.imported_passwords import Adoption
+from headrace.vhosts.password_migration import PasswordMigration
 from tests.support.coordination.groups_kit import CountingRandom
 
 
@@ -27,7 +27,7 @@ class Settings:
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
         itself: Any = self
-        self.adoption = Adoption(itself, itself, CountingRandom())
+        self.adoption = PasswordMigration(itself, itself, CountingRandom())
 
     async def alter(
         self, deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]

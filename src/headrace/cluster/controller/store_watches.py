@@ -1,6 +1,6 @@
-"""`Duties`: what a broker in a cluster watches for in the store, beyond the controller's orders.
+"""Watches on the cluster's metadata store: changes that do not come as the controller's orders.
 
-A broker with a metadata store of its own has no such duties.
+A broker with a metadata store of its own has no such watches.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headrace.cluster.settings.noticed_changes import NoticedChanges
 
 
-class Duties:
+class StoreWatches:
     """Watches for changes by other brokers (settings, ACLs, tokens), by tools, and failures."""
 
     def __init__(

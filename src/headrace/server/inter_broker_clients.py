@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headrace.server.tls_listeners import TlsListeners
 
 
-class WaysToListeners:
+class InterBrokerClients:
     """Makes the clients by which one broker connects to the others.
 
     A peer's refusal of a login or certificate is remembered per listener, for all of its clients.

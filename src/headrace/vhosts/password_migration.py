@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Adoption:
+class PasswordMigration:
     """The migrations from password hashes to SCRAM under way. On the deciding thread."""
 
     def __init__(
