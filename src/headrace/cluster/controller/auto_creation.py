@@ -68,6 +68,6 @@ class AutoCreation:
         if outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise outcome
         found = self._broker.image.topics.get(wanted.name)
-        if found is None:  # on its way out, or gone again at once: clients ask once more
+        if found is None:  # being deleted, or deleted again at once: clients retry
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{wanted.name} is being deleted")
-        return found  # somebody was faster
+        return found  # another request was faster

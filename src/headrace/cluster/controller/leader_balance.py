@@ -79,7 +79,7 @@ class LeaderBalance:
         try:
             await self._controller.in_term(self._balanced)
         except ApiError:
-            return  # somebody else is the controller, or it is tried again at the next look
+            return  # another broker is the controller, or retried at the next check
 
     async def _balanced(self, term: ControllerTerm) -> None:
         percentage = self._broker.config.leader_imbalance_per_broker_percentage

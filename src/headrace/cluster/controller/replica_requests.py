@@ -137,7 +137,7 @@ def _refusal(
         text = "The manual partition assignment includes an empty replica list."
         return ApiError(refuse, text)
     for broker in target:
-        # Who holds the partition may be away; who is to hold it may not.
+        # A present replica may be offline; a new one may not.
         if broker not in facts.brokers and broker not in replicas:
             text = f"includes broker {broker}, but no such broker is registered."
             return ApiError(refuse, f"The manual partition assignment {text}")

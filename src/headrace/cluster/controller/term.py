@@ -78,7 +78,8 @@ class ControllerTerm:
         facts, catalog, broker = self.facts, self._catalog, self._broker
         facts.unclean_default = broker.config.unclean_leader_election_enable
         facts.register(await catalog.registered())
-        # One's own store is mended; among others' brokers, one topic must not stop all the others.
+        # A malformed topic is an error in a store of one's own; in a shared one it must not stop
+        # the cluster, and is ignored.
         facts.topics = await catalog.topics(
             passed_over=facts.passed_over if catalog.store.shared else None
         )
@@ -86,7 +87,7 @@ class ControllerTerm:
         facts.deleting = set(await catalog.deletions())
         await identify(facts, self._writer, broker.random.uuid)
         if catalog.store.shared:
-            # Who died as the controller may be in the ISR of what others lead.
+            # A controller that died may still be in ISRs of partitions that other brokers lead.
             held = {
                 replica
                 for topic in facts.topics.values()
@@ -106,7 +107,7 @@ class ControllerTerm:
             for topic, index in facts.partitions_of(facts.brokers)
             if runs(topic.node, index)
         ]
-        await self._advance(moving)  # the controller before may have gone before it ended them
+        await self._advance(moving)  # left by the former controller
 
     async def carry_out(self, event: Event) -> Result:
         """Have an event decided, written and ordered.

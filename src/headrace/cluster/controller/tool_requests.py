@@ -94,7 +94,7 @@ class ToolRequests:
             await self._take_elections()
             await self._take_reassignments()
         except ApiError as error:
-            if error.code is not ErrorCode.NOT_CONTROLLER:  # the controller sees it too
+            if error.code is not ErrorCode.NOT_CONTROLLER:  # the controller reads it as well
                 raise
             self._watch_topics(())
 
@@ -143,7 +143,7 @@ class ToolRequests:
             if name not in self._topics:
                 watch = self._catalog.store.watch
                 self._topics[name] = watch(znodes.topic_path(name), self._topic_changed)
-                self._altered[name] = None  # or was before it was watched
+                self._altered[name] = None  # it may have been written before the watch
 
     def _topic_changed(self, path: str) -> None:
         self._altered[path.removeprefix(f"{znodes.TOPICS}/")] = None

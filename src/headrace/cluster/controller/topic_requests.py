@@ -93,8 +93,8 @@ class TopicRequests:
         going = [name for name, error in outcome.items() if error is None]
         if going:
             try:
-                # Durable before anything is dropped: a restart goes on with it, and never takes
-                # the half-deleted directories for a topic to adopt.
+                # Durable before a log is deleted: after a restart the deletion continues, and the
+                # remaining directories are not adopted as a topic.
                 await self._decided(TopicsDeleted(going))
             except ApiError as error:
                 outcome |= dict.fromkeys(going, error)

@@ -90,7 +90,7 @@ class GroupMirror:
                 await self._pause()
         for path, shown in [*self._written.items()]:
             if path not in wanted:
-                # The offsets of a group that another coordinates now are not ours to remove.
+                # Another broker may coordinate the group now: its offsets must not be removed.
                 if shown.ephemeral or shown.shard in led:
                     await self._remove(path, shown)
                     await self._pause()
@@ -109,7 +109,7 @@ class GroupMirror:
         led: set[int] = set()
         for shard in () if groups is None else groups.led:
             if shard.state is not ShardState.ACTIVE:
-                # Not known yet: what was shown of it stays.
+                # Not loaded yet: the group's znodes stay as they are.
                 kept = self._written.items()
                 wanted.update((at, shown) for at, shown in kept if shown.shard == shard.index)
                 continue
