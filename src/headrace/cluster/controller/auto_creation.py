@@ -16,10 +16,10 @@ Create = Callable[[NewTopic, Spend], Awaitable[TopicInfo | ApiError]]
 
 
 class AutoCreation:
-    """Finds topics, or has them created. `controller_port.ControllerPort` has its two methods."""
+    """Returns topics, and creates missing ones. Two methods of `controller_port.ControllerPort`."""
 
     def __init__(self, broker: Broker, create: Create) -> None:
-        """`create` reaches the controller."""
+        """Create it. `create` creates a topic by the controller."""
         self._broker = broker
         self._create = create
 

@@ -360,7 +360,7 @@ class Controller:
         validate_only: bool = False,
         spend: Spend = freely,
     ) -> None:
-        """Grow topic `name` to `count` partitions in all; ApiError."""
+        """Add partitions to topic `name`, up to `count` in all. ApiError."""
 
         async def grow() -> None:
             self._present_term()

@@ -110,7 +110,9 @@ class ControllerTerm:
         await self._advance(moving)  # left by the former controller
 
     async def carry_out(self, event: Event) -> Result:
-        """Have an event decided, written and ordered.
+        """Decide on an event, write the changes, and send the orders.
+
+        Return what was refused or failed.
 
         ApiError NOT_CONTROLLER: the term is over. StoreError: part of it may have been written.
         """
@@ -258,7 +260,11 @@ class ControllerTerm:
     async def _send(
         self, taken: Sequence[Change], joined: Collection[BrokerId] | None = None
     ) -> dict[BrokerId, Failed]:
-        """Order what was written; `joined` are shown everything, and all are shown the brokers."""
+        """Send the orders of written changes; return the failed partitions of each broker.
+
+        If `joined` is given, its brokers get the whole cluster, and all others the list of live
+        brokers.
+        """
         if not taken and joined is None:
             return {}
         facts, me = self.facts, self._broker.broker_id
@@ -297,7 +303,7 @@ class ControllerTerm:
             return {_key(order): error.code for order in orders.orders}
 
     async def _follow_up(self, taken: Iterable[Change], failed: Mapping[BrokerId, Failed]) -> None:
-        """Take out of service what a broker could not; end reassignments that have arrived."""
+        """Decide for replicas that failed or are damaged, restarted leaders, and reassignments."""
         for broker, codes in failed.items():
             storage = ErrorCode.KAFKA_STORAGE_ERROR
             lost = [

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class TopicRequests:
-    """Answers for topics, each for itself."""
+    """Creation, deletion and growth of topics, each topic independently."""
 
     def __init__(self, broker: Broker, decided: Callable[[Event], Awaitable[Result]]) -> None:
-        """`decided` has an event decided, written and ordered; ApiError."""
+        """Create it. `decided` has an event decided, written and ordered. ApiError."""
         self._broker = broker
         self._decided = decided
 
@@ -109,7 +109,7 @@ class TopicRequests:
         *,
         validate_only: bool,
     ) -> None:
-        """Grow topic `name` to `count` partitions in all; ApiError."""
+        """Add partitions to topic `name`, up to `count` in all. ApiError."""
         broker = self._broker
         added = TopicPlanner(broker.image, broker.config).plan_growth(name, count, assignments)
         spend(len(added))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 RENEWED_EVERY_SECONDS = 60.0
-"""A copy that is older than this is always recognised."""
+"""Seconds between two stamps; a copy older than this is always recognised."""
 
 
 class DirectoryStamps:
@@ -36,15 +36,18 @@ class DirectoryStamps:
     def __init__(
         self, broker: Broker, store: Store, write: Callable[[], Awaitable[Iterable[str]]]
     ) -> None:
-        """`write` stores the stamps in the directories; it returns their ids."""
+        """Create it without stamps.
+
+        `write` writes them to the directories and returns the directories' ids.
+        """
         self._broker = broker
         self._store = store
         self._path = stamps.path_of(broker.broker_id)
         self._write = write
         self._known: dict[str, str] = {}
-        """By directory id: the stamp in the store."""
+        """The stamp in the store, by directory id."""
         self._next: str | None = None
-        """The stamp that the directories have and the store does not have yet."""
+        """The stamp that the directories have and the store lacks; None: the store has it."""
         self._renewing = Reaction(self._renew, "log.dirs: the stamps of directories wait")
         self._timer: Timer | None = None
 
