@@ -180,7 +180,7 @@ class SettingsPort(Protocol):
         """Return all settings that a topic with these overrides has or would have."""
 
     def describe_broker(self, name: str) -> list[ConfigEntry]:
-        """Return all settings of this broker, or those altered for all of them (""); ApiError."""
+        """Return all settings of this broker, or those set for all brokers (""). ApiError."""
 
     async def alter_topic(self, name: str, change: Change, *, validate_only: bool = False) -> None:
         """Change a topic's own settings, or replace all (a mapping); ApiError."""
@@ -268,7 +268,10 @@ class ControllerPort(Protocol):
         validate_only: bool = False,
         spend: Spend = freely,
     ) -> None:
-        """Grow topic `name` to `count` partitions in all; ApiError, NOT_CONTROLLER among them."""
+        """Add partitions to topic `name`, up to `count` in all.
+
+        ApiError, NOT_CONTROLLER included.
+        """
 
     async def auto_create(
         self, names: Iterable[str], *, spend: Spend = freely

@@ -87,7 +87,7 @@ class Cursor:
         cursor._changes = Changes(state.start, cursor.redelivered_below, cursor._ahead)
         return cursor
 
-    # What there is
+    # Properties
 
     @property
     def start(self) -> int:
@@ -123,7 +123,7 @@ class Cursor:
         """Return the number of records that `holder` has acquired."""
         return sum(lease.left for lease in self._leases.of(holder))
 
-    # Handing out
+    # Acquiring
 
     def last_together(self, first: int, last: int, *, others: bool) -> int | None:
         """Return the last offset in `first` to `last` that may be acquired together; None: all.
@@ -200,7 +200,7 @@ class Cursor:
             self._runs.fold(self.end - self.FOLDED_FROM // 2)
         return [Acquired(first, last, 1)]
 
-    # What holders say
+    # Requests of holders
 
     def check_held(self, holder: Hashable, first: int, last: int) -> None:
         """Raise NotHeld unless `holder` has all of `first` to `last` that is not below `start`."""
@@ -274,7 +274,7 @@ class Cursor:
         """Release the records of leases whose deadline has come; return their new states."""
         return self._end_leases(tuple(self._leases.overdue(now)), Outcome.RELEASE)
 
-    # What is done without a holder
+    # Changes without a holder
 
     def archive(self, first: int, last: int, *, keep: bool = True) -> None:
         """Archive available records within `first` and `last`: they are never delivered.
@@ -326,7 +326,7 @@ class Cursor:
         self.end = max(self.end, offset)
         self._advance()
 
-    # What is kept
+    # Changes to store
 
     def take_change(self) -> CursorState | None:
         """Return the changes since the last call, to be stored; None: nothing must be stored."""

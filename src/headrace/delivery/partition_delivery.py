@@ -112,7 +112,7 @@ class PartitionDelivery(Watched):
         if not self._watchers:
             self.partition.unwatch(self._wake)
 
-    # Handing out
+    # Acquiring
 
     def bytes_wanted(self, bytes_max: int, records_max: int) -> int:
         """Return the bytes to read for about `records_max` records, by the last record size."""
@@ -210,7 +210,7 @@ class PartitionDelivery(Watched):
         taken.acquired.extend(acquired)
         taken.records.extend(covering(data, span, acquired))
 
-    # What has changed
+    # Changes
 
     def changed(self, done: Done[ApiError | None]) -> None:
         """Store the cursor's changes, call `done` once they are durable, and wake the watchers."""

@@ -36,9 +36,9 @@ _logger = logging.getLogger(__name__)
 
 
 async def adopt(catalog: Catalog, facts: ClusterFacts, writer: Writer, broker: Broker) -> None:
-    """Have the store, and `facts`, hold all topics with ids and this start's leader epochs.
+    """Make the store and `facts` hold all topics, with ids and with this start's leader epochs.
 
-    The broker's directories are loaded.
+    Call it after the broker's directories are loaded.
     """
     invariant(not catalog.store.shared, "directories are adopted with a store of our own only")
     logs = {log.topic_partition: log for log in broker.logs()}
@@ -71,9 +71,9 @@ async def adopt(catalog: Catalog, facts: ClusterFacts, writer: Writer, broker: B
 def _leave_to_failed(
     failed: LogDirectory, strangers: Sequence[StoredTopic], facts: ClusterFacts, broker: Broker
 ) -> None:
-    """Have partitions without a log be offline while a log directory has failed: they lie there.
+    """Keep partitions without a log offline while a log directory has failed: it may have them.
 
-    ConfigError where topics are to be adopted: some of their partitions or ids may lie there.
+    ConfigError: there are topics to adopt, whose partitions or ids may be in that directory.
     """
     if strangers:
         raise ConfigError(
@@ -88,7 +88,7 @@ def _leave_to_failed(
 
 
 async def identify(facts: ClusterFacts, writer: Writer, new_id: Callable[[], bytes]) -> None:
-    """Give an id to the topics of the store that have none."""
+    """Give an id to each topic of the store that has none."""
     nameless = [topic for topic in facts.topics.values() if topic.node.topic_id is None]
     await _write(
         writer,
@@ -103,10 +103,11 @@ def found_topics(
     broker: BrokerId,
     new_id: Callable[[], bytes],
 ) -> list[StoredTopic]:
-    """Return the topics of the directories that the store does not know, by name.
+    """Return the topics of log directories that the store lacks, by name.
 
-    All partitions are ours.
-    `found` are all partitions with a directory, `logs` those of them that are sound.
+    All partitions are led here.
+
+    `found`: all partitions with a directory; `logs`: those with a sound log.
     """
     by_name: dict[str, list[TopicPartition]] = {}
     for key in found:

@@ -16,10 +16,10 @@ Create = Callable[[NewTopic, Spend], Awaitable[TopicInfo | ApiError]]
 
 
 class AutoCreation:
-    """Finds topics, or has them created. `controller_port.ControllerPort` has its two methods."""
+    """Returns topics, and creates missing ones. Two methods of `controller_port.ControllerPort`."""
 
     def __init__(self, broker: Broker, create: Create) -> None:
-        """`create` reaches the controller."""
+        """Create it. `create` creates a topic by the controller."""
         self._broker = broker
         self._create = create
 
@@ -68,6 +68,6 @@ class AutoCreation:
         if outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise outcome
         found = self._broker.image.topics.get(wanted.name)
-        if found is None:  # on its way out, or gone again at once: clients ask once more
+        if found is None:  # being deleted, or deleted again at once: clients retry
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{wanted.name} is being deleted")
-        return found  # somebody was faster
+        return found  # another request was faster

@@ -186,7 +186,7 @@ class Controller:
     def _end_term(self) -> None:
         self._term = None
         if self._reaction is not None:
-            self._reaction.cancel()  # it waits to look into what is closed next
+            self._reaction.cancel()  # it would read the store, which is closed next
 
     @property
     def is_controller(self) -> bool:
@@ -239,12 +239,12 @@ class Controller:
             while self._again:
                 self._again = False
                 try:
-                    if self._term is not None:  # who waits for one that has gone holds the lock
+                    if self._term is not None:  # a task that waits for a dead broker holds the lock
                         self._peers.keep(await self._catalog.brokers())
                     async with self._change:
                         await self._take_late()
                         await self._look()
-                except (StoreError, ConfigError) as error:  # what comes after it is looked at too
+                except (StoreError, ConfigError) as error:  # later events are still handled
                     if self._term is None:
                         self.known.id = None
                     log_failure(_logger, "metadata store", error)
@@ -264,7 +264,7 @@ class Controller:
 
     async def _look(self) -> None:
         epoch = await self._registration.epoch()
-        if epoch is None:  # our session has expired: whoever led in its name must not
+        if epoch is None:  # session expired: its leaderships are void
             self._resign()
             epoch = await self._registration.announce_again()
         self.applier.broker_epoch = epoch
@@ -360,7 +360,7 @@ class Controller:
         validate_only: bool = False,
         spend: Spend = freely,
     ) -> None:
-        """Grow topic `name` to `count` partitions in all; ApiError."""
+        """Add partitions to topic `name`, up to `count` in all. ApiError."""
 
         async def grow() -> None:
             self._present_term()

@@ -110,7 +110,7 @@ class DirectoryFailures:
                 with suppress(NoNode):
                     await self._store.delete(path)
         except ApiError as error:
-            if error.code is not ErrorCode.NOT_CONTROLLER:  # the controller sees it too
+            if error.code is not ErrorCode.NOT_CONTROLLER:  # the controller reads it as well
                 raise
 
 

@@ -22,10 +22,10 @@ FIRST_LOOK_SECONDS = 5.0
 
 
 def to_give_back(facts: ClusterFacts, percentage_max: float) -> list[TopicPartition]:
-    """Return partitions whose preferred replica is to lead them again, and can. Pure.
+    """Return the partitions whose preferred replica should lead again, and can. Pure.
 
-    Those of brokers that lead too few of the partitions which name them first: more than
-    `percentage_max` of these are led by others. Partitions on their way to other replicas stay.
+    They are those of brokers for which more than `percentage_max` percent of the partitions that
+    prefer them have another leader; partitions under reassignment are left out.
     """
     named: Counter[BrokerId] = Counter()
     lost: dict[BrokerId, list[TopicPartition]] = {}
@@ -54,7 +54,7 @@ def _can_be_given_back(facts: ClusterFacts, partition: TopicPartition) -> bool:
 
 
 class LeaderBalance:
-    """Looks at the balance again and again while this broker is the controller."""
+    """The periodic check of the balance, while this broker is the controller."""
 
     def __init__(
         self, controller: Controller, run: Callable[[Coroutine[Any, Any, None]], object]
@@ -66,7 +66,7 @@ class LeaderBalance:
         self._timer = self._broker.clock.call_later(FIRST_LOOK_SECONDS, self._look)
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop the checks."""
         self._timer.cancel()
 
     def _look(self) -> None:
@@ -79,7 +79,7 @@ class LeaderBalance:
         try:
             await self._controller.in_term(self._balanced)
         except ApiError:
-            return  # somebody else is the controller, or it is tried again at the next look
+            return  # another broker is the controller, or retried at the next check
 
     async def _balanced(self, term: ControllerTerm) -> None:
         percentage = self._broker.config.leader_imbalance_per_broker_percentage

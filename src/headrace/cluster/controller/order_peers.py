@@ -35,7 +35,7 @@ class NoPeers:
         self.late: Late = unheard
 
     def __call__(self, broker: BrokerId, facts: ClusterFacts) -> OrderTaker | None:
-        """Return None."""
+        """Return None: there are no channels."""
 
     def keep(self, alive: Collection[BrokerInfo]) -> None:
         """Do nothing."""

@@ -17,7 +17,7 @@ from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.posix.awaiting import carried_on
 
 Target = tuple[BrokerId, ...] | None
-"""Replicas, the preferred leader first; None: those there were before the move that runs."""
+"""Replicas, the preferred leader first; None: cancel the running reassignment."""
 
 _TEXTS = {
     ErrorCode.ELECTION_NOT_NEEDED: "Leader election not needed for topic partition.",
@@ -28,7 +28,7 @@ _TEXTS = {
 
 
 class ReplicaRequests:
-    """Has them decided, written and ordered by the term that this broker has as the controller."""
+    """Elections and reassignments, decided, written and ordered in the present term."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class ReplicaRequests:
         carry_out: Callable[[Event], Awaitable[Result]],
         facts: Callable[[], ClusterFacts],
     ) -> None:
-        """`facts` are the present term's; ApiError NOT_CONTROLLER."""
+        """Create it. `facts` returns those of the present term. ApiError NOT_CONTROLLER."""
         self._broker = broker
         self._carry_out = carry_out
         self._facts = facts
@@ -77,7 +77,7 @@ class ReplicaRequests:
     async def reassign(
         self, asked: Mapping[TopicPartition, Target], *, factor_may_change: bool = True
     ) -> dict[TopicPartition, ApiError | None]:
-        """Begin to move partitions to other brokers, each for itself, or call such moves off."""
+        """Begin reassignments, each independently, or cancel running ones."""
         return await carried_on(self._reassign(asked, factor_may_change))
 
     async def _reassign(
@@ -95,7 +95,7 @@ class ReplicaRequests:
         return outcome
 
     def reassigning(self) -> list[Reassigning]:
-        """Return the partitions that are on their way to other brokers, by topic."""
+        """Return the partitions under reassignment, sorted by topic."""
         facts = self._facts()
         found = []
         for name, topic in sorted(facts.topics.items()):
@@ -137,7 +137,7 @@ def _refusal(
         text = "The manual partition assignment includes an empty replica list."
         return ApiError(refuse, text)
     for broker in target:
-        # Who holds the partition may be away; who is to hold it may not.
+        # A present replica may be offline; a new one may not.
         if broker not in facts.brokers and broker not in replicas:
             text = f"includes broker {broker}, but no such broker is registered."
             return ApiError(refuse, f"The manual partition assignment {text}")

@@ -78,7 +78,8 @@ class ControllerTerm:
         facts, catalog, broker = self.facts, self._catalog, self._broker
         facts.unclean_default = broker.config.unclean_leader_election_enable
         facts.register(await catalog.registered())
-        # One's own store is mended; among others' brokers, one topic must not stop all the others.
+        # A malformed topic is an error in a store of one's own; in a shared one it must not stop
+        # the cluster, and is ignored.
         facts.topics = await catalog.topics(
             passed_over=facts.passed_over if catalog.store.shared else None
         )
@@ -86,7 +87,7 @@ class ControllerTerm:
         facts.deleting = set(await catalog.deletions())
         await identify(facts, self._writer, broker.random.uuid)
         if catalog.store.shared:
-            # Who died as the controller may be in the ISR of what others lead.
+            # A controller that died may still be in ISRs of partitions that other brokers lead.
             held = {
                 replica
                 for topic in facts.topics.values()
@@ -106,10 +107,12 @@ class ControllerTerm:
             for topic, index in facts.partitions_of(facts.brokers)
             if runs(topic.node, index)
         ]
-        await self._advance(moving)  # the controller before may have gone before it ended them
+        await self._advance(moving)  # left by the former controller
 
     async def carry_out(self, event: Event) -> Result:
-        """Have an event decided, written and ordered.
+        """Decide on an event, write the changes, and send the orders.
+
+        Return what was refused or failed.
 
         ApiError NOT_CONTROLLER: the term is over. StoreError: part of it may have been written.
         """
@@ -257,7 +260,11 @@ class ControllerTerm:
     async def _send(
         self, taken: Sequence[Change], joined: Collection[BrokerId] | None = None
     ) -> dict[BrokerId, Failed]:
-        """Order what was written; `joined` are shown everything, and all are shown the brokers."""
+        """Send the orders of written changes; return the failed partitions of each broker.
+
+        If `joined` is given, its brokers get the whole cluster, and all others the list of live
+        brokers.
+        """
         if not taken and joined is None:
             return {}
         facts, me = self.facts, self._broker.broker_id
@@ -296,7 +303,7 @@ class ControllerTerm:
             return {_key(order): error.code for order in orders.orders}
 
     async def _follow_up(self, taken: Iterable[Change], failed: Mapping[BrokerId, Failed]) -> None:
-        """Take out of service what a broker could not; end reassignments that have arrived."""
+        """Decide for replicas that failed or are damaged, restarted leaders, and reassignments."""
         for broker, codes in failed.items():
             storage = ErrorCode.KAFKA_STORAGE_ERROR
             lost = [

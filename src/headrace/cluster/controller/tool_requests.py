@@ -94,7 +94,7 @@ class ToolRequests:
             await self._take_elections()
             await self._take_reassignments()
         except ApiError as error:
-            if error.code is not ErrorCode.NOT_CONTROLLER:  # the controller sees it too
+            if error.code is not ErrorCode.NOT_CONTROLLER:  # the controller reads it as well
                 raise
             self._watch_topics(())
 
@@ -114,7 +114,7 @@ class ToolRequests:
             await self._carry_out(TopicsFound(found, ids))
 
     async def _grown(self, names: Sequence[str]) -> list[str]:
-        """Return the topics whose nodes name more partitions than the controller knows."""
+        """Return the topics whose nodes have more partitions than the facts."""
         paths = [znodes.topic_path(name) for name in names]
         grown = []
         for name, path, node in zip(
@@ -136,14 +136,14 @@ class ToolRequests:
         return self._broker.random.uuid() if known is None else known.topic_id
 
     def _watch_topics(self, names: Sequence[str]) -> None:
-        """Watch the nodes of these topics, and of no others."""
+        """Watch exactly the nodes of these topics."""
         for name in self._topics.keys() - set(names):
             self._topics.pop(name)()
         for name in names:
             if name not in self._topics:
                 watch = self._catalog.store.watch
                 self._topics[name] = watch(znodes.topic_path(name), self._topic_changed)
-                self._altered[name] = None  # or was before it was watched
+                self._altered[name] = None  # it may have been written before the watch
 
     def _topic_changed(self, path: str) -> None:
         self._altered[path.removeprefix(f"{znodes.TOPICS}/")] = None
@@ -216,7 +216,7 @@ class ToolRequests:
 
 
 def _encoded(moves: Mapping[TopicPartition, tuple[BrokerId, ...]]) -> bytes:
-    """Encode moves as tools do."""
+    """Encode reassignments as tools write them."""
     partitions = [
         {"topic": topic, "partition": index, "replicas": list(replicas)}
         for (topic, index), replicas in moves.items()

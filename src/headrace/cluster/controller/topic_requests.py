@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class TopicRequests:
-    """Answers for topics, each for itself."""
+    """Creation, deletion and growth of topics, each topic independently."""
 
     def __init__(self, broker: Broker, decided: Callable[[Event], Awaitable[Result]]) -> None:
-        """`decided` has an event decided, written and ordered; ApiError."""
+        """Create it. `decided` has an event decided, written and ordered. ApiError."""
         self._broker = broker
         self._decided = decided
 
@@ -93,8 +93,8 @@ class TopicRequests:
         going = [name for name, error in outcome.items() if error is None]
         if going:
             try:
-                # Durable before anything is dropped: a restart goes on with it, and never takes
-                # the half-deleted directories for a topic to adopt.
+                # Durable before a log is deleted: after a restart the deletion continues, and the
+                # remaining directories are not adopted as a topic.
                 await self._decided(TopicsDeleted(going))
             except ApiError as error:
                 outcome |= dict.fromkeys(going, error)
@@ -109,7 +109,7 @@ class TopicRequests:
         *,
         validate_only: bool,
     ) -> None:
-        """Grow topic `name` to `count` partitions in all; ApiError."""
+        """Add partitions to topic `name`, up to `count` in all. ApiError."""
         broker = self._broker
         added = TopicPlanner(broker.image, broker.config).plan_growth(name, count, assignments)
         spend(len(added))

@@ -1,4 +1,4 @@
-"""Changes of topics as operations of the store and orders to brokers. Pure."""
+"""Changes of topics, as store operations and orders to brokers. Pure functions."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace

@@ -94,7 +94,7 @@ def _(event: TopicsFound, facts: ClusterFacts) -> Decision:
             continue
         topic = facts.topics.get(read.name)
         if topic is None or _has_more(read, topic):
-            if topic is not None:  # of its states we may have heard more since it was read
+            if topic is not None:  # the facts may have newer states than this read
                 read = replace(topic, node=read.node, version=read.version)
             taken = changes.adoption(read, event.ids[read.name])
             topic = taken.created or read
@@ -327,7 +327,7 @@ def _(event: IsrAsked, facts: ClusterFacts) -> Decision:
         if code is not ErrorCode.NONE:
             refused[asked.topic_partition] = code
             if code in _OUTDATED and topic is not None:
-                # What it missed it may have been told once only: in an answer that was lost.
+                # Its orders may have been lost with an answer: repeat them.
                 found.append(changes.reminder(topic, [index], [event.broker]))
         elif topic is not None and (change := _isr_change(facts, topic, index, asked)) is not None:
             found.append(change)
@@ -343,7 +343,7 @@ def _isr_refusal(
     state = topic.states.get(partition.partition, NEVER_LED)
     version = topic.versions.get(partition.partition, -1)
     if asked.leader_epoch > state.leader_epoch or asked.partition_epoch > version:
-        return ErrorCode.NOT_CONTROLLER  # the leader has heard of a later controller than us
+        return ErrorCode.NOT_CONTROLLER  # the leader has orders of a later controller
     if asked.leader_epoch < state.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if broker != state.leader:
@@ -359,7 +359,7 @@ def _isr_refusal(
     if not all(facts.may_lead(replica, partition) for replica in joining):
         return ErrorCode.INELIGIBLE_REPLICA
     if not all(map(facts.is_registered_as, asked.isr, asked.epochs)):
-        return ErrorCode.INELIGIBLE_REPLICA  # it has restarted since it was seen (KIP-903)
+        return ErrorCode.INELIGIBLE_REPLICA  # the replica has restarted since (KIP-903)
     return ErrorCode.NONE
 
 
@@ -368,7 +368,7 @@ def _isr_change(
 ) -> Change | None:
     state = topic.states[index]
     if asked.isr == state.isr and asked.partition_epoch < topic.versions.get(index, -1):
-        return None  # and else it is written: what was asked before, and lost, must not be later
+        return None  # else written, so that an earlier lost request is fenced
     # Whoever is in the ISR has followed the leader that was elected uncleanly.
     recovering = state.recovering and not set(topic.node.partitions[index]) <= set(asked.isr)
     after = state._replace(isr=asked.isr, recovering=recovering)

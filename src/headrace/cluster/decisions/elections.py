@@ -29,7 +29,7 @@ def elected(
     replicas = topic.node.partitions[index]
     able = [broker for broker in replicas if facts.may_lead(broker, partition)]
     isr = tuple(broker for broker in state.isr if broker in replicas)
-    # A partition that nobody has led yet has no records: any of its replicas will do.
+    # A partition that was never led has no records: any of its replicas may lead.
     candidates = [
         broker
         for broker in able
@@ -146,7 +146,7 @@ def without(
         for broker in state.isr
         if broker not in gone and (broker, partition) not in facts.doubts
     )
-    if state.leader == NO_LEADER or len(isr) == len(state.isr):  # a leader stays in it
+    if state.leader == NO_LEADER or len(isr) == len(state.isr):  # the leader is never removed here
         return None
     return state._replace(isr=isr, leader_epoch=LeaderEpoch(state.leader_epoch + 1))
 

@@ -344,7 +344,7 @@ class OwnDoubts:
             try:
                 await self._write_note(directory)
             except OSError as error:
-                _logger.debug("%s: %s", directory.path, error)  # it keeps the stamp of before
+                _logger.debug("%s: %s", directory.path, error)  # its former stamp stays
             else:
                 written.append(self._ids[directory.path])
         return written

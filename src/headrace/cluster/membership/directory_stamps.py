@@ -1,10 +1,12 @@
-"""Stamps that tell a log directory from an older copy of it: a backup, an older disk image.
+"""`DirectoryStamps`: stamps by which a start recognises an older copy of a log directory.
 
-A copy is consistent in itself, so its content alone does not show that it is one. Each start, and
-each minute after it, draws a stamp, writes it into the directories, and then into the store. The
-file keeps the stamp that the store has until the store has the new one, so a directory of a broker
-that was killed in between is not taken for a copy. A start that finds a stamp in the store which
-the directory does not have treats the directory as an older copy. See ADR 64.
+    draw a stamp ──► write it to the directories, next to the store's ──► write it to the store
+    at a start: the directory lacks the store's stamp ──► it is an older copy
+
+A copy (a backup, an older disk image) is consistent, so its content alone does not show that it is
+one. A stamp is drawn at each start and each minute after it. The file keeps the store's stamp until
+the store has the new one, so that a broker killed in between does not take its directory for a
+copy. See ADR 64.
 """
 
 import logging
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 RENEWED_EVERY_SECONDS = 60.0
-"""A copy that is older than this is always recognised."""
+"""Seconds between two stamps; a copy older than this is always recognised."""
 
 
 class DirectoryStamps:
@@ -34,15 +36,18 @@ class DirectoryStamps:
     def __init__(
         self, broker: Broker, store: Store, write: Callable[[], Awaitable[Iterable[str]]]
     ) -> None:
-        """`write` stores the stamps in the directories; it returns their ids."""
+        """Create it without stamps.
+
+        `write` writes them to the directories and returns the directories' ids.
+        """
         self._broker = broker
         self._store = store
         self._path = stamps.path_of(broker.broker_id)
         self._write = write
         self._known: dict[str, str] = {}
-        """By directory id: the stamp in the store."""
+        """The stamp in the store, by directory id."""
         self._next: str | None = None
-        """The stamp that the directories have and the store does not have yet."""
+        """The stamp that the directories have and the store lacks; None: the store has it."""
         self._renewing = Reaction(self._renew, "log.dirs: the stamps of directories wait")
         self._timer: Timer | None = None
 
@@ -57,9 +62,9 @@ class DirectoryStamps:
             _logger.warning("%s; older copies of log directories are not recognised", error)
 
     def is_older(self, note: Note | None, *, holds_logs: bool) -> bool:
-        """Tell whether a directory with this note is an older copy of the one the store knows."""
+        """Return whether a directory with this note is an older copy of the store's latest one."""
         if note is None:
-            return holds_logs and bool(self._known)  # it was copied here, or is older than the file
+            return holds_logs and bool(self._known)  # a copy, or from before this file existed
         known = self._known.get(note.directory_id)
         return note.older or (known is not None and known not in note.stamps)
 

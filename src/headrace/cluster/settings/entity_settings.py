@@ -207,6 +207,6 @@ def _check_client_metrics(config: Mapping[str, str], broker: BrokerConfig) -> No
 
 
 def store_failed(error: StoreError) -> ApiError:
-    """Return the error for a client when the store refuses or is out of reach; logged too."""
+    """Log that the store failed or is unreachable; return the error for the client."""
     log_failure(_logger, "metadata store", error)
     return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"metadata store: {error}")

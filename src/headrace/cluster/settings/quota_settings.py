@@ -109,7 +109,10 @@ class QuotaSettings:
 
 
 def checked_entity(named: Sequence[tuple[str, str | None]]) -> Entity:
-    """Check an entity as a client names it; ApiError INVALID_REQUEST, with Kafka's reasons."""
+    """Return an entity from its parts in a request.
+
+    ApiError INVALID_REQUEST, with Kafka's reasons.
+    """
     found: dict[str, str] = {}
     for kind, name in named:
         if kind in found:
@@ -134,7 +137,7 @@ _FIELDS = {"user": "user", "client-id": "client", "ip": "ip"}
 
 
 def entity_names(entity: Entity) -> list[tuple[str, str | None]]:
-    """Return the entity as the protocol writes it: (type, name), None for the default one."""
+    """Return the parts of an entity as in the protocol: type and name; None: the default entity."""
     return [
         (kind, getattr(entity, field) or None)
         for kind, field in _FIELDS.items()
@@ -162,7 +165,7 @@ def _invalid(reason: str) -> ApiError:
 def _quotas_in(config: Mapping[str, str]) -> dict[str, float]:
     """Return the quotas among an entity's settings.
 
-    What is no number greater than 0 is left out.
+    Values that are not numbers above 0 are left out.
     """
     found: dict[str, float] = {}
     for key in (key.value for key in QuotaKey):

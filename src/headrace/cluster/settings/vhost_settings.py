@@ -46,7 +46,7 @@ D = TypeVar("D", UserDefinition, VhostDefinition)
 def stored_settings(
     configs: ConfigStore, change: asyncio.Lock, config: BrokerConfig
 ) -> "VhostSettings":
-    """Return the settings of a broker with such a listener (`ProtocolRow.stored`)."""
+    """Return the vhost settings of a broker with an AMQP listener (`ProtocolRow.stored`)."""
     guest = AmqpKeys.of(config.values).amqp_guest
     return VhostSettings(configs, change, Definitions(guest=guest))
 

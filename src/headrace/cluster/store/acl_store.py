@@ -16,21 +16,21 @@ from headrace.security.authorizer import Resource
 _logger = logging.getLogger(__name__)
 
 ENTRIES_MAX = 2000
-"""Of one pattern: ZooKeeper refuses nodes over 1 MiB."""
+"""Entries of one resource pattern at most; ZooKeeper refuses nodes over 1 MiB."""
 
 Entries = frozenset[AclEntry]
 _NONE: Entries = frozenset()
 
 
 class Changed(NamedTuple):
-    """What a pattern's entries were, and what they are now."""
+    """A pattern's entries before and after a change."""
 
     before: Entries
     now: Entries
 
 
 class AclStore:
-    """The trees below `/kafka-acl` and `/kafka-acl-extended`."""
+    """The ACLs in the store: the trees `/kafka-acl` and `/kafka-acl-extended`."""
 
     def __init__(self, store: Store) -> None:
         """Use an open store."""
@@ -54,9 +54,9 @@ class AclStore:
                 await self.store.multi(missing)
 
     async def all(self) -> dict[Resource, Entries]:
-        """Return the entries of every pattern; a node that is no such list is logged and has none.
+        """Return the entries of each pattern; a malformed node is logged and has none.
 
-        The paths are there.
+        The paths exist.
         """
         resources = [
             Resource(kind, name, pattern)

@@ -1,7 +1,7 @@
-"""The znodes of ACLs: a node a pattern, and the notices of their changes.
+"""The znodes of ACLs: a node for each resource pattern, and notices of changes.
 
 As Kafka 3.9's AclAuthorizer writes them: literal patterns below `/kafka-acl`, others below
-`/kafka-acl-extended`, each with notices of a form of its own.
+`/kafka-acl-extended`, each with its own form of notices.
 """
 
 import json
@@ -24,12 +24,12 @@ PREFIXED_CHANGES = "/kafka-acl-extended-changes"
 ROOT_OF = {PatternType.LITERAL: LITERAL_ACLS, PatternType.PREFIXED: PREFIXED_ACLS}
 CHANGES_OF = {PatternType.LITERAL: LITERAL_CHANGES, PatternType.PREFIXED: PREFIXED_CHANGES}
 NOTICE = "acl_changes_"
-"""What the names of notices begin with."""
+"""Prefix of the names of notices."""
 _VERSION = 1
 
 
 def word(member: Operation | Permission | ResourceType) -> str:
-    """Return a name as znodes have it: `DescribeConfigs`, `TransactionalId`."""
+    """Return a name in the spelling of znodes: `DescribeConfigs`, `TransactionalId`."""
     return "".join(part.capitalize() for part in member.name.split("_"))
 
 
@@ -50,12 +50,12 @@ def is_node_name(name: str) -> bool:
 
 
 def path_of(resource: Resource) -> str:
-    """Return where a pattern's entries lie. Its name is a node's (`is_node_name`)."""
+    """Return the path of a pattern's entries; its name must satisfy `is_node_name`."""
     return f"{ROOT_OF[resource.pattern]}/{word(resource.kind)}/{resource.name}"
 
 
 def encode_acls(entries: Iterable[AclEntry]) -> bytes:
-    """Encode the entries of one pattern, in one order whatever order they came in."""
+    """Encode the entries of one pattern, in a fixed order."""
     acls = [
         {
             "principal": entry.principal,
@@ -90,7 +90,7 @@ def decode_acls(path: str, value: bytes) -> frozenset[AclEntry]:
 
 
 def encode_change(resource: Resource) -> bytes:
-    """Encode the notice that a pattern has other entries."""
+    """Encode the notice that a pattern's entries changed."""
     if resource.pattern is PatternType.LITERAL:
         return f"{word(resource.kind)}:{resource.name}".encode()
     return _encode(
@@ -104,7 +104,7 @@ def encode_change(resource: Resource) -> bytes:
 
 
 def decode_literal_change(value: bytes) -> Resource | None:
-    """Return which pattern has other entries; None: it says nothing known."""
+    """Return the literal pattern that a notice names; None: it is malformed."""
     try:
         kind, _, name = value.decode().partition(":")
         return Resource(KINDS[kind], name) if is_node_name(name) else None
@@ -113,7 +113,7 @@ def decode_literal_change(value: bytes) -> Resource | None:
 
 
 def decode_prefixed_change(value: bytes) -> Resource | None:
-    """Return which pattern has other entries; None: it says nothing known."""
+    """Return the pattern that an extended notice names; None: it is malformed or unknown."""
     try:
         payload = json.loads(value)
         kind = ResourceType[payload["resourceType"].upper()]

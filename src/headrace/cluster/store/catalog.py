@@ -1,6 +1,6 @@
-"""The cluster's facts in the store: read and written as Kafka's znodes, in the controller's words.
+"""`Catalog`: the cluster's facts in the store, read and written as Kafka's znodes.
 
-Every write that a controller makes is one `multi` with a check that it still is the controller.
+Each write of the controller is one `multi` that also checks that it still is the controller.
 """
 
 import logging
@@ -49,7 +49,7 @@ class Catalog:
     """The facts of a cluster in the store, in Kafka's layout. Methods may raise StoreError."""
 
     def __init__(self, store: Store) -> None:
-        """Use an open store."""
+        """Create it on an open store."""
         self.store = store
         self.configs = ConfigStore(store)
         """Settings of brokers, topics, groups and clients."""
@@ -233,7 +233,7 @@ class Catalog:
                     await self.store.create(path, b"", parents=True)
 
     async def give_topic_ids(self, topics: Sequence[StoredTopic]) -> None:
-        """Write the nodes of topics that had no id."""
+        """Write the nodes of topics that were given an id."""
         await self.multi(
             [
                 Set(znodes.topic_path(topic.name), znodes.encode_topic(topic.node))
@@ -297,7 +297,7 @@ class Catalog:
             return None
 
     async def _gather_deletes(self, path: str, operations: list[Operation]) -> None:
-        """Append the deletion of a tree, children first; nothing where it does not exist."""
+        """Append operations that delete a tree, children first; none if it does not exist."""
         try:
             names = await self.store.children(path)
         except NoNode:

@@ -13,14 +13,14 @@ from headrace.model.nouns import BrokerId
 from headrace.ports.store import Create, NoNode, Store
 
 NOTICE = f"{znodes.CONFIG_CHANGES}/config_change_"
-"""What the paths of notices begin with."""
+"""Prefix of the paths of notices."""
 
 
 class ConfigStore:
-    """The tree below `/config`."""
+    """The settings in the store: the tree `/config`."""
 
     def __init__(self, store: Store) -> None:
-        """Use an open store whose roots are there."""
+        """Create it on an open store in which the tree's root exists."""
         self.store = store
 
     async def change(
@@ -53,7 +53,7 @@ class ConfigStore:
         return outcome
 
     async def entities(self, root: str) -> dict[str, dict[str, str]]:
-        """Return the settings of everything below `root`, by names as they were before quoting."""
+        """Return the settings of each node below `root`, by unquoted entity name."""
         try:
             quoted = await self.store.children(root)
         except NoNode:
@@ -66,12 +66,12 @@ class ConfigStore:
         }
 
     async def at(self, path: str) -> dict[str, str]:
-        """Return the settings of the entity at `path`; none where there is no such node."""
+        """Return the settings of the entity at `path`; empty if there is no node."""
         (node,) = await self.store.get_all([path])
         return {} if node is None else znodes.decode_config(path, node.value)
 
     async def quotas(self) -> dict[str, dict[str, str]]:
-        """Return what is set for users, clients of users, clients and addresses, by path."""
+        """Return the settings of users, users' clients, clients and addresses, by path."""
         paths: list[str] = []
         for root in (znodes.USER_CONFIGS, znodes.CLIENT_CONFIGS, znodes.IP_CONFIGS):
             paths += [f"{root}/{name}" for name in await self.store.children(root)]
@@ -88,7 +88,7 @@ class ConfigStore:
         }
 
     async def of_broker(self, broker: BrokerId) -> tuple[dict[str, str], dict[str, str]]:
-        """Return what was altered at run time: for all brokers, and for this one."""
+        """Return the run-time settings of all brokers, and those of this one."""
         paths = [
             znodes.broker_config_path(znodes.CLUSTER_DEFAULT),
             znodes.broker_config_path(str(broker)),
@@ -101,6 +101,6 @@ class ConfigStore:
 
 
 def _above(path: str) -> list[str]:
-    """Return the nodes above that of a user's client, which may not be there."""
+    """Return the parents of the node of a user's client, which may not exist."""
     parts = path.split("/")
     return ["/".join(parts[:count]) for count in range(4, len(parts))]

@@ -34,18 +34,18 @@ NODES_MAX = 100_000
 """Znodes that one broker writes at most; groups beyond that are left out."""
 GROUPS_PER_TURN = 100
 _OPEN_END = '"pattern":"static"}'
-"""How a member's znode ends, but for when it was written."""
+"""End of a member's znode value before its timestamp is appended."""
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9._-]")
 
 
 class Shown(NamedTuple):
-    """What a znode is to hold."""
+    """The content of a znode to write."""
 
     value: str
     ephemeral: bool
     shard: int
-    """Of the partition of `__consumer_offsets` that its group is in."""
+    """Index of the partition of `__consumer_offsets` that has the group."""
 
 
 class GroupMirror:
@@ -54,18 +54,21 @@ class GroupMirror:
     def __init__(
         self, broker: Broker, store: Store, groups: Callable[[], GroupCoordinators | None]
     ) -> None:
-        """`groups`: None while there are none."""
+        """Create it. `groups` returns None while no group coordinator exists."""
         self._broker = broker
         self._store = store
         self._groups = groups
         self._written: dict[str, Shown] = {}
-        """What was written in this session, by path."""
+        """Content written in this session, by path."""
         self._session = 0
         self._is_full = False
         self._is_failing = False
 
     async def keep_up(self) -> None:
-        """Bring it up to date now and then, until cancelled."""
+        """Write changes periodically, until cancelled.
+
+        Errors of the store are logged and retried.
+        """
         config = self._broker.config
         while True:
             await asyncio.sleep(config.zookeeper_consumers_mirror_interval_ms / 1000)
@@ -78,7 +81,7 @@ class GroupMirror:
                 self._is_failing = True
 
     async def bring_up_to_date(self) -> None:
-        """Write what has changed since the last time. StoreError."""
+        """Write what changed since the last call. StoreError."""
         if self._store.session != self._session:
             self._session = self._store.session
             self._written.clear()
@@ -90,7 +93,7 @@ class GroupMirror:
                 await self._pause()
         for path, shown in [*self._written.items()]:
             if path not in wanted:
-                # The offsets of a group that another coordinates now are not ours to remove.
+                # Another broker may coordinate the group now: its offsets must not be removed.
                 if shown.ephemeral or shown.shard in led:
                     await self._remove(path, shown)
                     await self._pause()
@@ -103,13 +106,13 @@ class GroupMirror:
     # --- what is to be there -------------------------------------------------------------------
 
     async def _wanted(self) -> tuple[dict[str, Shown], set[int]]:
-        """Return what there is to show, by path, and of which partitions' groups."""
+        """Return the content to write, by path, and the partitions whose groups it has."""
         groups = self._groups()
         wanted: dict[str, Shown] = {}
         led: set[int] = set()
         for shard in () if groups is None else groups.led:
             if shard.state is not ShardState.ACTIVE:
-                # Not known yet: what was shown of it stays.
+                # Not loaded yet: the group's znodes stay as they are.
                 kept = self._written.items()
                 wanted.update((at, shown) for at, shown in kept if shown.shard == shard.index)
                 continue
@@ -136,7 +139,7 @@ class GroupMirror:
     def _of_shard(
         self, shard: ShardContext
     ) -> Iterator[tuple[str, Iterator[tuple[str, str, bool]]]]:
-        """Yield each group's name, and its paths, values and whether they are ephemeral."""
+        """Yield for each group its name, and the path, value and ephemerality of its znodes."""
         names = {**shard.offsets.by_group, **shard.groups}
         names.update({group.group_id: None for group in shard.modern.all_of(ConsumerGroup)})
         for group_id in list(names):
@@ -174,7 +177,7 @@ class GroupMirror:
     # --- writing -------------------------------------------------------------------------------
 
     async def _put(self, path: str, shown: Shown) -> None:
-        """Have a znode hold that; an ephemeral one be of our session. StoreError."""
+        """Write a znode; an ephemeral one is owned by this session. StoreError."""
         store, text = self._store, shown.value
         if text.endswith(_OPEN_END):
             text = f'{text[:-1]},"timestamp":"{self._broker.clock.wall_ms()}"}}'
@@ -195,7 +198,7 @@ class GroupMirror:
                 await store.set(path, value)
 
     async def _remove(self, path: str, shown: Shown) -> None:
-        """Remove a znode that is ours, and those above it that are empty then. StoreError."""
+        """Delete a znode of this broker, and its parents that are empty then. StoreError."""
         with suppress(NoNode):
             node = await self._store.get(path)
             if shown.ephemeral and node.owner != self._store.session:

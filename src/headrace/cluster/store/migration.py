@@ -26,10 +26,10 @@ from headrace.ports.store import (
 
 OPERATIONS_PER_MULTI = 500
 BATCH_BYTES_MAX = 500_000
-"""Of paths and contents in one change: ZooKeeper refuses more than 1 MiB."""
+"""Bytes of paths and values in one transaction; ZooKeeper refuses more than 1 MiB."""
 
 Nodes = Mapping[str, bytes]
-"""Contents by path."""
+"""Node values by path."""
 
 
 class Migrant(NamedTuple):
@@ -50,7 +50,7 @@ class Present(NamedTuple):
 
 
 async def read_tree(store: Store, roots: Collection[str] | None = None) -> dict[str, bytes]:
-    """Return all nodes at and below `roots`, or all there are, without ephemeral ones."""
+    """Return all persistent nodes at and below `roots`; None: of the whole store."""
     if roots is None:
         roots = [f"/{name}" for name in await store.children("/")]
     found: dict[str, bytes] = {}
@@ -178,6 +178,6 @@ def decode_migrant(value: bytes) -> Migrant:
 
 
 def _roots() -> set[str]:
-    """Return the topmost nodes that a cluster has."""
+    """Return the top-level nodes of a cluster."""
     paths = (*znodes.ROOTS, znodes.CLUSTER_ID, znodes.CONTROLLER, znodes.CONTROLLER_EPOCH)
     return {"/" + path.split("/")[1] for path in (*paths, znodes.FEATURE, znodes.REASSIGNMENTS)}

@@ -1,6 +1,6 @@
-"""Stamps of a broker's log directories, by which older copies of them are recognised (ADR 64).
+"""Stamps of a broker's log directories, by which older copies are recognised (ADR 64).
 
-A persistent node of ours for each broker; Kafka's tools leave it alone.
+They are in a persistent node for each broker, which Kafka does not have and its tools ignore.
 """
 
 import json

@@ -12,7 +12,7 @@ from headrace.broker.metadata_image import BrokerInfo
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 
 UNFLUSHED = "unflushed"
-"""A power cut may have taken acknowledged records that were not flushed."""
+"""A power failure may have taken acknowledged records that were not flushed."""
 REPAIRED = "repaired"
 """`headrace log repair` has dropped records of the log."""
 OLDER = "older copy"

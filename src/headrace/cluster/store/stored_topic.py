@@ -15,17 +15,17 @@ NEVER_LED = PartitionState(NO_LEADER, LeaderEpoch(-1), ())
 
 @dataclass(slots=True)
 class StoredTopic:
-    """All that the store says of a topic, with the versions of the nodes that say it."""
+    """A topic's nodes in the store, decoded, with their versions."""
 
     name: str
     node: TopicNode
     config: Mapping[str, str] = field(default_factory=dict)
     states: dict[int, PartitionState] = field(default_factory=dict)
-    """Of the partitions that have been led; an old tool may have left others without."""
+    """State of each partition that has one; old tools leave it out."""
     version: int = 0
-    """Of the topic's node."""
+    """Version of the topic's node."""
     versions: dict[int, int] = field(default_factory=dict)
-    """Of each partition's state: its partition epoch."""
+    """Version of each partition's state node: its partition epoch."""
 
     @classmethod
     def of_plan(cls, planned: Planned, topic_id: bytes) -> "StoredTopic":
@@ -38,7 +38,7 @@ class StoredTopic:
 
     @property
     def topic_id(self) -> bytes:
-        """The topic's id; topics without one are given one before anything else."""
+        """The topic's id, which each topic is given before other methods are used."""
         invariant(self.node.topic_id is not None, f"topic {self.name} has no id")
         return self.node.topic_id or b""
 
@@ -61,5 +61,5 @@ class StoredTopic:
 
 
 def first_state(replicas: tuple[BrokerId, ...]) -> PartitionState:
-    """Return the state of a new partition: its first replica leads, all are in sync."""
+    """Return the state of a new partition: the first replica leads, and all are in the ISR."""
     return PartitionState(leader=replicas[0], leader_epoch=FIRST_EPOCH, isr=replicas)

@@ -21,16 +21,16 @@ _logger = logging.getLogger(__name__)
 TOKENS = "/delegation_token/tokens"
 CHANGES = "/delegation_token/token_changes"
 NOTICE = f"{CHANGES}/token_change_"
-"""What the paths of notices begin with."""
+"""Prefix of the paths of notices."""
 _VERSION = 3
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 Change = Callable[[DelegationToken | None], DelegationToken | None]
-"""Makes of a token what it shall be; None: there is none."""
+"""From a token (None: it does not exist) to the new token; None: delete it."""
 
 
 def path_of(token_id: str) -> str:
-    """Return where a token lies."""
+    """Return the path of a token's node."""
     return f"{TOKENS}/{token_id}"
 
 
@@ -74,7 +74,7 @@ def decode_token(path: str, value: bytes) -> DelegationToken:
 
 
 def decode_notice(value: bytes) -> str | None:
-    """Return the id of the token that was changed; None: it says nothing known."""
+    """Return the id of the token that a notice names; None: it is malformed."""
     text = value.decode("ascii", "replace")
     return text if _ID.fullmatch(text) else None
 
@@ -87,7 +87,7 @@ def _principal(text: str) -> Principal:
 
 
 class TokenStore:
-    """The tree below `/delegation_token`."""
+    """The delegation tokens in the store: the tree `/delegation_token`."""
 
     def __init__(self, store: Store) -> None:
         """Use an open store."""
@@ -100,11 +100,11 @@ class TokenStore:
                 await self.store.create(path, b"")
 
     async def all(self) -> dict[str, DelegationToken | None]:
-        """Return every token by its id, as `of`. The paths are there."""
+        """Return all tokens by id, as `of`. The paths exist."""
         return await self.of(await self.store.children(TOKENS))
 
     async def of(self, token_ids: Iterable[str]) -> dict[str, DelegationToken | None]:
-        """Return some tokens by their ids; None: there is none, or its node is logged as none."""
+        """Return tokens by id; None: it does not exist, or its malformed node was logged."""
         paths = {token_id: path_of(token_id) for token_id in token_ids}
         nodes = await self.store.get_all(list(paths.values()))
         return {

@@ -38,13 +38,13 @@ DIRECTORY_FAILURES = "/log_dir_event_notification"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 FEATURE = "/feature"
 MIGRATION = "/headrace-migration"
-"""Ours: there while a single broker's metadata are being brought into the store (`migration`)."""
+"""Exists while a single broker's metadata are copied into the store (`migration`). Not Kafka's."""
 NO_FEATURES = b'{"features":{},"version":2,"status":1}'
-"""What `/feature` holds: feature versions may be finalized, and none are."""
+"""Value of `/feature`: feature versioning is enabled, and no feature is finalized."""
 CLUSTER_DEFAULT = "<default>"
-"""Name of the node that holds what all brokers share (entity name empty in the protocol)."""
+"""Name of the node of settings for all brokers (empty entity name in the protocol)."""
 NONSENSE = (ValueError, OverflowError, KeyError, TypeError, AttributeError, IndexError)
-"""What a payload raises that is no JSON, or not of the form its node has; 1e999 overflows."""
+"""Exceptions of decoding a payload that is not JSON or has another form; 1e999 overflows."""
 
 ROOTS = (
     "/consumers",
@@ -68,35 +68,35 @@ ROOTS = (
 
 
 class BadPayload(HeadraceError):
-    """A node holds what Kafka would not have written: names the path."""
+    """A malformed node, with its path."""
 
 
 class TopicNode(NamedTuple):
-    """What `/brokers/topics/NAME` holds."""
+    """The content of `/brokers/topics/NAME`."""
 
     partitions: Mapping[int, tuple[BrokerId, ...]]
     """Replicas of each partition, preferred leader first."""
     topic_id: bytes | None
-    """None in nodes that old tools wrote."""
+    """None: an old tool wrote the node."""
     adding: Mapping[int, tuple[BrokerId, ...]] = MappingProxyType({})
-    """Of partitions that are being reassigned: replicas that are not to have been there before."""
+    """By partition: the replicas that a running reassignment adds."""
     removing: Mapping[int, tuple[BrokerId, ...]] = MappingProxyType({})
-    """Of partitions that are being reassigned: replicas that go once the others are in sync."""
+    """By partition: the replicas that a running reassignment removes at its end."""
 
 
 class PartitionState(NamedTuple):
-    """What `/brokers/topics/NAME/partitions/N/state` holds."""
+    """The content of `/brokers/topics/NAME/partitions/N/state`."""
 
     leader: BrokerId
     leader_epoch: LeaderEpoch
     isr: tuple[BrokerId, ...]
     controller_epoch: int = 0
     recovering: bool = False
-    """Elected uncleanly, and not all replicas have followed since (`leader_recovery_state`)."""
+    """Whether the leader was elected uncleanly and not all replicas have followed since."""
 
 
 class ProducerIdBlock(NamedTuple):
-    """What `/latest_producer_id_block` holds; both ends inclusive."""
+    """The content of `/latest_producer_id_block`; both ends inclusive."""
 
     broker: BrokerId
     first: int
@@ -104,15 +104,15 @@ class ProducerIdBlock(NamedTuple):
 
 
 class Registration(NamedTuple):
-    """What `/brokers/ids/N` holds."""
+    """The content of `/brokers/ids/N`."""
 
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
     timestamp_ms: int = 0
     features: Mapping[str, Any] = MappingProxyType({})
     doubts: Doubts = MappingProxyType({})
-    """Ours (`doubtful_replicas`): its replicas that may lack what was committed. Kafka's tools
-    leave fields alone that they do not know."""
+    """Replicas that may lack committed records. A field of ours (`doubtful_replicas`), which
+    Kafka's tools ignore."""
 
 
 def topic_path(name: str) -> str:
@@ -156,7 +156,7 @@ def quote_entity(name: str) -> str:
 
 
 def unquote_entity(name: str) -> str:
-    """Decode the name behind a node's name."""
+    """Return the entity's name from its node's name."""
     return unquote(name)
 
 
@@ -308,7 +308,7 @@ def decode_registration(broker: BrokerId, path: str, value: bytes, epoch: int) -
 
 
 def decode_doubts(path: str, value: bytes) -> dict[TopicPartition, doubts.Doubt]:
-    """Decode which replicas a live broker says may lack what was committed; BadPayload."""
+    """Decode the doubts of a live broker's registration. BadPayload."""
     try:
         return doubts.decode(json.loads(value).get("doubtful_replicas", {}))
     except NONSENSE as error:

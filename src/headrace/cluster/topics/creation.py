@@ -20,7 +20,7 @@ from headrace.model.protocols import reserved_topics
 USE_DEFAULT = -1
 
 Assignment = Mapping[int, Sequence[int]]
-"""Replicas by partition number."""
+"""Replicas by partition index."""
 
 
 class NewTopic(NamedTuple):
@@ -63,7 +63,7 @@ class TopicPlanner:
                 self._leading[replicas[0]] += 1
 
     def plan(self, wanted: NewTopic) -> Planned:
-        """Settle a topic that may be created now; ApiError says why it may not."""
+        """Check a topic, place its partitions, and return the plan. ApiError: it is refused."""
         self._check_name(wanted.name)
         limits = self._limits
         if wanted.assignment:
@@ -89,7 +89,7 @@ class TopicPlanner:
     def plan_growth(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None
     ) -> tuple[tuple[BrokerId, ...], ...]:
-        """Return the replicas of the partitions that bring topic `name` to `count`; ApiError."""
+        """Return the replicas of the partitions to add, so that `name` has `count`. ApiError."""
         topic = self._image.topics.get(name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
@@ -162,7 +162,7 @@ class TopicPlanner:
 
     @cached_property
     def _leading(self) -> dict[BrokerId, int]:
-        """How many partitions each live broker leads, by id; one broker's are not counted."""
+        """Number of partitions that each live broker leads; all 0 if there is one broker."""
         leading = dict.fromkeys(sorted(self._image.brokers), 0)
         if len(leading) > 1:
             for topic in self._image.topics.values():
@@ -172,7 +172,7 @@ class TopicPlanner:
         return leading
 
     def _check_name(self, name: str) -> None:
-        """Refuse names that are none, taken, reserved, or collide in metrics ('.' equals '_')."""
+        """Refuse names that are invalid, taken, reserved, or equal in metrics ('.' equals '_')."""
         problem = topic_name_problem(name)
         if problem is not None:
             raise ApiError(
@@ -253,7 +253,7 @@ def placed_on_racks(
 
 
 def _racks_in_turn(racks: Mapping[BrokerId, str | None]) -> list[BrokerId]:
-    """Return the brokers, one of each rack, then the second of each, and so on."""
+    """Return the brokers ordered by turns of racks: the first of each rack, then the second, …"""
     by_rack: dict[str | None, list[BrokerId]] = {}
     for broker in sorted(racks):
         by_rack.setdefault(racks[broker], []).append(broker)
@@ -267,7 +267,7 @@ def _racks_in_turn(racks: Mapping[BrokerId, str | None]) -> list[BrokerId]:
 def check_assignment(
     assignment: Assignment, image: MetadataImage, *, first: int
 ) -> tuple[tuple[BrokerId, ...], ...]:
-    """Check a manual assignment, in the order of partitions; INVALID_REPLICA_ASSIGNMENT."""
+    """Check a manual assignment; return the replicas by partition. INVALID_REPLICA_ASSIGNMENT."""
     refuse = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     if sorted(assignment) != list(range(first, first + len(assignment))):
         raise ApiError(refuse, f"partitions must be numbered from {first} on, without holes")
@@ -288,5 +288,5 @@ def check_assignment(
 
 
 def duplicates(names: Sequence[str]) -> Collection[str]:
-    """Return the names that a request holds more than once."""
+    """Return the names that occur more than once."""
     return {name for name, times in Counter(names).items() if times > 1}

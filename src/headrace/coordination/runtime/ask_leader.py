@@ -116,7 +116,7 @@ class AskLeader(Generic[Q, A]):
 
     def _answered(self, asked: _Asked[Q, A], answer: A | ApiError) -> None:
         if asked not in self._asked:
-            return  # closed meanwhile
+            return  # closed in the meantime
         retry = self._retry
         if isinstance(answer, ApiError) and answer.code in retry.codes:
             seconds = backoff_seconds(asked.failures + 1, retry.backoff_min, retry.backoff_max)

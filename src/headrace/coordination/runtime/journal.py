@@ -247,7 +247,7 @@ class Journal:
     def _committed(self, error: ApiError | None) -> None:
         # The partition calls back in the order of asking, so the oldest batch is meant.
         if not self._in_flight:
-            return  # closed meanwhile, and all were answered then
+            return  # closed: all were answered then
         answer = None if error is None else answer_for(error.code)
         self._since.popleft()
         for entry in self._in_flight.popleft():

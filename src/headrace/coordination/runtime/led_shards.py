@@ -67,7 +67,7 @@ class LedShards(Generic[S]):
     def partition_for(self, key: str) -> int:
         """Return the partition that coordinates `key`."""
         topic = self._image().topics.get(self.topic)
-        # The topic's number of partitions, once it is made, outlives any configuration.
+        # An existing topic keeps its number of partitions, whatever the configuration says.
         count = self._partitions() if topic is None else len(topic.partitions)
         return partition_for(key, count)
 

@@ -111,7 +111,7 @@ class Shard(ABC):
             done=self._replayed,
         )
 
-    # What lives in it says
+    # Implemented by subclasses
 
     @abstractmethod
     def apply(
@@ -135,7 +135,7 @@ class Shard(ABC):
     def dropped(self) -> None:
         """Release all state and end pending requests: another broker leads."""
 
-    # What its owner does
+    # Called by the owner (`LedShards`)
 
     def load(self) -> None:
         """Begin the replay; the shard of an empty log may be active before this returns."""

@@ -17,14 +17,14 @@ Answer = StateRead | StateSummary | ApiError | None
 
 
 class Read(NamedTuple):
-    """ReadShareGroupState."""
+    """A request for the state of `key` by the leader of `leader_epoch` (ReadShareGroupState)."""
 
     key: ShareKey
     leader_epoch: int
 
 
 class ReadSummary(NamedTuple):
-    """ReadShareGroupStateSummary."""
+    """A request for the start offset and counts of `key` (ReadShareGroupStateSummary)."""
 
     key: ShareKey
 
@@ -38,7 +38,7 @@ class Begin(NamedTuple):
 
 
 class Write(NamedTuple):
-    """WriteShareGroupState."""
+    """A change of the state of `key` to store (WriteShareGroupState)."""
 
     key: ShareKey
     state_epoch: int
@@ -55,7 +55,7 @@ class Write(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """DeleteShareGroupState."""
+    """The deletion of the state of `key` (DeleteShareGroupState)."""
 
     key: ShareKey
 

@@ -73,7 +73,7 @@ class SharePartition:
         self._state_epoch = 0
         self._loading: list[Done[ApiError | None]] = []
 
-    # Coming and going
+    # Loading and ending
 
     def load(self) -> None:
         """Read the stored state; `when_loaded` calls back once that is done."""
@@ -98,7 +98,7 @@ class SharePartition:
 
     def _load(self, kept: "StateRead | ApiError | None") -> None:
         if self.state is not SharePartitionState.LOADING:
-            return  # it has ended while its state was read
+            return  # ended while the state was read
         if isinstance(kept, ApiError):
             self.end(kept)
             return
@@ -151,7 +151,7 @@ class SharePartition:
         for done in loading:
             done(self.error)
 
-    # Handing out
+    # Acquiring
 
     def look(self, bytes_max: int, records_max: int, *, at_least_one: bool) -> Look | None:
         """Return the records that may be acquired now, or None. ApiError."""
@@ -176,7 +176,7 @@ class SharePartition:
         self._counts.acquired += sum(run.last - run.first + 1 for run in taken.acquired)
         return taken
 
-    # What members say
+    # Acknowledgements
 
     def acknowledge(self, member: str, acks: Sequence[Ack], done: Done[ApiError | None]) -> None:
         """Apply all of `acks` or none; `done` is called once that is durable.
@@ -215,7 +215,7 @@ class SharePartition:
     def _timed_out(self, records: int) -> None:
         self._counts.timed_out += records
 
-    # What others ask
+    # Figures
 
     @property
     def _cursor(self) -> Cursor:

@@ -77,7 +77,7 @@ class SharePartitions:
         return made
 
     def known(self, key: ShareKey) -> SharePartition | None:
-        """Return the share partition if anybody has asked for it."""
+        """Return the share partition, or None if it is not loaded here."""
         return self._groups.get(key.group, {}).get(key)
 
     def of_group(self, group: str) -> tuple[SharePartition, ...]:

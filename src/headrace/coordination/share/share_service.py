@@ -83,7 +83,7 @@ class ShareService:
         """The limits of the present configuration."""
         return self._limits()
 
-    # What the broker tells
+    # Notifications of the broker
 
     def partition_closed(self, partition: "Partition") -> None:
         """End a partition's share partitions; delete their state if the topic was deleted."""
@@ -107,7 +107,7 @@ class ShareService:
             self._cluster_states.close()
         self.states.led.close()
 
-    # What members ask
+    # Requests of members
 
     def heartbeat(
         self, request: heartbeat.Heartbeat, done: Done[HeartbeatAnswer[Assigned]]
@@ -133,7 +133,7 @@ class ShareService:
         for share_partition in held:
             share_partition.release_member(key.member, released)
 
-    # What administrators ask
+    # Requests of administrators
 
     def is_share_group(self, group_id: str) -> bool:
         """Return whether this broker coordinates a share group with that id."""

@@ -99,7 +99,7 @@ class StateShard(Shard):
         self._kept: dict[ShareKey, KeptState] = {}
         self._prune: Timer | None = None
 
-    # What is asked of it, while it is active
+    # Requests, while the shard is active
 
     def read(self, key: ShareKey) -> KeptState | None:
         """Return the state of `key`, which the caller must not change; None: there is no state."""
@@ -227,7 +227,7 @@ class StateShard(Shard):
         """Return the keys of all states of these topics."""
         return [key for key in self._kept if key.topic_id in topic_ids]
 
-    # What the log says
+    # Replay
 
     def apply(
         self, log_offset: int, producer_id: int | None, key: bytes, value: bytes | None

@@ -54,7 +54,7 @@ def initialize(
         raise UnderWay
     if state.status is _S.ONGOING:
         if expected is not None and expected != state.client:
-            # Kafka would abort the transaction of whoever has the id now, and refuse only then.
+            # Kafka would abort the present producer's transaction, and only then refuse.
             raise ApiError(ErrorCode.PRODUCER_FENCED)
         return fence(state, now_ms, new_id)
     producer_id, epoch, last_epoch = _next_epoch(state, expected, new_id)

@@ -109,7 +109,7 @@ class TransactionCoordinators:
         self._timers.close()
         self.led.close()
 
-    # What producers ask
+    # Requests of producers
 
     def initialize(
         self,
@@ -188,7 +188,7 @@ class TransactionCoordinators:
         def initialized(result: TransactionState | ApiError) -> None:
             if isinstance(result, ApiError) or result.status in _INITIALIZED:
                 done(result)
-            else:  # what was open is being aborted: ask again behind it
+            else:  # the open transaction is being aborted: decide again after it
                 self._until_initialized(transactional_id, decision, done)
 
         self._change(transactional_id, decision, initialized)
@@ -276,7 +276,7 @@ class TransactionCoordinators:
         if sum(len(shard.transactions) for shard in self.led) >= self.limits.ids_max:
             raise ApiError(ErrorCode.POLICY_VIOLATION, "transactional.ids.max is reached")
 
-    # What the admin asks
+    # Requests of administrators
 
     def describe_transaction(self, transactional_id: str) -> "DescribedTransaction":
         """Return one committed transaction. ApiError: TRANSACTIONAL_ID_NOT_FOUND, …"""

@@ -85,7 +85,7 @@ class TransactionShard(Shard):
         self._new_producer_id = new_producer_id
         self._held = True
 
-    # What the log says
+    # Replay
 
     def apply(
         self, log_offset: int, producer_id: int | None, key: bytes, value: bytes | None
@@ -129,7 +129,7 @@ class TransactionShard(Shard):
             self._release(transaction)
         self.transactions.clear()
 
-    # What is asked
+    # Requests
 
     def change(
         self,
@@ -223,12 +223,12 @@ class TransactionShard(Shard):
         """Decide the waiting requests again, in the order of arrival."""
         waiting, transaction.waiting = transaction.waiting, deque()
         for each in waiting:
-            deadline, each.deadline = each.deadline, None  # which knows `each`
+            deadline, each.deadline = each.deadline, None  # its callback references `each`
             if deadline is not None:
                 deadline.cancel()
             each.go_on()
 
-    # What is written
+    # Appends
 
     def _append(
         self,
