@@ -17,7 +17,7 @@ NAMED_MAX = 5
 
 
 class Directory(NamedTuple):
-    """A log directory and its broker."""
+    """A broker's log directory."""
 
     broker: int
     log_dir: LogDir
