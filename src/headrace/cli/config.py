@@ -48,7 +48,7 @@ Name = Annotated[str, Parameter(help=f"Its name; a broker's id, or {ALL_BROKERS}
 
 
 class _Resource(NamedTuple):
-    """A resource that has settings."""
+    """A resource that has settings: a topic, broker, group or client metrics subscription."""
 
     type: str
     name: str

@@ -75,7 +75,7 @@ class PartitionRow(NamedTuple):
         return ", ".join(words)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the row for JSON output."""
+        """Return a partition's row for JSON output."""
         found = self.metadata
         return {
             "topic": self.topic,
@@ -165,7 +165,7 @@ class Health(NamedTuple):
     """Partitions with a replica on a live broker that is damaged or whose directory failed."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the counts for JSON output."""
+        """Return a cluster's counts for JSON output."""
         return {
             "cluster_id": self.cluster_id,
             "healthy": self.is_healthy,

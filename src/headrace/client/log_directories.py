@@ -15,7 +15,7 @@ FREE_BYTES_MIN = "log.dirs.free.bytes.min"
 
 
 class Directory(NamedTuple):
-    """A log directory and its broker."""
+    """A broker's log directory."""
 
     broker: int
     log_dir: LogDir

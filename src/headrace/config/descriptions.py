@@ -77,7 +77,7 @@ class ConfigEntry(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The key's name."""
+        """The name of the configuration key."""
         return self.definition.name
 
 

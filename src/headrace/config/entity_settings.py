@@ -27,9 +27,9 @@ class EntityConfigs:
     """The settings of all entities of one type; an entity without settings has no entry."""
 
     def __init__(self, keys: Mapping[str, Definition], prefix: str = "") -> None:
-        """`prefix` plus a key is the broker key with its default.
+        """Create an empty table of settings with these `keys`.
 
-        "": broker keys give no defaults.
+        `prefix` plus a key is the broker key that gives its default; "": no broker key does.
         """
         self.keys = keys
         self.prefix = prefix

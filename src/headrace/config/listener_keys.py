@@ -22,7 +22,7 @@ _OF_A_LISTENER = network.UNDER_A_LISTENER | tls.UNDER_A_LISTENER | OF_A_LISTENER
 
 
 class ListenerKey(NamedTuple):
-    """A parsed `listener.name.…` key."""
+    """A parsed `listener.name.…` key: the listener, the mechanism and the general key."""
 
     listener: str
     """The listener's name, in capitals."""
@@ -77,7 +77,7 @@ class ListenerValues:
         return self._own.get(ListenerKey(listener, mechanism, key))
 
     def of(self, listener: str, key: str, mechanism: str = "") -> Value:
-        """Return the value in effect: the mechanism's, the listener's, or the general one."""
+        """Return a key's value in effect: the mechanism's, the listener's, or the general one."""
         for own in dict.fromkeys((mechanism, "")):
             value = self.own(listener, key, own)
             if value is not None:
@@ -85,12 +85,12 @@ class ListenerValues:
         return self._values[key]
 
     def text(self, listener: str, key: str) -> str | None:
-        """Return the value in effect as text, or None if it is unset."""
+        """Return a key's value in effect for a listener as text, or None if it is unset."""
         value = self.of(listener, key)
         return value if isinstance(value, str) else None
 
     def words(self, listener: str, key: str) -> tuple[str, ...]:
-        """Return the value in effect as a list."""
+        """Return a key's value in effect for a listener as a list."""
         value = self.of(listener, key)
         return value if isinstance(value, tuple) else ()
 

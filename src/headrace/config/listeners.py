@@ -82,7 +82,7 @@ class Listener(NamedTuple):
 
     @property
     def loopback(self) -> bool:
-        """Whether only this machine can connect."""
+        """Whether only this machine can connect to the listener."""
         if self.host.lower() == "localhost":
             return True
         try:

@@ -133,7 +133,7 @@ def _refusal(context: "OperationContext", operation: AdminOperation) -> ApiError
 
 
 def _shown(acl: AclSpec) -> str:
-    """Return an ACL as an audit line shows it."""
+    """Return an ACL as the text that an audit line shows."""
     pattern = _member(PatternType, acl.pattern_type)
     literal = pattern in (PatternType.LITERAL, PatternType.PREFIXED)
     return (

@@ -161,7 +161,7 @@ def _check_allowed(context: "OperationContext", asks: AdminOperation | None, nam
 
 
 def _no_settings(kind: int) -> ApiError:
-    """Return the error of a resource type that has no settings."""
+    """Return the error for altering or describing a resource type that has no settings."""
     try:
         described = ConfigResource(kind).name.lower().replace("_", " ")
     except ValueError:

@@ -45,7 +45,7 @@ async def _delete(context: "OperationContext", group_id: str) -> ErrorCode:
 
 
 class OffsetsDeleted(NamedTuple):
-    """The result of OffsetDelete."""
+    """The result of OffsetDelete: the group's error and each partition's."""
 
     error: ErrorCode
     """The group's error: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, INVALID_GROUP_ID, or NONE."""

@@ -119,7 +119,7 @@ class ExchangeDeclared(NamedTuple):
 
 
 class ExchangeDescription(NamedTuple):
-    """An exchange's declaration."""
+    """An exchange as it was declared: type, durability, arguments."""
 
     vhost: str
     name: str

@@ -19,7 +19,7 @@ Outcome = Mapping[TopicPartition, ApiError | None]
 
 
 class Elected(NamedTuple):
-    """The result of ElectLeaders."""
+    """The result of ElectLeaders: the request's error and each partition's."""
 
     error: ApiError | None
     """The error of the whole request, or None."""
@@ -91,7 +91,7 @@ async def _elected(
 
 
 class Reassigned(NamedTuple):
-    """The result of AlterPartitionReassignments."""
+    """The result of AlterPartitionReassignments: the request's error and each partition's."""
 
     error: ApiError | None
     """The error of the whole request, or None."""

@@ -210,7 +210,7 @@ class TopicRef(NamedTuple):
 
 
 class Deleted(NamedTuple):
-    """The result of deleting one topic."""
+    """The result of deleting one topic: its name, its id and the error."""
 
     name: str | None
     """The topic's name; None if it was named by id and the caller may not learn the name."""

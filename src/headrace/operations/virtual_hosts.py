@@ -100,7 +100,7 @@ class DeleteUser(Arguments[None]):
 
 @dataclass(frozen=True)
 class ListUsers(Arguments[list[UserDescription]]):
-    """List all users that have tags, limits or permissions."""
+    """List all AMQP users that have tags, limits or permissions."""
 
     OPERATION = "user.list"
     MUTATES = False
@@ -196,7 +196,7 @@ class ListTopicPermissions(Arguments[list[TopicPermissionDescription]]):
 
 
 class ConnectionDescription(NamedTuple):
-    """An open AMQP connection."""
+    """An open AMQP connection: its user, vhost, listener, peer address and channels."""
 
     name: str
     user: str

@@ -35,7 +35,7 @@ class Mark(NamedTuple):
 
 
 class Tail:
-    """Reads `path` as it grows. Not thread-safe."""
+    """Reads the lines of file `path` as it grows. Not thread-safe."""
 
     def __init__(
         self, path: Path, mark: Mark | None, *, from_end: bool, warn: Callable[[str], None]
@@ -56,7 +56,7 @@ class Tail:
         return self._descriptor >= 0 or self._open(self.path, 0)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file that is being read."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

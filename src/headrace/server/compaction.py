@@ -35,7 +35,10 @@ def compaction_worker(world: "World") -> "Worker":
 
 
 class ProcessWorker:
-    """`log.compaction.worker.Worker` in a child process. Used on the event loop."""
+    """A compaction worker in a child process. Used on the event loop.
+
+    Implements `log.compaction.worker.Worker`.
+    """
 
     def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
         self._idle_seconds = idle_seconds

@@ -64,7 +64,10 @@ class Turns:
     """
 
     def __init__(self, waited: Callable[[], float] | None = None) -> None:
-        """`waited`: returns the seconds that the calling thread has waited for a processor."""
+        """Create both threads.
+
+        `waited` returns the seconds that the calling thread waited for a processor.
+        """
         self._waited = waited or _seconds_waited
         self._humble = ThreadPoolExecutor(1, initializer=_run_only_when_idle)
         self._nice = ThreadPoolExecutor(1)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Parts(NamedTuple):
-    """The dependencies of a frontend."""
+    """The dependencies of a protocol's frontend: broker, coordinators, controller, store."""
 
     broker: "Broker"
     coordinators: "Coordinators"
@@ -42,14 +42,14 @@ class OpensSessions(Protocol):
 
 
 class Frontend(OpensSessions, Protocol):
-    """The implementation of one protocol."""
+    """The frontend of one protocol: it makes sessions, and is stopped with the broker."""
 
     async def stop(self) -> None:
         """End all sessions: frames are no longer read, and responses made by now are still sent."""
 
 
 class OtherFrontend(Frontend, Protocol):
-    """The implementation of a protocol other than Kafka's."""
+    """The frontend of a protocol other than Kafka's, which is also started."""
 
     async def start(self) -> None:
         """Become ready for clients; called once the cluster is joined and its topics are known."""

@@ -25,7 +25,7 @@ class InterBrokerClients:
     def __init__(
         self, config: BrokerConfig, network: "Network", tls: "TlsListeners | None"
     ) -> None:
-        """`tls`: the certificates; None if no listener speaks TLS."""
+        """Store the network and the certificates (`tls`, None if no listener speaks TLS)."""
         self._config = config
         self._network = network
         self._tls = tls

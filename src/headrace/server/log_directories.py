@@ -18,7 +18,7 @@ from headrace.posix.awaiting import called_back
 
 
 class Owner(NamedTuple):
-    """The broker and cluster that own the directories."""
+    """The ids of the broker and cluster that own the log directories."""
 
     broker_id: int
     cluster_id: str

@@ -19,7 +19,7 @@ def default_pid_path(log_dirs: Sequence[str]) -> Path:
 
 
 class PidFile:
-    """This process's pid file."""
+    """The pid file of this process, which holds a lock on it while it runs."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

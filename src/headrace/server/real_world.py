@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 class RealWorld:
-    """`ports.world.World` by the operating system. Created on the running event loop."""
+    """The `World` of a real process, implemented by the operating system.
+
+    Created on the running loop.
+    """
 
     has_processes = True
 
@@ -63,7 +66,7 @@ class RealWorld:
         return EmbeddedStore(self._store_path)
 
     def close(self) -> None:
-        """End the worker threads."""
+        """End the threads that do blocking disk work."""
         self._workers.stop()
 
 

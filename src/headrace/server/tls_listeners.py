@@ -28,7 +28,7 @@ _THREADS = 2
 
 
 class _Contexts(NamedTuple):
-    """The SSL contexts of a listener."""
+    """The SSL contexts of a listener, for accepted and for outgoing connections."""
 
     accepting: ssl.SSLContext
     connecting: ssl.SSLContext | None

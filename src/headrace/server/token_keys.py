@@ -67,7 +67,7 @@ class KeySource:
         self._crew.submit(partial(_read, self._settings, before), self._took, flush=False)
 
     def close(self) -> None:
-        """Stop loading keys."""
+        """Stop loading the keys of one listener."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 
 class SimTimer:
-    """A scheduled call."""
+    """A callback scheduled on a `SimClock`."""
 
     def __init__(self, callback: Callable[[], None]) -> None:
         """Created by `SimClock.call_later`."""
         self.callback: Callable[[], None] | None = callback
 
     def cancel(self) -> None:
-        """Cancel the call."""
+        """Cancel the scheduled callback."""
         self.callback = None
 
 
@@ -28,11 +28,11 @@ class SimClock:
         self._waiting: list[tuple[float, int, SimTimer]] = []
 
     def wall_ms(self) -> int:
-        """Return milliseconds since 1970."""
+        """Return the simulated wall clock in milliseconds since 1970."""
         return self._started_ms + round(self._now * 1000)
 
     def monotonic(self) -> float:
-        """Return seconds since the start."""
+        """Return the simulated seconds since the clock's start."""
         return self._now
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> SimTimer:
@@ -67,7 +67,7 @@ class SimRandom:
     """`ports.clock.Random` from a seed."""
 
     def __init__(self, seed: int | str = 0) -> None:
-        """Equal seeds give equal numbers."""
+        """Create a random source; equal seeds give equal numbers."""
         self._random = random.Random(seed)  # noqa: S311 - not for secrets
 
     def uuid(self) -> bytes:

@@ -76,7 +76,7 @@ class SimDisk:
         self._faults["sync"] = Fault(self.counts["sync"] + at, code, 0, sticky)
 
     def heal(self) -> None:
-        """Remove all faults."""
+        """Remove all planted faults of the disk."""
         self._faults.clear()
 
     def fault(self, kind: str) -> Fault | None:
@@ -317,12 +317,12 @@ class SimDisk:
         self.sync_directory(path.rpartition("/")[0])
 
     def free_bytes(self, path: str) -> int:
-        """Return 1 TiB."""
+        """Return 1 TiB: the free space of a simulated disk."""
         self._node(path)
         return 1 << 40
 
     def total_bytes(self, path: str) -> int:
-        """Return 2 TiB."""
+        """Return 2 TiB: the size of a simulated disk."""
         self._node(path)
         return 1 << 41
 
@@ -336,7 +336,7 @@ class SimDisk:
         return lambda: self._locks.discard(path)
 
     def flush(self, files: Collection[DiskFile], done: Callable[[OSError | None], None]) -> None:
-        """Queue a flush of the data written so far; `settle` does it."""
+        """Queue a flush of the data written so far; `settle` executes queued flushes."""
         nodes = [file.node for file in files if isinstance(file, SimFile)]
         upto = len(self.ops)
 
@@ -351,7 +351,7 @@ class SimDisk:
         self._hand_over(work, flush=True)
 
     def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """Queue a job; `settle` does it."""
+        """Queue a job for the disk's threads; `settle` executes queued jobs."""
 
         def job() -> None:
             result: T | BaseException

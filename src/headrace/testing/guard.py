@@ -134,7 +134,10 @@ class Guard:
     """Security settings of one broker and the credentials that match them."""
 
     def __init__(self, protocol: str, mechanism: str, directory: Path) -> None:
-        """`directory` receives the keys; the caller removes it. ValueError."""
+        """Create keys and users; `directory` receives the keys and the caller removes it.
+
+        ValueError.
+        """
         if protocol not in PROTOCOLS:
             raise ValueError(f"security={protocol!r}: must be one of {', '.join(PROTOCOLS)}")
         if mechanism not in MECHANISMS:

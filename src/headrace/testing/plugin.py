@@ -42,12 +42,12 @@ _USED: "pytest.StashKey[BrokerThread]" = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare `headrace_broker_scope`."""
+    """Declare the ini option `headrace_broker_scope`."""
     parser.addini(SCOPE, f"how long a headrace_broker is kept: {', '.join(SCOPES)}", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the mark."""
+    """Declare the mark `headrace_topics`."""
     config.addinivalue_line(
         "markers",
         f"{MARK}(*names, partitions=1, config=None): topics that are there, empty, when the test"

@@ -255,7 +255,7 @@ def other_listener(listener: DevListener, port: int, asked: int | None) -> str |
 
 
 def _lock(place: Path, undo: ExitStack) -> None:
-    """Lock `place` for this process. CommandError."""
+    """Lock the directory of `headrace dev` for this process. CommandError: in use."""
     from headrace.posix.disk import RealDisk
 
     place.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ from headrace.cli.shared.failure import UsageError
 @Parameter(name="*")
 @dataclass(frozen=True)
 class ServeOptions:
-    """Settings that have a flag of their own."""
+    """Settings of `headrace serve` that have a flag of their own."""
 
     insecure: Annotated[
         bool,

@@ -43,7 +43,7 @@ PAIR_FLAGS = ("--set", "--override")
 
 
 def flags_of(key: str) -> list[str]:
-    """Return the flags that stand for `key`."""
+    """Return the command-line flags that stand for configuration key `key`."""
     return [flag for flag, name in KEYS.items() if name == key]
 
 

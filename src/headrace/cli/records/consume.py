@@ -31,7 +31,7 @@ Records on their way to the printer form no cycles; the default threshold cost a
 @Parameter(name="*")
 @dataclass(frozen=True)
 class ConsumeOptions:
-    """Options that choose the records."""
+    """Options of `headrace consume` that choose the records."""
 
     from_beginning: Annotated[
         bool,
@@ -112,7 +112,7 @@ class ConsumeOptions:
         return self.timeout_ms / 1000 if self.timeout_ms is not None else self.timeout
 
     def check(self) -> None:
-        """Raise UsageError if options contradict each other."""
+        """Raise UsageError if options of `headrace consume` contradict each other."""
         if self.share is not None:
             self._check_share(self.share)
         if self.group and self.partitions:
@@ -181,7 +181,7 @@ class ConsumeOptions:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class PrintOptions:
-    """Options that choose the format of a printed record."""
+    """Options of `headrace consume` that choose the format of a printed record."""
 
     format: Annotated[
         str | None,

@@ -19,7 +19,7 @@ class Printable(Protocol):
 
     @property
     def position(self) -> int:
-        """The first offset to print."""
+        """The first offset of the chunk that is to be printed."""
 
     @property
     def next_position(self) -> int:
@@ -30,7 +30,7 @@ class Printable(Protocol):
 
 
 class Printer:
-    """Writes records to standard output and counts them."""
+    """Writes consumed records to standard output and counts them."""
 
     def __init__(self, formatter: Formatter, most: int | None) -> None:
         self._formatter = formatter

@@ -35,7 +35,7 @@ COMMIT_SECONDS = 5.0
 
 
 class ReadOptions(NamedTuple):
-    """The records to read, and the group to read them as."""
+    """The records that a `Reader` fetches, and the group that it joins."""
 
     place: Place
     partitions: frozenset[int]

@@ -24,7 +24,7 @@ class ShareReader:
     def __init__(
         self, client: Client, topics: Sequence[str], group: str, outage_seconds: float | None
     ) -> None:
-        """`outage_seconds`: how long unreachable brokers are waited for, once a member."""
+        """Create a member; `outage_seconds`: how long it waits for unreachable brokers."""
         self.client = client
         self.member = ShareMember(client, group, topics)
         self.consumer = ShareConsumer(client, self.member)

@@ -87,7 +87,7 @@ def ship(
 
 
 class Shipper:
-    """Ships one file to one topic."""
+    """Ships the lines of one growing file to one topic."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class Shipper:
         self._client.outage_seconds = 0.0
 
     def run(self) -> None:
-        """Ship until `stop` is called."""
+        """Ship the file's lines until `stop` is called."""
         self._announce()
         try:
             self._ship()

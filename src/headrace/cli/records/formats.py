@@ -27,7 +27,7 @@ class Formatter:
         self._of_many = of_many
 
     def __call__(self, where: TopicPartition, record: Record) -> bytes:
-        """Return the text of a record."""
+        """Return the printed text of one record."""
         return self._of_record(where, record)
 
     def pieces(

@@ -18,7 +18,7 @@ _MIB = 1 << 20
 
 
 class Figures:
-    """Counts and latencies of one run."""
+    """Counts and latencies of one run of `headrace perf`."""
 
     def __init__(self, done: str, latency: str) -> None:
         """`done` and `latency` are words of the printed text: "acknowledged", "latency"."""
@@ -32,7 +32,7 @@ class Figures:
         self._ended: float | None = None
 
     def begin(self) -> None:
-        """Start the clock."""
+        """Start the clock that rates are computed with."""
         self._began = self._shown = time.monotonic()
 
     def end_at(self, moment: float) -> None:
@@ -51,7 +51,7 @@ class Figures:
 
     @property
     def seconds(self) -> float:
-        """Elapsed seconds."""
+        """Seconds that the run has taken so far."""
         return max((self._ended or time.monotonic()) - self._began, 1e-9)
 
     def percentile(self, percent: float) -> float | None:
@@ -110,5 +110,5 @@ class Figures:
 
     @staticmethod
     def clear() -> None:
-        """Erase the line on the terminal."""
+        """Erase the line with live figures on the terminal."""
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)

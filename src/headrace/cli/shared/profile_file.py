@@ -33,7 +33,7 @@ class Profile(NamedTuple):
 
 
 class Profiles(NamedTuple):
-    """The content of the file."""
+    """The content of the profile file: all profiles, and the current one's name."""
 
     current: str | None
     """The profile used by default, or None."""

@@ -33,7 +33,7 @@ class PartitionState(NamedTuple):
     """By replica that answers: committed records that it lacks."""
 
     def as_words(self) -> str:
-        """Return the state as one line."""
+        """Return a partition's leader, ISR and offsets as one line."""
         leader = "nobody leads" if self.leader < 0 else f"leader {self.leader}"
         mark, end = ("-" if at is None else at for at in (self.high_watermark, self.log_end))
         lags = ",".join(f"{broker}={lag}" for broker, lag in self.lags.items()) or "-"

@@ -28,7 +28,7 @@ _LINE_BYTES_MAX = 1 << 20
 
 
 class JaasLine(NamedTuple):
-    """A login module with its options."""
+    """A parsed JAAS line: a login module with its options."""
 
     module: str
     options: Mapping[str, Secret] = MappingProxyType({})

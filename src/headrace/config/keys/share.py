@@ -5,7 +5,7 @@ from headrace.config.value_types import Kind, Mode
 
 
 class ShareKeys(Keys):
-    """Share groups, and the topic that their state is in."""
+    """Keys of share groups, and of the topic that stores their state."""
 
     # Groups.
     group_share_session_timeout_ms = key(

@@ -5,7 +5,7 @@ from headrace.config.value_types import Kind
 
 
 class ZooKeeperKeys(Keys):
-    """ZooKeeper's addresses, and this broker's session with it."""
+    """Keys of ZooKeeper's addresses and of this broker's session with it."""
 
     zookeeper_connect: str | None = key(
         Kind.STRING,

@@ -42,7 +42,10 @@ class ClusterLinks:
         directories: Collection[LogDirectory],
         fatal: Callable[[Exception], None],
     ) -> None:
-        """`store`: the cluster's, which the broker joins later. `fatal` ends the process."""
+        """Create the links of a broker that joins the cluster later.
+
+        `store`: the cluster's metadata store. `fatal` ends the process.
+        """
         self._broker = broker = controller.broker
         self._store = store
         catalog, config = Catalog(store), broker.config

@@ -30,7 +30,10 @@ class LocalCluster:
         store_path: str,
         fatal: Callable[[Exception], None],
     ) -> None:
-        """`configs`: one per broker. `fatal` as for `Server`."""
+        """Store the configurations, one per broker; nothing is started before `start`.
+
+        `store_path`: the brokers' common metadata store. `fatal` ends the process.
+        """
         self._configs = configs
         self._store_path = store_path
         self._fatal = fatal

@@ -35,7 +35,10 @@ class Replicating:
         listener: str,
         fatal: Callable[[Exception], None],
     ) -> None:
-        """`listener`: the inter-broker listener's name. `fatal` ends the process."""
+        """Create the fetchers, the lease and the coordinator peers of a broker.
+
+        `listener`: the inter-broker listener's name. `fatal` ends the process.
+        """
         self._broker = broker
         self._listener = listener
         self.store = store

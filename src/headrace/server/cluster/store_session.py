@@ -54,7 +54,7 @@ class StoreOutage:
         store: "Store",
         boot_seconds: "Callable[[], float]",
     ) -> None:
-        """`boot_seconds`: the clock of `Store.last_heard`."""
+        """Describe outages of this session; `boot_seconds`: the clock of `Store.last_heard`."""
         self._broker = broker
         self._session = session
         self._store = store

@@ -43,7 +43,7 @@ class SecureServer(Server):
         fatal: Callable[[Exception], None],
         secured: Secured,
     ) -> None:
-        """`secured`: the files of `--secure` next to the log directory."""
+        """Create the broker; `secured`: the files of `--secure` next to the log directory."""
         super().__init__(config, world, fatal)
         self._secured = secured
         self._looking: asyncio.Task[None] | None = None

@@ -127,7 +127,7 @@ class Secured:
         return self.directory.path_of(BROKER)
 
     def look(self, now: datetime.datetime) -> None:
-        """Renew certificates that are about to expire. ConfigError."""
+        """Renew certificates of `--secure` that are about to expire. ConfigError."""
         with self.directory.held():
             self.certificate_until = self._renew(now)
 
@@ -208,7 +208,7 @@ class Secured:
         return self.directory.read(USER_MADE) is not None
 
     def note_user(self) -> None:
-        """Record durably that the first user was created."""
+        """Record durably that the first user of `--secure` was created."""
         self.directory.write(USER_MADE, f"{USER}\n".encode())
 
     def write_clients(self, bootstrap: str) -> None:

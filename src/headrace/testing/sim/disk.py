@@ -20,7 +20,7 @@ class LoopDisk(SimDisk):
     def __init__(
         self, loop: SimLoop, name: str, seed: int, now_ms: Callable[[], int], history: History
     ) -> None:
-        """`seed` determines the durations."""
+        """Create an empty disk; `seed` determines the durations of flushes and jobs."""
         self._loop = loop
         self._name = name
         self._history = history
@@ -34,7 +34,7 @@ class LoopDisk(SimDisk):
         super().__init__(now_ms, boot=f"boot of {name}")
 
     def cut_power(self) -> None:
-        """Drop all jobs under way; none of them completes."""
+        """Drop all disk jobs under way; none of them completes."""
         self._off = True
 
     def pause(self) -> None:

@@ -32,7 +32,7 @@ WAY_SECONDS = (0.0001, 0.002)
 
 
 class Watch(NamedTuple):
-    """A watch event to be delivered."""
+    """A watch event of the simulated store that is to be delivered."""
 
     path: str
     watchers: list[Changed]
@@ -43,7 +43,7 @@ class Ensemble:
     """The store's tree, common to all sessions. Changes are atomic and in one order."""
 
     def __init__(self, seed: int, history: History | None = None) -> None:
-        """`seed` determines the delays."""
+        """Create an empty store; `seed` determines the delays of messages."""
         self.tree = Tree(":memory:")
         self.history = history
         self._random = random.Random(f"ensemble {seed}")  # noqa: S311 - not for secrets
@@ -161,12 +161,12 @@ class Ensemble:
 
 
 class EnsembleSession(Store):
-    """`ports.store.Store` of one broker."""
+    """A broker's session with the simulated metadata store (`ports.store.Store`)."""
 
     shared = True
 
     def __init__(self, ensemble: Ensemble, number: int, name: str, events: SessionEvents) -> None:
-        """Use `Ensemble.session` instead."""
+        """Create a session's state; called by `Ensemble.session` only."""
         self.events = events
         self.number = number
         self.name = name

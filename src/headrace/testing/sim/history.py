@@ -8,17 +8,20 @@ _CONTENT_BYTES = 6
 
 
 class Broken(Exception):
-    """An invariant was violated."""
+    """An invariant of the brokers was violated in a simulation."""
 
     lines: Sequence[str] = ()
     """The history until then."""
 
 
 class History:
-    """Lines of events, in order."""
+    """The events of a simulation as lines, in order."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        """`now`: returns the simulation's time in seconds, which begins each line."""
+        """Create an empty history.
+
+        `now` returns the simulation's seconds, which begin each line.
+        """
         self.lines: list[str] = []
         self._now = now
 
@@ -28,7 +31,7 @@ class History:
         self.lines.append(f"{self._now():.9f} {kind} {words}")
 
     def digest(self) -> str:
-        """Return a digest of all lines."""
+        """Return a digest of the history: equal histories have equal digests."""
         return blake2b("\n".join(self.lines).encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 

@@ -35,7 +35,7 @@ class SimLoop(BaseEventLoop):
     """Names of TimerHandle."""
 
     def __init__(self, seed: int) -> None:
-        """The same seed gives the same order."""
+        """Create a loop; the same `seed` gives the same order of callbacks."""
         super().__init__()
         self._ready: deque[Any]
         self._scheduled: list[Any]
@@ -131,5 +131,5 @@ class SimLoop(BaseEventLoop):
         """Do nothing: there is no other thread to wake the loop."""
 
     def run_in_executor(self, executor: object, func: object, *args: object) -> NoReturn:
-        """Refuse: there are no threads."""
+        """Raise RuntimeError: the simulated loop has no threads."""
         raise RuntimeError(f"{func} would run in a thread, which no seed can order")

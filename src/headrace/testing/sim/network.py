@@ -90,7 +90,7 @@ class Machine:
         return protocol
 
     def pause(self) -> None:
-        """Hold back everything that arrives, until `resume`."""
+        """Hold back all data that arrives at the machine, until `resume`."""
         self._network.hold(self._name)
 
     def resume(self) -> None:
@@ -107,7 +107,7 @@ class SimNetwork:
     """All machines of a simulation and the links between them."""
 
     def __init__(self, loop: SimLoop, seed: int, history: History) -> None:
-        """`seed` determines delays and how data is divided."""
+        """Create a network; `seed` determines delays and how data is divided."""
         self.loop = loop
         self.history = history
         self._random = random.Random(f"network {seed}")  # noqa: S311 - not for secrets
@@ -140,7 +140,7 @@ class SimNetwork:
         return listening
 
     def forget(self, place: Place) -> None:
-        """Unbind `place`."""
+        """Unbind a listening port."""
         self._listening.pop(place, None)
 
     # --- links
@@ -185,7 +185,7 @@ class SimNetwork:
         self._held.setdefault(machine, [])
 
     def let_go(self, machine: str) -> None:
-        """Deliver what was held back."""
+        """Deliver the data that `hold` held back for a machine."""
         for arrive in self._held.pop(machine, ()):
             self.carry(machine, machine, arrive)
 
@@ -249,7 +249,7 @@ class SimNetwork:
         return near, far
 
     def ended(self, transport: SimTransport) -> None:
-        """Forget an end of a connection."""
+        """Forget one end of a closed connection."""
         self._transports.pop(transport, None)
 
 

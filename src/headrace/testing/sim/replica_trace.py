@@ -120,11 +120,11 @@ class ReplicaTrace:
         return ["SECONDS", "LEADER", "EPOCH", "ISR", *replicas, "REMOTE LEO", "WHAT HAPPENED"]
 
     def rows(self) -> list[list[str]]:
-        """Return the steps, one row each."""
+        """Return the trace's steps as rows of the table."""
         return [list(_cells(step)) for step in self.steps]
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Return the steps for JSON output."""
+        """Return the trace's steps for JSON output."""
         names = tuple(self._names.values())
         return [
             {

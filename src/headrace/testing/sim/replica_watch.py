@@ -45,7 +45,7 @@ def contents(log: Log, below: int | None = None) -> Contents:
 
 
 class Stored(NamedTuple):
-    """A partition's state in the store."""
+    """A partition's leader, epoch and ISR in the metadata store."""
 
     leader: int
     leader_epoch: int

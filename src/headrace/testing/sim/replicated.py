@@ -33,7 +33,7 @@ SETTINGS = {"replica.fetch.backoff.ms": "500", "log.segment.bytes": "1048576"}
 
 
 class Told(NamedTuple):
-    """The result of the story."""
+    """The result of the story of replicas: counts of records, elections and faults."""
 
     acknowledged: int
     read: int
@@ -126,7 +126,7 @@ class _Running:
         self._tasks.remove(task)
 
     def cancel(self, count: int) -> None:
-        """Cancel the first `count` tasks."""
+        """Cancel the first `count` of the running tasks."""
         for task in self._tasks[:count]:
             task.cancel()
         del self._tasks[:count]

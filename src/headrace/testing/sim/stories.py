@@ -36,7 +36,7 @@ Records = dict[int, list[tuple[int, bytes]]]
 
 
 class Outcome(NamedTuple):
-    """The result of a story."""
+    """The result of a story: acknowledged values, read records and leaders."""
 
     acknowledged: dict[int, set[bytes]]
     """By partition: the values that were acknowledged."""

@@ -21,7 +21,7 @@ EXPECTED = (*FAULTS, *RULES)
 
 
 class Verdict(NamedTuple):
-    """The result of one seed."""
+    """The result of the story of replicas with one seed."""
 
     seed: int
     told: Told | None

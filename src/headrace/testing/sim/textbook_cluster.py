@@ -88,7 +88,7 @@ class TextbookCluster:
         return {self.mark(broker) for broker in self.replicas}
 
     def epoch(self, broker: BrokerId) -> int:
-        """Return the leader epoch that a broker knows."""
+        """Return the leader epoch that a broker knows; -1 while it is down."""
         partition = self.partition(broker)
         return -1 if partition is None else partition.leader_epoch
 
@@ -164,7 +164,7 @@ class TextbookCluster:
         return asyncio.ensure_future(self.cluster.cut_power(broker))
 
     async def start(self, broker: BrokerId) -> None:
-        """Start a broker again."""
+        """Start a failed broker again."""
         await self.cluster.start(broker)
 
     def pause(self, broker: BrokerId) -> None:

@@ -36,7 +36,7 @@ class Network(Protocol):
         """Return how many of `size` bytes travel in one piece."""
 
     def ended(self, transport: "SimTransport") -> None:
-        """Forget this end."""
+        """Forget this end of the connection."""
 
 
 class SimTransport(asyncio.Transport):
@@ -83,7 +83,7 @@ class SimTransport(asyncio.Transport):
         return self._protocol
 
     def close(self) -> None:
-        """Send the buffered data, then end."""
+        """Send the buffered data, then end the connection."""
         if not self._ending:
             self._ending = True
             self._unread.clear()
@@ -95,7 +95,7 @@ class SimTransport(asyncio.Transport):
             self._end(None)
 
     def abort(self) -> None:
-        """End at once and reset the peer."""
+        """End the connection at once and reset the peer."""
         self.reset_other()
         self._end(None)
 

@@ -22,10 +22,10 @@ WALL_MS = 1_780_000_000_000
 
 
 class LoopClock:
-    """`ports.clock.Clock` of a SimLoop."""
+    """The clock of a simulated broker, driven by a SimLoop (`ports.clock.Clock`)."""
 
     def __init__(self, loop: SimLoop, wall_ms: int = WALL_MS) -> None:
-        """`wall_ms`: the wall clock at loop time 0."""
+        """Create the clock; `wall_ms`: the wall clock at loop time 0."""
         self._loop = loop
         self._wall_ms = self._right_ms = wall_ms
         self.monotonic = loop.time
@@ -34,7 +34,7 @@ class LoopClock:
         """Callbacks held back while the machine is paused; None while it runs."""
 
     def wall_ms(self) -> int:
-        """Return milliseconds since 1970."""
+        """Return the simulated wall clock in milliseconds since 1970."""
         return self._wall_ms + int(self._loop.time() * 1000)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> "Timer":
@@ -68,12 +68,12 @@ class LoopClock:
             self._loop.call_soon(self._call, callback)
 
     def stop(self) -> None:
-        """Drop all callbacks from now on."""
+        """Drop all scheduled callbacks from now on."""
         self._stopped = True
 
 
 class SimWorld:
-    """`ports.world.World` of one broker in a simulation."""
+    """The `World` of one simulated broker (`ports.world.World`)."""
 
     has_processes = False
 
@@ -108,7 +108,7 @@ class SimWorld:
         return True
 
     def open_store(self, events: "SessionEvents") -> "Store":
-        """Open a session of the ensemble."""
+        """Open a session with the simulated metadata store."""
         self._sessions.append(self._ensemble.session(self.name, events))
         return self._sessions[-1]
 
@@ -147,14 +147,14 @@ class SimWorld:
         return now - max((session.last_heard() for session in self._sessions), default=now)
 
     def lose_touch(self) -> None:
-        """Cut the connection between broker and ensemble in both directions."""
+        """Cut the connection between broker and metadata store in both directions."""
         for session in self._sessions:
             self._ensemble.cut_off(session, noticed=False)
 
     def regain_touch(self) -> None:
-        """Restore it."""
+        """Restore the connection between broker and metadata store."""
         for session in self._sessions:
             self._ensemble.reach_again(session)
 
     def close(self) -> None:
-        """Do nothing: there are no threads."""
+        """Do nothing: a simulated broker has no threads."""

@@ -30,7 +30,7 @@ class Falls:
         self._links = links
 
     def kinds(self) -> Kinds:
-        """Return the faults by name."""
+        """Return the faults that make brokers fail in sequence, by name."""
         return {
             "toppled": self._topple,
             "blackouts": self._black_out,

@@ -21,7 +21,10 @@ class Ground:
         watch: ReplicaWatch,
         lag_seconds: float,
     ) -> None:
-        """`lag_seconds`: `replica.lag.time.max.ms` in seconds."""
+        """Store the story's brokers and clients.
+
+        `lag_seconds`: `replica.lag.time.max.ms` in seconds.
+        """
         self.cluster = cluster
         self.brokers = brokers
         self.clients = clients
@@ -47,7 +50,7 @@ class Ground:
         return number
 
     def give_back(self, *numbers: int) -> None:
-        """Free brokers for other faults."""
+        """Free brokers that a fault had reserved."""
         self.busy.difference_update(numbers)
 
     def free(self) -> list[int]:

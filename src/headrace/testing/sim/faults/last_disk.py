@@ -18,7 +18,7 @@ class LastDisk:
         self._is_lost = False
 
     def kinds(self) -> Kinds:
-        """Return the fault by name."""
+        """Return the fault "last disks gone" by its name."""
         return {"last disks gone": self._lose}
 
     async def _lose(self) -> None:

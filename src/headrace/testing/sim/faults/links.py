@@ -22,7 +22,7 @@ class LinkFaults:
         self._network = ground.cluster.network
 
     def kinds(self) -> Kinds:
-        """Return the faults by name."""
+        """Return the faults of the network by name."""
         return {
             "cut links": self._cut_link,
             "slow links": self._slow_link,
@@ -66,7 +66,7 @@ class LinkFaults:
             self._network.cut(machine(number), machine(other))
 
     def release(self, number: int) -> None:
-        """Restore them; what was sent meanwhile arrives."""
+        """Restore the links that `hold` cut; data sent meanwhile arrives."""
         for other in self._ground.brokers:
             self._network.mend(machine(number), machine(other))
 
@@ -77,7 +77,7 @@ class LinkFaults:
                 self._network.cut(client, machine(number))
 
     def hear_clients(self) -> None:
-        """Restore them; what was sent meanwhile arrives."""
+        """Restore the links that `silence_clients` cut; data sent meanwhile arrives."""
         for client in self._ground.clients:
             for number in self._ground.brokers:
                 self._network.mend(client, machine(number))

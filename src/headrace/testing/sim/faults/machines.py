@@ -19,7 +19,7 @@ class MachineFaults:
         self._links = links
 
     def kinds(self) -> Kinds:
-        """Return the faults by name."""
+        """Return the faults of single machines by name."""
         return {
             "power cuts": self._cut_power,
             "kills": self._kill,

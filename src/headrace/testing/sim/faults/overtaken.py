@@ -32,7 +32,7 @@ class Overtaken:
         self._links = links
 
     def kinds(self) -> Kinds:
-        """Return the faults by name."""
+        """Return the faults that reorder messages, by name."""
         return {
             "orders overtaken": self._overtake_orders,
             "ISRs overtaken": self._overtake_isr,

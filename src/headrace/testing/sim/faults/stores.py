@@ -14,7 +14,7 @@ class StoreFaults:
         self._ground = ground
 
     def kinds(self) -> Kinds:
-        """Return the faults by name."""
+        """Return the faults of the metadata store by name."""
         return {
             "lost touch": self._lose_touch,
             "expired sessions": self._expire,
