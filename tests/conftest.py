@@ -3,6 +3,7 @@
 # A broker in this process warms its codecs on a thread, and kio imports hypothesis where it is
 # installed: both threads at once would meet a half imported module.
 import asyncio
+import gc
 import logging
 import signal
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
-from tests.support.tiers import is_slow
+from tests.support.tiers import is_long, is_slow
 
 # How long an example takes says more of what else the machine does.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -30,10 +31,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect without the garbage collector, and exempt what was collected from it.
+
+    Modules and tests live to the end; to walk them again and again took half of the collection.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark what `tests.support.tiers` lists as slow, before `-m` chooses."""
+    """Mark what `tests.support.tiers` lists as slow or long, before `-m` chooses."""
     if is_slow(item.nodeid):
         item.add_marker(pytest.mark.slow)
+    if is_long(item.nodeid):
+        item.add_marker(pytest.mark.long)
 
 
 @pytest.hookimpl(trylast=True)

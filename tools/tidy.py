@@ -7,7 +7,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -19,6 +19,7 @@ KERNELS = "src/headrace/kernels/"
 SOURCE = Path("src/headrace")
 FOLDER_FILES_MAX = 20
 ROOM_LINES_MAX = 12_000
+PUBLIC_CLASS = re.compile(r"^class ([A-Za-z]\w*)", re.MULTILINE)
 SCHEMAS = "src/headrace/wire/kafka/hot/"
 """Modules of one API each, whose classes have the names of Kafka's schemas and are used as
 `module.Class`."""
@@ -66,7 +67,8 @@ def findings(path: Path) -> Iterator[str]:
         yield f"{path}:1: {len(lines)} lines, more than {FILE_LINES_MAX}"
     function_max = KERNEL_LINES_MAX if str(path).startswith(KERNELS) else FUNCTION_LINES_MAX
     shipped = str(path).startswith("src/")
-    for node in ast.walk(ast.parse(text)):
+    tree = ast.parse(text)
+    for node in ast.walk(tree) if shipped else statements(tree):
         line = getattr(node, "lineno", 0)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             size = (node.end_lineno or line) - line + 1
@@ -103,6 +105,16 @@ def _is_field(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
 
 
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield a tree and the statements below it, without the expressions in them."""
+    below = deque([tree])
+    while below:
+        node = below.popleft()
+        yield node
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            below.extend(getattr(node, field, ()))
+
+
 def modules(source: Path) -> dict[str, Path]:
     """The modules below `source`, by their dotted names."""
     found = {}
@@ -123,7 +135,7 @@ def needs(files: Mapping[str, Path]) -> Needs:
         mine = found[module] = {}
         tree = ast.parse(path.read_text())
         folder = module.rpartition(".")[0]
-        for node in ast.walk(tree):
+        for node in statements(tree):
             if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
                 node.body = [
                     each
@@ -141,7 +153,7 @@ def needs(files: Mapping[str, Path]) -> Needs:
 
 def _imports(tree: ast.AST, module: str, path: Path) -> Iterator[tuple[str, str]]:
     """Each name imported, with the module it is imported from."""
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.Import):
             yield from ((*alias.name.rpartition(".")[::2],) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -220,7 +232,7 @@ def rooms(paths: Iterable[Path]) -> Iterator[str]:
         text, room = path.read_text(), room_of(path)
         lines[room] += text.count("\n")
         if not str(path).startswith(SCHEMAS):
-            for name in _public_classes(text):
+            for name in PUBLIC_CLASS.findall(text):
                 classes[room, name].append(path)
     for room, count in sorted(lines.items()):
         if count > ROOM_LINES_MAX:
@@ -228,12 +240,6 @@ def rooms(paths: Iterable[Path]) -> Iterator[str]:
     for (_, name), found in sorted(classes.items()):
         if len(found) > 1:
             yield f"{found[1]}:1: class {name} stands in {found[0]} too, in the same room"
-
-
-def _public_classes(text: str) -> Iterator[str]:
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            yield node.name
 
 
 def main() -> int:

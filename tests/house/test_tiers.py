@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tiers import KEPT, SLOW, is_slow
+from tests.support.tiers import KEPT, LONG, SLOW, is_long, is_slow
 
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text()
@@ -43,7 +43,21 @@ def test_the_target_of_a_slow_tree_runs_it(path: str, target: str) -> None:
 
 @pytest.mark.parametrize("target", ["check", "test"])
 def test_slow_tests_are_left_out_of_every_changes_targets(target: str) -> None:
-    assert '-m "not slow"' in recipe(target)
+    assert '-m "not slow' in recipe(target)
+
+
+def test_long_tests_are_left_out_of_check_alone() -> None:
+    assert '-m "not slow and not long"' in recipe("check")
+    assert "not long" not in MAKEFILE.replace(recipe("check"), "")
+
+
+@pytest.mark.parametrize("beginning", LONG)
+def test_each_path_of_a_long_test_is_there(beginning: str) -> None:
+    path, _, name = beginning.partition("::")
+    assert name.partition("[")[0] in (ROOT / path).read_text()
+    assert path.startswith(("tests/unit/", "tests/property/"))
+    assert is_long(beginning)
+    assert not is_slow(beginning) or beginning in SLOW
 
 
 def test_a_release_runs_the_target_of_each_slow_tree() -> None:

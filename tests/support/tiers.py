@@ -1,7 +1,9 @@
-"""Which tests are slow: left to the target of their tree and to `make test-all`.
+"""Tiers of tests: slow ones, left to a target of their own, and long ones, left out of check.
 
 `make check` and `make test` run with `-m "not slow"`. A test is slow by its own mark, or because it
 lies in a tree or file named here; what is kept of these trees belongs to every change.
+
+`make check` leaves out the long tests that are listed here, too.
 """
 
 SLOW = {
@@ -40,7 +42,33 @@ KEPT = (
 )
 """Beginnings of ids within them: a real client of each protocol, jobs of Spark, three brokers."""
 
+LONG = (
+    "tests/property/test_arrow_lz4.py",
+    "tests/property/test_arrow_twin.py",
+    "tests/property/test_compaction_twin.py",
+    "tests/property/test_controller_decisions.py",
+    "tests/property/test_cursor_machine.py",
+    "tests/property/test_fetch_by_ready.py",
+    "tests/property/test_log_bits.py",
+    "tests/property/test_offset_commit_runs.py::test_a_stream_leads_to_the_same",
+    "tests/property/test_partition_roles.py",
+    "tests/property/test_produce_runs.py::test_a_stream_leads_to_the_same",
+    "tests/property/test_share_lives.py",
+    "tests/property/test_wire_hot.py::test_hot_codec_meets_damage",
+    "tests/unit/spark/tables/test_bounds_and_readers.py",
+    "tests/unit/testing/test_replicated_work.py",
+    "tests/unit/testing/test_textbook_cases.py::test_a_join_below_the_start_of_a_term_loses",
+    "tests/unit/testing/test_textbook_cases.py::test_a_leader_whose_shrink_counts_at_once",
+)
+"""Beginnings of ids: property tests, kernels against their twins, and readers of tables, each with
+more than a second of CPU time."""
+
 
 def is_slow(test: str) -> bool:
     """Say whether a test, by its id, is left to the target of its tree."""
     return test.startswith(tuple(SLOW)) and not test.startswith(KEPT)
+
+
+def is_long(test: str) -> bool:
+    """Say whether a test, by its id, is left to `make test`."""
+    return test.startswith(LONG)

@@ -86,9 +86,11 @@ class Listener(NamedTuple):
         if self.host.lower() == "localhost":
             return True
         try:
-            return ip_address(self.host).is_loopback
+            address = ip_address(self.host)
         except ValueError:
             return False
+        # `::ffff:127.0.0.1` is loopback since Python 3.13 only; it needs leave on every version.
+        return address.is_loopback and getattr(address, "ipv4_mapped", None) is None
 
 
 def spoken_rows(listeners: Iterable[Listener]) -> list[ProtocolRow]:

@@ -3,10 +3,11 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from headrace.broker.appended import Appended
 from headrace.broker.metadata_image import TopicInfo
@@ -31,7 +32,20 @@ if TYPE_CHECKING:
     from headrace.ports.clock import Clock, Random
     from headrace.ports.disk import BrokerDisk
 
+T = TypeVar("T")
 _SEEDS = count(7)
+
+
+class _AtOnce(ThreadPoolExecutor):
+    """Runs work when it is submitted: a loop that waits for a thread only turns meanwhile."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        done: Future[T] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001 - raised to the caller who waits
+            done.set_exception(error)
+        return done
 
 
 class NoListening:
@@ -88,6 +102,7 @@ class HandWorld:
 
     def open_store(self, events: SessionEvents) -> EmbeddedStore:
         self.store = EmbeddedStore(str(self._place / file_names.METADATA))
+        self.store._file._thread = _AtOnce()
         return self.store
 
     def close(self) -> None:
