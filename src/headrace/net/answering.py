@@ -6,6 +6,7 @@ ending (close once all is sent) -> closing (transport closes) -> lost (transport
 """
 
 import logging
+import sys
 from asyncio import Transport
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
     from headrace.ports.disk import Buffer
 
 log = logging.getLogger(__name__)
+_WRITELINES_NEVER_PAUSES = (3, 12) <= sys.version_info < (3, 12, 9) or (
+    (3, 13) <= sys.version_info < (3, 13, 2)
+)
+"""Whether asyncio's `writelines` does not call `pause_writing` (CVE-2024-12254): answers to a
+client that reads nothing would have no bound. Setting the limits again has them checked. uvloop
+checks them itself."""
 
 
 class Turns(Protocol):
@@ -188,6 +195,10 @@ class Answers:
             self.transport.write(b"".join(buffers))
         else:
             self.transport.writelines(buffers)
+            if _WRITELINES_NEVER_PAUSES:
+                self.transport.set_write_buffer_limits(
+                    high=self._turns.limits.write_buffer_bytes_high
+                )
 
     def _send_by_outlet(self, transport: Transport, out: list[Part]) -> None:
         if self._outlet is None:

@@ -110,6 +110,8 @@ def on_loop(test: Callable[[World], Awaitable[None]], bounds: Limits | None = No
         await world.listener.accept()
         try:
             await asyncio.wait_for(test(world), 30)
+            for _ in range(3):  # turns in which the table learns that the test's clients have gone
+                await asyncio.sleep(0)
         finally:
             world.listener.close()
             world.table.close()

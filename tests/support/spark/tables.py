@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import finalize
 
 import pyarrow as pa
 
@@ -143,6 +144,7 @@ def iceberg_table(path: Path, table: str = "sales.orders") -> "IcebergTable":
     from pyiceberg.catalog import load_catalog
 
     catalog = load_catalog("headrace", type="sql", uri=f"sqlite:///{path}/catalog.db")
+    finalize(catalog, catalog.engine.dispose)  # type: ignore[attr-defined]
     return catalog.load_table(table)
 
 

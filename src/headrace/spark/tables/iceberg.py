@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from weakref import finalize
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -359,9 +360,12 @@ def _catalog(options: TableOptions) -> Catalog:
             "warehouse": f"file://{options.path}",  # Not escaped, as no reader unescapes it.
         }
     try:
-        return load_catalog(name, **given)
+        catalog = load_catalog(name, **given)
     except (ValueError, ImportError) as error:
         raise OptionError(f"catalog: {error}") from error
+    if (engine := getattr(catalog, "engine", None)) is not None:
+        finalize(catalog, engine.dispose)  # a catalog in SQL closes no connection by itself
+    return catalog
 
 
 def _is_own(options: TableOptions) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, TypeVar, cast
+from weakref import finalize
 
 from headrace.ports.store import (
     ANY_VERSION,
@@ -45,6 +46,8 @@ class Ensemble:
     def __init__(self, seed: int, history: History | None = None) -> None:
         """Create an empty store; `seed` determines the delays of messages."""
         self.tree = Tree(":memory:")
+        # Its stories end in every way: the database is closed with the last reference to this.
+        finalize(self, self.tree.close)
         self.history = history
         self._random = random.Random(f"ensemble {seed}")  # noqa: S311 - not for secrets
         self.observers: list[Callable[[Sequence[str]], None]] = []
