@@ -63,7 +63,7 @@ def test_a_broker_whose_store_answers_nothing_stops_and_says_what_it_left(
     (left,) = warnings(caplog, "the broker ends without having waited any longer for: ")
     assert "the end of the metadata store's session (5 s)" in left
     assert "requests being worked on" not in left
-    (led,) = warnings(caplog, "stopping while this broker leads")
+    (led,) = warnings(caplog, "controlled shutdown is incomplete")
     assert "the controller or the store has not answered in 6 s" in led
 
 
@@ -101,7 +101,7 @@ def test_a_controller_that_never_answers_is_asked_no_longer_than_the_session_liv
 
     play(story)
     assert not warnings(caplog, "the broker ends without")
-    assert len(warnings(caplog, "stopping while this broker leads")) == 1
+    assert len(warnings(caplog, "controlled shutdown is incomplete")) == 1
 
 
 def test_leadership_goes_to_others_though_the_controller_stands_still_when_asked(
@@ -117,7 +117,7 @@ def test_leadership_goes_to_others_though_the_controller_stands_still_when_asked
         await until(lambda: set(image.brokers) == {ZERO, TWO})
 
     play(story)
-    assert not warnings(caplog, "stopping while this broker leads")
+    assert not warnings(caplog, "controlled shutdown is incomplete")
 
 
 def test_what_cannot_even_be_cancelled_is_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
