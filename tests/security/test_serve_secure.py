@@ -205,7 +205,7 @@ def test_a_second_start_and_one_after_a_kill_go_on_with_everything(
     with locked(data, port) as third:
         assert command(["topic", "list", *mine]) == 3
         log = (tmp_path / "broker.log").read_text()
-        assert "the password of user admin is not the one in" in log
+        assert "the password of user admin differs from that in" in log
         assert password.strip() not in log
         assert command(["user", "delete", "admin", *local]) == 0
         assert third.process.poll() is None

@@ -60,7 +60,7 @@ def parse_addresses(text: str) -> dict[str, int]:
         if not (number.strip().isascii() and number.strip().isdigit()):
             raise ValueError(f"{entry!r} has no whole number behind its address")
         if address in found:
-            raise ValueError(f"{address} is there twice")
+            raise ValueError(f"{address} appears more than once")
         found[address] = int(number)
     return found
 

@@ -118,14 +118,17 @@ def _zookeeper(values: Mapping[str, Value], combined: Combined) -> None:
     if values["zookeeper.connect"] is None:
         return
     if values["zookeeper.set.acl"] and not values["zookeeper.digest.credentials"]:
-        reason = "nobody could be told from others: set zookeeper.digest.credentials"
+        reason = "the ACLs name the user of zookeeper.digest.credentials: set that key"
         combined.problems.append(problem_line("zookeeper.set.acl", "true", reason))
     broker_id = _int(values["broker.id"] if values["node.id"] is None else values["node.id"])
     reserved = _int(values["reserved.broker.max.id"])
     reason = ""
     if values["broker.id.generation.enable"]:
         if broker_id > reserved:
-            reason = f"more than reserved.broker.max.id={reserved}: ZooKeeper may give it to others"
+            reason = (
+                f"greater than reserved.broker.max.id={reserved}: ZooKeeper may generate the same"
+                " id for another broker; use a smaller id or raise that setting"
+            )
     elif broker_id < 0:
         reason = "give it a number, or set broker.id.generation.enable=true"
     if reason:
@@ -155,8 +158,8 @@ def _bounds(values: Mapping[str, Value], combined: Combined) -> None:
     for low, name, high in _WITHIN:
         if not _int(values[low]) <= _int(values[name]) <= _int(values[high]):
             reason = (
-                f"not between {low}={values[low]} and {high}={values[high]}:"
-                " change it, or the bound that is in its way"
+                f"must be between {low}={values[low]} and {high}={values[high]}:"
+                " change the value or that bound"
             )
             combined.problems.append(problem_line(name, str(values[name]), reason))
     for name, high in _BELOW:

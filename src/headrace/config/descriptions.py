@@ -287,7 +287,9 @@ def altered(
     seen: set[str] = set()
     for name, operation, value in alterations:
         if name in seen:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} is there twice")
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, f"{name} appears more than once in the request"
+            )
         seen.add(name)
         if operation is AlterOperation.DELETE:
             after.pop(name, None)

@@ -165,8 +165,8 @@ def _no_settings(kind: int) -> ApiError:
     try:
         described = ConfigResource(kind).name.lower().replace("_", " ")
     except ValueError:
-        described = f"resource type {kind}"
-    return ApiError(ErrorCode.INVALID_REQUEST, f"{described} has no settings here")
+        described = str(kind)
+    return ApiError(ErrorCode.INVALID_REQUEST, f"resources of type {described} have no settings")
 
 
 def _all_of(resource: ResourceEdits) -> dict[str, str | None]:
@@ -174,7 +174,9 @@ def _all_of(resource: ResourceEdits) -> dict[str, str | None]:
     settings: dict[str, str | None] = {}
     for edit in resource.edits:
         if edit.name in settings:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"{edit.name} is there twice")
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, f"{edit.name} appears more than once in the request"
+            )
         settings[edit.name] = edit.value
     return settings
 
@@ -186,7 +188,11 @@ def _single(resource: ResourceEdits) -> list[Alteration]:
         try:
             operation = AlterOperation(number)
         except ValueError:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"{name}: operation {number}?") from None
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"{name}: unknown operation {number}; must be 0 (SET), 1 (DELETE), 2 (APPEND) or 3"
+                " (SUBTRACT)",
+            ) from None
         changes.append(Alteration(name, operation, value))
     return changes
 

@@ -67,7 +67,8 @@ class Operations:
         if not self._by_name:
             raise ApiError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                "no listener of this broker speaks a protocol with operations: ask another",
+                "no listener of this broker has a protocol with operations: send the request to a"
+                " broker with such a listener",
             )
         registered = self._by_name.get(name)
         if registered is None:

@@ -127,7 +127,9 @@ def _wanted(topic: TopicSpec) -> NewTopic:
     settings: dict[str, str | None] = {}
     for name, value in topic.configs:
         if name in settings:
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"{name} is there twice")
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG, f"{name} appears more than once in the request"
+            )
         settings[name] = value
     return NewTopic(topic.name, topic.partitions, topic.replication_factor, assignment, settings)
 

@@ -128,8 +128,9 @@ class Server:
             waited = self.clock.monotonic() - bound
             if waited > EARLY_SECONDS_MAX:
                 log.warning(
-                    "clients that came early have waited for up to %.1f s, while the logs were"
-                    " loaded: a clean stop or more num.recovery.threads.per.data.dir shorten that",
+                    "clients that connected early waited up to %.1f s for a response, while the"
+                    " logs were loaded. A clean stop before the start, or a higher"
+                    " num.recovery.threads.per.data.dir, shortens this",
                     waited,
                 )  # fmt: skip
             await self._open_http()
@@ -343,10 +344,10 @@ class Server:
         self.free_space.stop()
         self.doors.close()
         if self.http is not None:
-            await waits.within("answers to who reads metrics", self.http.close())
+            await waits.within("HTTP responses", self.http.close())
         self.table.quiesce()
         await waits.until("flushes under way", self._flushed, FLUSH_SECONDS_MAX)
-        await waits.within("requests being worked on", self.frontends.stop())
+        await waits.within("requests in progress", self.frontends.stop())
         if among is not None:
             among.replicating.close()
         self.producer_id_source.close()
@@ -356,10 +357,10 @@ class Server:
         self.table.abort()
         if among is not None:
             among.close()
-        await waits.within("what is being changed in the metadata store", self.controller.stop())
-        await waits.within("the end of the metadata store's session", self.controller.leave())
+        await waits.within("changes of the metadata store in progress", self.controller.stop())
+        await waits.within("closing the metadata store's session", self.controller.leave())
         if isinstance(self.compaction, ProcessWorker):
-            await waits.within("the compaction's process", self.compaction.ended())
+            await waits.within("the compaction process", self.compaction.ended())
         for directory in self.directories:
             directory.end_duties()
         await waits.until("checkpoints under way", self._written, FLUSH_SECONDS_MAX)

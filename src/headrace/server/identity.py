@@ -58,9 +58,9 @@ def _check_store(config: BrokerConfig, disk: BrokerDisk, path: str) -> None:
         if note is not None:
             connect = zookeeper_of(note)
             raise ConfigError(
-                f"log.dirs={path}: its metadata were brought into the ZooKeeper at {connect}"
-                f" ({file_names.MIGRATED} says so): start it with --zookeeper {connect}. Without it"
-                " another history of the same topics would begin"
+                f"log.dirs={path}: its metadata were migrated to the ZooKeeper at {connect} (see"
+                f" {file_names.MIGRATED}): start it with --zookeeper {connect}. Without it the"
+                " broker would create a second, empty set of metadata"
             )
     elif disk.exists(f"{path}/{file_names.METADATA}"):
         raise ConfigError(

@@ -129,7 +129,10 @@ class Doors:
             if wanted is not None:
                 raise ConfigError(reason) from problem
             # Some file systems have no sockets; a broker can run without this one.
-            log.warning("%s; there is no local administration (admin.socket names a path)", reason)
+            log.warning(
+                "%s; the Unix socket for administration is not available. Set admin.socket to"
+                " another path", reason,
+            )  # fmt: skip
         else:
             self.local_path = None if self._local is None else os.path.abspath(path)
 

@@ -110,8 +110,9 @@ def report_unexpected(
         fatal(error)
     else:
         log.error(
-            "a callback met a bug of Headrace, the broker goes on: please report it with this"
-            " trace: %s", context.get("message", "no message"), exc_info=error,
+            "unexpected error in a callback of the event loop, which is a bug in Headrace; the"
+            " broker continues. Report it with this traceback: %s",
+            context.get("message", "no message"), exc_info=error,
         )  # fmt: skip
 
 
@@ -127,9 +128,10 @@ async def _serve(
 
     def fatal(broken: Exception) -> None:
         log.critical(
-            "stopping at once rather than serve doubtful data: an invariant of the broker does not"
-            " hold, which is a bug: please report it with this trace. The next start recovers the"
-            " logs",
+            "the broker exits (code %d), as an internal invariant is violated and continuing could"
+            " corrupt data. This is a bug in Headrace: report it with this traceback. The next"
+            " start recovers the logs",
+            EXIT_BROKEN,
             exc_info=broken,
         )
         end(EXIT_BROKEN)
@@ -166,8 +168,8 @@ async def _serve(
         manager.stopping()
     if code == EXIT_OK:
         log.info(
-            "stopping: a second SIGTERM or Ctrl-C ends it at once, and the next start recovers the"
-            " logs"
+            "stopping cleanly; a second SIGTERM or Ctrl-C exits at once, and the next start then"
+            " recovers the logs"
         )
         await server.stop()
         log.info("stopped")

@@ -39,7 +39,7 @@ def register_disk(metrics: "Metrics", disk: "BrokerDisk") -> None:
     """Add the disk's counter of passes whose appends ran on a thread."""
     metrics.gauge(
         "headrace_passes_written_by_thread_total",
-        "Reads from clients whose appends a thread did, for the kernel held writers up",
+        "Reads from clients whose appends ran on a thread, as the kernel was delaying writers",
         lambda: disk.passes_handed_over,
         counter=True,
     )

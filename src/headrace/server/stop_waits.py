@@ -66,8 +66,8 @@ class StopWaits:
         """Log what did not finish in time and what failed."""
         if self._left:
             _logger.warning(
-                "the broker ends without having waited any longer for: %s; nothing needs to be"
-                " done: a session ends by itself, and the next start looks after the logs",
+                "the broker stops without waiting longer for: %s. No action is needed: sessions"
+                " expire, and the next start recovers the logs",
                 ", ".join(self._left),
             )  # fmt: skip
         if self._failed:

@@ -145,17 +145,24 @@ class TlsListeners:
     def _loaded(self, outcome: "Sequence[_Read] | BaseException") -> None:
         self._loading = False
         if isinstance(outcome, BaseException):
-            log.error("certificates were not looked at: please report it", exc_info=outcome)
+            log.error(
+                "unexpected error while reading changed certificates; the current ones stay in use."
+                " Report it with this traceback", exc_info=outcome,
+            )  # fmt: skip
             return
         for listener, settings, stamps, read in outcome:
             listener.stamps, listener.settings = stamps, settings
             if isinstance(read, ConfigError):
                 log.error(
-                    "listener %s goes on with the certificates it has: %s", listener.name, read
-                )
+                    "listener %s: changed certificates cannot be loaded, the current ones stay in"
+                    " use: %s", listener.name, read,
+                )  # fmt: skip
             else:
                 listener.contexts = read
-                log.info("listener %s has read its certificates anew", listener.name)
+                log.info(
+                    "listener %s: changed certificates loaded; new connections use them",
+                    listener.name,
+                )
 
 
 _Stamps = tuple[tuple[int, ...] | None, ...]

@@ -87,7 +87,10 @@ class KeySource:
         if self._closed:
             return
         if isinstance(outcome, BaseException):
-            log.error("the keys of tokens were not read: please report it", exc_info=outcome)
+            log.error(
+                "unexpected error while loading the keys of OAUTHBEARER tokens; the current keys"
+                " stay in use. Report it with this traceback", exc_info=outcome,
+            )  # fmt: skip
             self._failed += 1
         else:
             self._stamp, found = outcome
@@ -103,17 +106,18 @@ class KeySource:
             self._failed += 1
             if self._failed == 1:
                 log.error(
-                    "listener %s %s: sasl.oauthbearer.jwks.endpoint.url=%s: %s; it is tried again",
+                    "listener %s %s: cannot load sasl.oauthbearer.jwks.endpoint.url=%s: %s;"
+                    " retrying",
                     self._name,
-                    "goes on with the keys of tokens it has"
+                    "keeps the OAUTHBEARER keys loaded before"
                     if self._verifier.keys
-                    else "believes no token of OAUTHBEARER",
+                    else "refuses all OAUTHBEARER tokens",
                     self._settings.jwks_url.partition("?")[0],
                     found,
                 )
             return
         if self._failed or found.keys() != self._verifier.keys.keys():
-            log.info("listener %s has read %d keys of tokens", self._name, len(found))
+            log.info("listener %s: loaded %d keys for OAUTHBEARER tokens", self._name, len(found))
         self._failed, self._verifier.keys = 0, found
 
     def _wait_seconds(self) -> float:

@@ -71,13 +71,16 @@ class ResourceAlarms:
             self._told = True
             self._tell_from = now + TELL_SECONDS
             log.warning(
-                "messages of AMQP in memory take %d bytes, amqp.memory.bytes.max is %d: who"
-                " publishes is held up until the disk has taken some, or a consumer. Consume, give"
-                " queues a length limit, or set it higher", memory.bytes, memory.bytes_max,
+                "AMQP messages in memory use %d bytes, above amqp.memory.bytes.max=%d: publishers"
+                " are paused (connection.blocked) until messages are consumed or written to disk."
+                " Consume, limit the length of queues, or raise amqp.memory.bytes.max",
+                memory.bytes, memory.bytes_max,
             )  # fmt: skip
         elif self._told and not memory.is_short:
             self._told = False
-            log.info("messages of AMQP in memory take %d bytes: publishers go on", memory.bytes)
+            log.info(
+                "AMQP messages in memory are down to %d bytes: publishers resumed", memory.bytes
+            )
 
     def _look(self) -> None:
         wait = self._look_at_disk() if self._disk_free_bytes_min else LOOK_SECONDS_MAX
@@ -94,7 +97,10 @@ class ResourceAlarms:
         try:
             wait = self._disk.look(least)
         except OSError as error:
-            log.warning("cannot tell the free space of log.dirs (%s): looks again", error)
+            log.warning(
+                "cannot read the free space of log.dirs, retrying; the disk alarm is unchanged: %s",
+                error,
+            )
             return LOOK_SECONDS_MAX
         if self._disk.is_low is not was_low:
             if self._disk.is_low:

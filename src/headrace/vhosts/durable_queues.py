@@ -264,7 +264,8 @@ class DurableQueues:
         except (StoreError, ApiError) as error:
             problem = error
             _logger.error(
-                "declarations of AMQP are not stored, which is tried again: metadata store: %s: %s",
+                "AMQP declarations could not be written to the metadata store, retrying: %s: %s."
+                " Connections that wait for them are closed with INTERNAL_ERROR (541)",
                 type(error).__name__, error,
             )  # fmt: skip
             self._put_back(present)
@@ -312,7 +313,9 @@ class DurableQueues:
         for topic, error in (await self._controller.delete_topics(there)).items():
             if error is not None:
                 _logger.error(
-                    "topic %s of a deleted queue goes with the next start: %s", topic, error
+                    "topic %s of a deleted queue could not be deleted; the next start retries: %s",
+                    topic,
+                    error,
                 )
 
     async def _create(self, wanted: dict[str, list[DurableMessages]]) -> None:

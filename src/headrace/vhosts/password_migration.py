@@ -48,11 +48,11 @@ class PasswordMigration:
             if await self._amqp.change_user(user, _without_hash) is None:
                 await self._give_up(user)
                 return
-            log.info("user %r has credentials of SCRAM in place of RabbitMQ's hash", user)
+            log.info("user %r: RabbitMQ's password hash is replaced by SCRAM credentials", user)
         except ApiError as error:
             log.error(
-                "user %r keeps RabbitMQ's hash of his password until he logs in again: %s",
-                user, error,
+                "user %r: RabbitMQ's password hash could not be replaced by SCRAM credentials: %s."
+                " The next login retries", user, error,
             )  # fmt: skip
         finally:
             del self._under_way[user]

@@ -35,6 +35,9 @@ class ReadTopics:
                     host.dismiss(host.queues[name])
 
     def _delete(self, host: "QueueHost", name: str, topic: str) -> None:
-        _logger.info("stream %r of vhost %r goes with the topic %r", name, host.name, topic)
+        _logger.info(
+            "stream %r (vhost %r) is deleted, as the Kafka topic %r that it reads was deleted",
+            name, host.name, topic,
+        )  # fmt: skip
         host.delete_queue(name, None, if_unused=False, if_empty=False)
         self._virtual_hosts.turns.soon()

@@ -63,8 +63,8 @@ async def read_declarations(store: Store) -> Stored:
         except Malformed as error:
             found = found._replace(all_read=False)
             _logger.error(
-                "a declaration of AMQP is ignored, its messages stay: %s/%s: %s",
-                DECLARATIONS, name, error,
+                "the AMQP declaration in node %s/%s is malformed and not restored: %s. Messages of"
+                " its queue stay on disk", DECLARATIONS, name, error,
             )  # fmt: skip
             continue
         found.records.setdefault(vhost, []).append(record)
@@ -115,8 +115,8 @@ class Restoring:
                 restore(host.model, [record])
             except (HeadraceError, ValueError) as error:
                 _logger.error(
-                    "%r of vhost %r is not restored, its messages stay: %s",
-                    record.name, host.name, error,
+                    "the declaration of %r (vhost %r) is not restored: %s. Messages of a queue stay"
+                    " on disk", record.name, host.name, error,
                 )  # fmt: skip
         restore(host.model, bindings)
 
@@ -125,8 +125,9 @@ class Restoring:
         for name, read in list(host.model.router.read_topics.items()):
             if read.topic not in self._broker.image.topics:
                 _logger.warning(
-                    "stream %r of vhost %r is deleted: the Kafka topic %r that it reads is gone;"
-                    " create that, and declare the stream again", name, host.name, read.topic,
+                    "stream %r (vhost %r) is deleted: the Kafka topic %r that it reads does not"
+                    " exist. Create the topic and declare the stream again",
+                    name, host.name, read.topic,
                 )  # fmt: skip
                 host.model.remove_queue(name)
 
@@ -174,7 +175,11 @@ class Restoring:
         else:
             error = await _opened(messages, partition, settled)
         if error is not None:
-            _logger.error("queue %r takes and gives nothing: %s", messages.queue.name, error)
+            _logger.error(
+                "queue %r (vhost %r) is unavailable, its log cannot be opened: %s. Repair or"
+                " restore the log, then restart the broker",
+                messages.queue.name, messages.vhost, error,
+            )  # fmt: skip
 
 
 async def _opened(

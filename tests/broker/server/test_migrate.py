@@ -120,7 +120,7 @@ def test_metadata_that_went_elsewhere_are_not_brought_again(
     used: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     migrated(configured(used), monkeypatch)
-    with pytest.raises(ConfigError, match=f"brought into the ZooKeeper at {CONNECT}, and other:2"):
+    with pytest.raises(ConfigError, match=f"migrated to the ZooKeeper at {CONNECT}, and other:2"):
         migrated(configured(used, connect="other:2"), monkeypatch)
 
 

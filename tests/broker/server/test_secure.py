@@ -122,7 +122,7 @@ def test_an_authority_that_ends_soon_goes_on_with_its_key(
     after = contents(data)
     assert after[AUTHORITY_KEY] == before[AUTHORITY_KEY]
     assert after[AUTHORITY] != before[AUTHORITY]
-    assert "give it to clients anew" in caplog.text
+    assert "give the new file to all clients" in caplog.text
 
 
 def test_another_advertised_name_is_another_certificate(data: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_damaged_certificate_of_the_broker_is_made_anew(
     path = data / "headrace-secure" / BROKER
     path.write_bytes(path.read_bytes()[:300])
     secured(data)
-    assert "broker.pem is made anew, by the same authority: it is damaged" in caplog.text
+    assert "broker.pem was renewed by the same authority: it is damaged" in caplog.text
     secured(data)
 
 

@@ -87,7 +87,7 @@ def test_a_broken_invariant_ends_the_process_with_its_code_and_without_a_stop(
     assert main.serve(config, started=started) == main.EXIT_BROKEN == 70
     (server,) = _Server.made
     assert not server.stopped
-    assert "stopping at once" in caplog.text
+    assert "the broker exits (code 70)" in caplog.text
     said = capsys.readouterr().out.splitlines()
     assert [line.split(" listens on ")[1] for line in said] == ["PLAINTEXT://h:1", "OTHER://h:2"]
 
@@ -110,7 +110,7 @@ def test_a_callback_that_fails_is_logged_and_a_broken_invariant_in_one_is_fatal(
         assert main.serve(config, started=started) == main.EXIT_BROKEN
     errors = [one for one in caplog.records if one.levelno == logging.ERROR]
     assert len(errors) == 3
-    assert errors[0].getMessage().endswith("with this trace: said so")
-    assert errors[1].getMessage().endswith("with this trace: no message")
+    assert errors[0].getMessage().endswith("with this traceback: said so")
+    assert errors[1].getMessage().endswith("with this traceback: no message")
     assert errors[2].exc_info is not None
-    assert "an invariant of the broker does not hold" in caplog.text
+    assert "an internal invariant is violated" in caplog.text

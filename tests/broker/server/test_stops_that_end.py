@@ -60,10 +60,10 @@ def test_a_broker_whose_store_answers_nothing_stops_and_says_what_it_left(
         assert now() - began < HAND_OVER_SECONDS_MAX + STORE_SECONDS_MAX + A_WAY
 
     play(story)
-    (left,) = warnings(caplog, "the broker ends without having waited any longer for: ")
-    assert "the end of the metadata store's session (5 s)" in left
-    assert "requests being worked on" not in left
-    (led,) = warnings(caplog, "stopping while this broker leads")
+    (left,) = warnings(caplog, "the broker stops without waiting longer for: ")
+    assert "closing the metadata store's session (5 s)" in left
+    assert "requests in progress" not in left
+    (led,) = warnings(caplog, "controlled shutdown is incomplete")
     assert "the controller or the store has not answered in 6 s" in led
 
 
@@ -83,9 +83,9 @@ def test_brokers_that_stop_at_once_while_the_store_answers_nothing_all_end(
         decided.cancel()
 
     play(story)
-    left = warnings(caplog, "the broker ends without having waited any longer for: ")
+    left = warnings(caplog, "the broker stops without waiting longer for: ")
     assert len(left) == 3
-    assert any("what is being changed in the metadata store" in line for line in left)
+    assert any("changes of the metadata store in progress" in line for line in left)
 
 
 def test_a_controller_that_never_answers_is_asked_no_longer_than_the_session_lives(
@@ -100,8 +100,8 @@ def test_a_controller_that_never_answers_is_asked_no_longer_than_the_session_liv
         mend(cluster, 0, 1)
 
     play(story)
-    assert not warnings(caplog, "the broker ends without")
-    assert len(warnings(caplog, "stopping while this broker leads")) == 1
+    assert not warnings(caplog, "the broker stops without")
+    assert len(warnings(caplog, "controlled shutdown is incomplete")) == 1
 
 
 def test_leadership_goes_to_others_though_the_controller_stands_still_when_asked(
@@ -117,7 +117,7 @@ def test_leadership_goes_to_others_though_the_controller_stands_still_when_asked
         await until(lambda: set(image.brokers) == {ZERO, TWO})
 
     play(story)
-    assert not warnings(caplog, "stopping while this broker leads")
+    assert not warnings(caplog, "controlled shutdown is incomplete")
 
 
 def test_what_cannot_even_be_cancelled_is_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
@@ -145,8 +145,8 @@ def test_what_cannot_even_be_cancelled_is_not_waited_for(caplog: pytest.LogCaptu
         await asyncio.sleep(0)
 
     SimLoop(1).play(story())
-    (said,) = warnings(caplog, "the broker ends without")
-    assert "any longer for: the stubborn (5 s), a wonder (7 s); nothing" in said
+    (said,) = warnings(caplog, "the broker stops without")
+    assert "longer for: the stubborn (5 s), a wonder (7 s). No action" in said
 
 
 async def raises(error: Exception | None) -> None:
@@ -165,7 +165,7 @@ def test_a_part_that_refuses_to_stop_is_reported_and_the_stop_goes_on(
         waits.report()
 
     SimLoop(1).play(story())
-    assert not warnings(caplog, "the broker ends without")
+    assert not warnings(caplog, "the broker stops without")
     (failed,) = warnings(caplog, "parts of the broker failed to stop")
     assert f"one part: {error};" in failed
     assert "another" not in failed
@@ -224,7 +224,7 @@ def test_a_second_signal_ends_the_process_at_once(tmp_path: Path, second: signal
         try:
             heard(process.stdout.readline, "listens on")
             process.send_signal(signal.SIGTERM)
-            heard(process.stdout.readline, "a second SIGTERM or Ctrl-C ends it at once")
+            heard(process.stdout.readline, "a second SIGTERM or Ctrl-C exits at once")
             time.sleep(0.1)
             assert process.poll() is None
             process.send_signal(second)

@@ -230,7 +230,7 @@ def test_good_keys_are_kept_whatever_is_answered_and_newer_ones_are_fetched(
         await asyncio.sleep(0.1)
 
     asyncio.run(asyncio.wait_for(story(), 60))
-    assert "goes on with the keys of tokens it has" in caplog.text
+    assert "keeps the OAUTHBEARER keys loaded before" in caplog.text
     assert "secret" not in caplog.text
 
 

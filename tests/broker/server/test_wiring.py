@@ -128,7 +128,7 @@ def test_a_start_that_keeps_early_clients_waiting_says_so(
         assert "came early" not in caplog.text
     monkeypatch.setattr("headrace.server.assembly.EARLY_SECONDS_MAX", 0.0)
     with BrokerThread():
-        assert "clients that came early have waited" in caplog.text
+        assert "clients that connected early waited" in caplog.text
 
 
 def test_sigterm_stops_cleanly_and_the_next_start_finds_it_so(tmp_path: Path) -> None:

@@ -173,7 +173,9 @@ def test_what_cannot_be_stored_is_said_and_stored_once_it_can_be(
     works = queues._store
     queues._store = FailingStore(works)
     first.client.send(encode_method(1, QueueDeclare(queue="q", durable=True)))
-    with pytest.raises(Gone, match="what was declared could not be stored: the disk is full"):
+    with pytest.raises(
+        Gone, match="the changed declarations could not be stored: the disk is full"
+    ):
         first.client.received()
     queues._store = works
     eventually(lambda: bool(queues._stored) and queues._running is None)

@@ -259,7 +259,7 @@ def test_a_stream_whose_topic_went_while_nobody_served_amqp_is_deleted_by_the_ne
         with BrokerThread(CONFIG, directory=str(tmp_path)) as again, connected(again) as opened:
             assert closed(declared(opened)) == MISSING
             opened.channel().exchange_declare("front", passive=True)
-    told = [line for line in caplog.messages if "stream 's' of vhost '/' is deleted" in line]
+    told = [line for line in caplog.messages if "stream 's' (vhost '/') is deleted" in line]
     assert len(told) == 1
     assert "'orders'" in told[0]
 

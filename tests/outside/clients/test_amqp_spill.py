@@ -262,7 +262,7 @@ def test_on_a_full_disk_publishers_are_held_up_and_all_that_was_taken_is_there(
         assert beside.channel().queue_declare("held", passive=True).method.message_count > 1000
         for path in full:
             path.unlink(missing_ok=True)
-        until(lambda: "messages of AMQP are written to" in served.broker.output)
+        until(lambda: "AMQP messages are written to" in served.broker.output)
         fill(channel, "held", 3000, first=number)
         drain(channel, "held", number + 3000)
     until(lambda: served.files == [])

@@ -101,7 +101,9 @@ def test_what_groups_are_given_lies_within_what_they_may_be_given(
     for value in (low, high):
         assert getattr(given(**texts_of(key, value, *bounds)), attribute(key)) == value
     for value in (low - 1, high + 1):
-        with pytest.raises(ConfigError, match=f"{re.escape(key)}={value}: not between .* change"):
+        with pytest.raises(
+            ConfigError, match=f"{re.escape(key)}={value}: must be between .* change"
+        ):
             given(**texts_of(key, value, *bounds))
 
 

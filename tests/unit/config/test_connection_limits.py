@@ -23,7 +23,7 @@ def test_addresses_have_numbers_behind_their_last_colon() -> None:
         ("10.0.0.1", "is not ADDRESS:NUMBER"),
         ("10.0.0.1:", "has no whole number"),
         ("10.0.0.1:-1", "has no whole number"),
-        ("10.0.0.1:1,10.0.0.1:2", "is there twice"),
+        ("10.0.0.1:1,10.0.0.1:2", "appears more than once"),
     ],
 )
 def test_what_is_no_list_of_addresses_stops_the_start(text: str, said: str) -> None:

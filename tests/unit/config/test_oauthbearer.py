@@ -99,7 +99,10 @@ def test_kafkas_words_for_checked_tokens_are_taken_and_those_for_unchecked_are_n
             "options",
         ),
         (f"{handler}=org.apache.kafka.OAuthBearerUnsecuredValidatorCallbackHandler", "never taken"),
-        (f'{jaas}=com.sun.security.auth.module.JndiLoginModule required a="planted";', "none of"),
+        (
+            f'{jaas}=com.sun.security.auth.module.JndiLoginModule required a="planted";',
+            "must be one of",
+        ),
     ):
         with pytest.raises(ConfigError, match=why) as refused:
             load(f"{text}\n{line}")

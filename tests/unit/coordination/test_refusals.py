@@ -283,9 +283,10 @@ def test_a_transaction_that_cannot_be_aborted_in_time_is_told_and_tried_again(
     txn_kit.begun(here)
     here.partition.refusal = E.NOT_ENOUGH_REPLICAS
     here.clock.advance(62)
-    told = [line for line in caplog.messages if "could not be aborted" in line]
+    told = [line for line in caplog.messages if "its abort failed" in line]
     assert told
-    assert told[0].startswith(f"{txn_kit.ID}: timed out, and could not be aborted: COORDINATOR_NOT")
+    failed = "the transaction timed out, but its abort failed: COORDINATOR_NOT"
+    assert told[0].startswith(f"transactional id {txn_kit.ID}: {failed}")
     assert here.transactions.counts.timed_out == 0
     here.partition.refusal = None
     here.clock.advance(2)

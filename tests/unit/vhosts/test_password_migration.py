@@ -97,7 +97,7 @@ def test_what_cannot_be_written_leaves_the_hash_for_another_login(
     here = played(play)
     assert here.user == UserDefinition(password_hash="hash")
     assert len(here.written) == 1
-    assert "user 'bob' keeps RabbitMQ's hash" in caplog.text
+    assert "user 'bob': RabbitMQ's password hash could not be replaced" in caplog.text
 
 
 def test_a_user_who_was_deleted_meanwhile_is_left_without_credentials() -> None:

@@ -214,7 +214,7 @@ class Controller:
     def _resign(self) -> None:
         """End the term: another broker may be the controller by now."""
         if self._term is not None:
-            _logger.warning("this broker is the controller no longer")
+            _logger.warning("this broker is no longer the controller")
             self._term = self.known.id = None
             self._catalog.resign()
             self._peers.close()

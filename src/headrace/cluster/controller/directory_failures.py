@@ -45,8 +45,10 @@ class DirectoryFailures:
         self._carry_out = carry_out
         self._facts = facts
         self._untold = False
-        self._telling = Reaction(self._tell, "that a log directory has failed cannot be told")
-        self._taking = Reaction(self._take, "failed log directories of brokers wait")
+        self._telling = Reaction(
+            self._tell, "a failed log directory could not be reported to the controller"
+        )
+        self._taking = Reaction(self._take, "reports of failed log directories are not handled yet")
         self._unwatch: list[Callable[[], None]] = []
         self._damaged: set[TopicPartition] = set()
         """Damaged logs that were reported."""

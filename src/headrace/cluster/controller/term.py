@@ -177,8 +177,9 @@ class ControllerTerm:
                 ((index, state),) = change.states
                 self._broker.metrics.unclean_elections += 1
                 _logger.warning(
-                    "%s-%d: broker %d leads it from epoch %d on, and may lack committed records:"
-                    " nobody that surely has them could lead; the other replicas follow it",
+                    "%s-%d: unclean leader election: broker %d leads from epoch %d on and may lack"
+                    " committed records, as no replica known to have them could lead. The other"
+                    " replicas truncate to its log",
                     change.topic, index, state.leader, state.leader_epoch,
                 )  # fmt: skip
 
@@ -299,7 +300,9 @@ class ControllerTerm:
         except ApiError as error:
             expected = broker in self.facts.leaving or is_overtaken(error)
             level = logging.INFO if expected else logging.ERROR
-            _logger.log(level, "broker %d does not take orders: %s", broker, error)
+            _logger.log(
+                level, "broker %d did not accept the controller's orders: %s", broker, error
+            )
             return {_key(order): error.code for order in orders.orders}
 
     async def _follow_up(self, taken: Iterable[Change], failed: Mapping[BrokerId, Failed]) -> None:
@@ -360,8 +363,9 @@ class ControllerTerm:
             replicas = {replica for found in topic.node.partitions.values() for replica in found}
             if topic.name in kept or not replicas <= self.facts.brokers.keys():
                 _logger.error(
-                    "topic %s cannot be deleted yet: replicas are left on brokers that are away or "
-                    "failed: it goes when they are back", topic.name,
+                    "topic %s: deletion is not complete: brokers that are down, or that could not"
+                    " delete it, have replicas. It continues when these brokers are back",
+                    topic.name,
                 )  # fmt: skip
                 continue
             await self._catalog.end_deletion(topic.name)
@@ -376,8 +380,8 @@ class ControllerTerm:
             failed = await self._tell(self._broker.broker_id, Orders(epoch, -1, stops))
             if failed:
                 _logger.error(
-                    "topic %s cannot be deleted yet: a log directory has failed: mend the disk and "
-                    "restart the broker", name,
+                    "topic %s: deletion is not complete: a log directory has failed. Repair the"
+                    " disk and restart the broker", name,
                 )  # fmt: skip
                 continue
             await self._catalog.end_deletion(name)

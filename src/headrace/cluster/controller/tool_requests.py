@@ -57,7 +57,9 @@ class ToolRequests:
         self._carry_out = carry_out
         self._facts = facts
         self._change = change
-        self._reaction = Reaction(self._take, "what tools wrote into the store waits")
+        self._reaction = Reaction(
+            self._take, "requests of tools in the metadata store are not carried out yet"
+        )
         self._unwatch: list[Callable[[], None]] = []
         self._topics: dict[str, Callable[[], None]] = {}
         """Cancels the watch of each topic's node, while this broker is the controller."""
@@ -126,7 +128,10 @@ class ToolRequests:
             try:
                 read = znodes.decode_topic(path, node.value)
             except znodes.BadPayload as error:
-                _logger.error("topic %s stays as it was, mend its node: %s", name, error)
+                _logger.error(
+                    "topic %s: changes of its node are ignored, as the node is malformed: %s."
+                    " Correct the node", name, error,
+                )  # fmt: skip
                 continue
             if len(read.partitions) > len(known.node.partitions):
                 grown.append(name)
@@ -157,7 +162,10 @@ class ToolRequests:
         if not self._broker.config.delete_topic_enable:
             unknown, wanted = unknown + wanted, []
         for name in unknown:
-            _logger.warning("topic %s is not there, or may not be deleted: it is not", name)
+            _logger.warning(
+                "topic %s is not deleted as requested in %s: it does not exist, or"
+                " delete.topic.enable=false. The request is removed", name, znodes.DELETE_TOPICS,
+            )  # fmt: skip
             with suppress(NoNode):
                 await self._catalog.store.delete(f"{znodes.DELETE_TOPICS}/{name}")
         if wanted:
@@ -207,7 +215,7 @@ class ToolRequests:
         try:
             _log_refused(path, await take(node.value))
         except znodes.BadPayload as error:
-            _logger.error("what a tool asks for cannot be understood: %s", error)
+            _logger.error("a tool's request is malformed, ignored and removed: %s", error)
         with suppress(NoNode, BadVersion):
             if not left:
                 await store.delete(path, node.version)
@@ -229,4 +237,4 @@ def _log_refused(path: str, outcome: Mapping[TopicPartition, ApiError | None]) -
         f"{partition}: {error}" for partition, error in outcome.items() if error is not None
     ]
     if refused:
-        _logger.warning("%s: not done: %s", path, "; ".join(refused))
+        _logger.warning("%s: requests of a tool are refused: %s", path, "; ".join(refused))

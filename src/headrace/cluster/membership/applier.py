@@ -19,7 +19,7 @@ from headrace.cluster.decisions.orders import Follow, Lead, Order, Orders, Repli
 from headrace.config.log_config import LogConfig
 from headrace.log.directory.new_log import NewLog
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import NO_EPOCH, LeaderEpoch, TopicPartition
+from headrace.model.nouns import NO_EPOCH, LeaderEpoch, TopicPartition, counted
 from headrace.posix.awaiting import called_back
 
 _logger = logging.getLogger(__name__)
@@ -122,13 +122,15 @@ class Applier:
         if orders.controller_epoch < self.controller_epoch:
             raise ApiError(
                 ErrorCode.STALE_CONTROLLER_EPOCH,
-                f"controller epoch {orders.controller_epoch} is over: {self.controller_epoch}",
+                f"orders of controller epoch {orders.controller_epoch} are refused: this broker has"
+                f" orders of epoch {self.controller_epoch}",
             )
         # A later broker epoch than ours is accepted: the controller read it in the store first.
         if -1 != orders.broker_epoch < self.broker_epoch:
             raise ApiError(
                 ErrorCode.STALE_BROKER_EPOCH,
-                f"broker epoch {orders.broker_epoch} is over: {self.broker_epoch}",
+                f"orders for broker epoch {orders.broker_epoch} are refused: this broker has"
+                f" registered again, with epoch {self.broker_epoch}",
             )
 
     def _is_current(self, order: Lead | Follow | Stop, failed: Failed) -> bool:
@@ -183,8 +185,8 @@ class Applier:
                 continue  # no leader to copy from: an empty log would pass for complete
             if isinstance(order, Lead) and not (what.is_new or self._may_begin(what)):
                 _logger.error(
-                    "%s is to be led here, and its log is not there: bring its directory back and "
-                    "restart the broker, or delete the topic", key,
+                    "%s: this broker was elected leader, but the log is missing. Add its log"
+                    " directory to log.dirs again and restart the broker, or delete the topic", key,
                 )  # fmt: skip
                 failed[key] = ErrorCode.KAFKA_STORAGE_ERROR
                 continue
@@ -232,7 +234,10 @@ class Applier:
             replicas = Replicas(broker.broker_id, what.replicas, what.isr, what.partition_epoch)
             broker.lead_partition(new, what.leader_epoch, replicas, self.may_commit)
         except ApiError as error:
-            _logger.error("%s is offline: %s", key, error)
+            _logger.error(
+                "%s: this broker was elected leader, but cannot serve the log: %s. Repair the log"
+                " directory, then restart the broker", key, error,
+            )  # fmt: skip
             failed[key] = error.code
 
     async def _cut_over(self, key: TopicPartition) -> None:
@@ -252,7 +257,10 @@ class Applier:
         try:
             self._broker.follow_partition(new, leader, epoch, unclean=what.recovering)
         except ApiError as error:
-            _logger.error("%s follows nobody here: %s", new.topic_partition, error)
+            _logger.error(
+                "%s: the follower cannot open its log: %s. It fetches nothing. Repair the log"
+                " directory, then restart the broker", new.topic_partition, error,
+            )  # fmt: skip
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 failed[new.topic_partition] = error.code
 
@@ -281,5 +289,9 @@ class Applier:
             try:
                 await called_back(self._broker.sync_directories)
             except OSError as error:
-                _logger.error("deletion of %s … may not be durable: %s", deleted[0], error)
+                _logger.error(
+                    "the deletion of %s (first: %s) could not be flushed: %s. Deleted logs may"
+                    " reappear after a power failure; check the disk",
+                    counted(len(deleted), "log"), deleted[0], error,
+                )  # fmt: skip
                 failed |= dict.fromkeys(deleted, ErrorCode.KAFKA_STORAGE_ERROR)

@@ -82,7 +82,9 @@ class OwnDoubts:
         failure."""
         self._writing = asyncio.Lock()
         """Held while a note is composed and written, so that the newest note is written last."""
-        self._noting = Reaction(self._note_unflushed, "log.dirs: that acks do not wait is unnoted")
+        self._noting = Reaction(
+            self._note_unflushed, "log.dirs: log.flush.on.ack=false is not recorded"
+        )
         self._stamps = DirectoryStamps(broker, store, self._write_stamped)
         self._given_up = GivenUpReplicas(broker)
         self.stop = self._stamps.stop
@@ -260,7 +262,11 @@ class OwnDoubts:
         try:
             await self._write()
         except OSError as error:
-            _logger.warning("log.dirs: %s: the next start doubts the same replicas again", error)
+            _logger.warning(
+                "log.dirs: cannot write %s: %s. The next start decides by the former content which"
+                " replicas may lack committed records. Free space on the disk",
+                file_names.DIRECTORIES, error,
+            )  # fmt: skip
 
     # --- later ---------------------------------------------------------------------------------
 
@@ -309,7 +315,11 @@ class OwnDoubts:
         try:
             await self._write()
         except OSError as error:
-            _logger.error("log.dirs: cannot store that log.flush.on.ack is false: %s", error)
+            _logger.error(
+                "log.dirs: cannot write to %s that log.flush.on.ack is false: %s. After a power"
+                " failure the next start may not notice that replicas lack acknowledged records."
+                " Free space on the disk", file_names.DIRECTORIES, error,
+            )  # fmt: skip
 
     # --- files ---------------------------------------------------------------------------------
 

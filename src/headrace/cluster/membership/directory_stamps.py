@@ -48,7 +48,10 @@ class DirectoryStamps:
         """The stamp in the store, by directory id."""
         self._next: str | None = None
         """The stamp that the directories have and the store lacks; None: the store has it."""
-        self._renewing = Reaction(self._renew, "log.dirs: the stamps of directories wait")
+        self._renewing = Reaction(
+            self._renew,
+            "log.dirs: the stamps of directories could not be renewed, retrying within a minute",
+        )
         self._timer: Timer | None = None
 
     async def read(self) -> None:

@@ -85,8 +85,9 @@ class GivenUpReplicas:
                 await called_back(partial(directory.disk.run, work))
             except OSError as error:
                 _logger.warning(
-                    "%s: cannot store which replicas lack records: %s. They stay offline until a"
-                    " restart succeeds in that", directory.path, error,
+                    "%s: cannot write which replicas lack records: %s. Those without a log stay"
+                    " offline. Free space on the disk, then restart the broker",
+                    directory.path, error,
                 )  # fmt: skip
                 continue
             self._written[directory.path] = dict(ends)

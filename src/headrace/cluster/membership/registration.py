@@ -165,8 +165,9 @@ class OwnRegistration:
                 await called_back(partial(directory.disk.run, partial(_write, directory, session)))
             except OSError as error:
                 _logger.warning(
-                    "%s: %s: should the broker be killed, its next start is refused until its"
-                    " session is over; free the disk or replace it",
+                    "%s: cannot write the session id: %s. Unless another log directory has it, a"
+                    " start after a kill is refused until the session expires. Free space on the"
+                    " disk, or replace it",
                     _path_in(directory), error,
                 )  # fmt: skip
             else:
@@ -206,5 +207,8 @@ def _read(directory: LogDirectory) -> set[int]:
         session, _, place = content.decode().removeprefix(_PREFIX).partition("\n")
         found = {int(session)}
     except ValueError:
-        raise ConfigError(f"{_path_in(directory)}: names no session; remove it") from None
+        raise ConfigError(
+            f"{_path_in(directory)}: malformed, it has no session id. Remove the file and start the"
+            " broker again"
+        ) from None
     return found if place == _place(directory) else set()

@@ -140,13 +140,14 @@ class ControllerLink:
                 continue
             if not left:
                 return
-            reason = "nobody else in sync can lead it"
+            reason = "no other in-sync replica can lead"
             if more:
                 await asyncio.sleep(pause)
         named = f"{left[0]} and others" if len(left) > 1 else str(left[0]) if left else "partitions"
         _logger.warning(
-            "stopping while this broker leads %s: %s; they have no leader until it is back, or"
-            " another is elected", named, reason,
+            "controlled shutdown is incomplete: this broker stops while it leads %s: %s. These"
+            " partitions have no leader until the broker is back or another replica is elected",
+            named, reason,
         )  # fmt: skip
 
     async def _hand_over_soon(self, seconds_max: float) -> Sequence[TopicPartition]:
@@ -250,7 +251,8 @@ class ControllerLink:
                     await heard
             return image.topics[name]
         except TimeoutError:
-            raise ApiError(_UNAVAILABLE, f"{name} is created, and not known here yet") from None
+            problem = f"topic {name} was created, but is not in this broker's metadata yet; retry"
+            raise ApiError(_UNAVAILABLE, problem) from None
         finally:
             image.observers.remove(look)
 

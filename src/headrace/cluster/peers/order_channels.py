@@ -113,7 +113,9 @@ class OrderChannel:
                     return await asyncio.shield(delivery.answer)
             self._behind = True
         delivery.waited_for = False
-        raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "it has not answered yet")
+        raise ApiError(
+            ErrorCode.REQUEST_TIMED_OUT, "it has not answered yet; the orders are still delivered"
+        )
 
     def close(self) -> None:
         """Drop all undelivered orders: the registration or the controller's term has ended."""
@@ -165,7 +167,12 @@ class OrderChannel:
         elif isinstance(outcome, ApiError):
             # Expected if the broker stopped or registered again: not an error.
             level = logging.INFO if self._closed or is_overtaken(outcome) else logging.ERROR
-            _logger.log(level, "broker %d does not take orders: %s", self.broker.broker_id, outcome)
+            _logger.log(
+                level,
+                "broker %d refused the controller's orders: %s. They are not sent again; the broker"
+                " gets the complete metadata when it registers the next time",
+                self.broker.broker_id, outcome,
+            )  # fmt: skip
         else:
             self._late(self.broker.broker_id, delivery.orders, outcome)
 
@@ -182,14 +189,16 @@ class _Failures:
         if isinstance(error, ClientError):
             if str(error) != self._said:
                 self._said = str(error)
-                _logger.info("orders for broker %d: %s", self._broker, self._said)
+                _logger.info(
+                    "cannot send orders to broker %d: %s; retrying", self._broker, self._said
+                )
             return
         if error.code in _FINAL:
             raise error
         if not self._refused:  # its store may fail, or name another controller still
             _logger.warning(
-                "broker %d does not take orders: %s; they are sent again until it does:"
-                " see its log", self._broker, error,
+                "broker %d refuses the controller's orders: %s. Retrying until it accepts them; see"
+                " the log of that broker", self._broker, error,
             )  # fmt: skip
         self._refused = True
 

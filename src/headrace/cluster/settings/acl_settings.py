@@ -174,5 +174,5 @@ def noticed_changes(
             (PatternType.PREFIXED, acl_znodes.decode_prefixed_change),
         )
     ]
-    failing = "ACLs altered elsewhere are not taken up before the next alteration"
+    failing = "ACLs changed elsewhere are not applied until the next change or a restart"
     return NoticedChanges(store, notices, read, change, failing, lambda: acls.enabled)

@@ -42,7 +42,8 @@ class ConfigChanges:
         """Topics that the controller has sent with other settings than those."""
         self._everything = False
         self._reaction = Reaction(
-            self._take, "settings altered elsewhere are not taken up before the next alteration"
+            self._take,
+            "settings changed elsewhere are not applied until the next change or a restart",
         )
         self._unwatch: Callable[[], None] = _nothing
 

@@ -45,7 +45,7 @@ class TokenSettings:
         self._change = change
         self._timer: Timer | None = None
         self._removal = Reaction(
-            self._remove_expired, "delegation tokens that hold no more are removed later"
+            self._remove_expired, "expired delegation tokens could not be removed, retrying later"
         )
         self.tokens = DelegationTokens(secret, broker.random.uuid())
         broker.users.delegation_tokens = self.tokens
@@ -192,5 +192,7 @@ def noticed_changes(
 ) -> NoticedChanges[str]:
     """Return the watch for tokens that other brokers change."""
     notices = Notices(store, token_store.CHANGES, token_store.decode_notice, broker.clock)
-    failing = "delegation tokens changed elsewhere are not taken up before the next change"
+    failing = (
+        "delegation tokens changed elsewhere are not applied until the next change or a restart"
+    )
     return NoticedChanges(store, (notices,), tokens.read, change, failing)

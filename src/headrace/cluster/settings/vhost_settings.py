@@ -153,7 +153,7 @@ def _readable(
             readable[name] = decode(texts)
         except (ValueError, TypeError) as error:
             _logger.error(
-                "%s: %s %r is left out, what the store has of it cannot be read (%s): set it"
-                " anew, or delete its node", AMQP.name, what, name, error,
+                "%s: %s %r is ignored, as its node in the metadata store is malformed: %s. Define"
+                " it again, or delete the node", AMQP.name, what, name, error,
             )  # fmt: skip
     return readable

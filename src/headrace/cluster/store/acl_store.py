@@ -112,8 +112,8 @@ def _readable(path: str, node: Node | None) -> Entries:
         return acl_znodes.decode_acls(path, node.value)
     except BadPayload as error:
         _logger.error(
-            "the ACLs of one pattern are ignored, none of them allows or denies anything: mend or"
-            " delete its node: %s",
+            "the ACLs of a resource pattern neither allow nor deny access, as their node is"
+            " malformed: correct or delete it: %s",
             error,
         )
         return _NONE

@@ -77,7 +77,7 @@ class GroupMirror:
                 self._is_failing = False
             except StoreError as error:
                 if not self._is_failing:
-                    _logger.warning("%s is not brought up to date, it is tried on: %s", ROOT, error)
+                    _logger.warning("%s: update failed, retrying: %s", ROOT, error)
                 self._is_failing = True
 
     async def bring_up_to_date(self) -> None:

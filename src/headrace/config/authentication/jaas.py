@@ -50,9 +50,9 @@ def parse_jaas(text: str) -> JaasLine:
         raise ValueError("is not: MODULE required name=\"value\" …; with ';' at its end")
     (kind, module), (_, flag), *rest = tokens[:-1]
     if kind != "bare" or module not in _MODULES:
-        raise ValueError(f"its login module is none of {', '.join(_MODULES)}")
+        raise ValueError(f"its login module must be one of {', '.join(_MODULES)}")
     if flag.lower() not in _FLAGS:
-        raise ValueError(f"behind its login module stands none of {', '.join(_FLAGS)}")
+        raise ValueError(f"its login module must be followed by one of {', '.join(_FLAGS)}")
     if ("mark", ";") in rest:
         raise ValueError("it has more than one login module")
     options: dict[str, Secret] = {}
@@ -61,7 +61,7 @@ def parse_jaas(text: str) -> JaasLine:
             raise ValueError('its options are not name="value"')
         (_, name), _, (_, value), *rest = rest
         if name in options:
-            raise ValueError("an option of it is there twice")
+            raise ValueError("one of its options appears more than once")
         options[name] = Secret(value)
     return JaasLine(module, options)
 

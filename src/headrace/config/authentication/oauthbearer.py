@@ -57,8 +57,8 @@ def oauthbearer_listener(
     for name, value in ((_AUDIENCE, given), (_ISSUER, _text(found[_ISSUER]))):
         if not value:
             reason = (
-                f"listener {listener} takes OAUTHBEARER and needs it: tokens that were made for"
-                " somebody else would let in"
+                f"required, as listener {listener} enables OAUTHBEARER: without it tokens issued"
+                " for another service would be accepted"
             )
             wrong.append((name, "", reason))
     settings = OAuthBearerListener(

@@ -184,7 +184,7 @@ class Shard(ABC):
             self.apply(log_offset, producer_id, key or b"", value)
         except CorruptBatch as error:
             _logger.warning(
-                "%s: record at offset %d is passed over: %s", self._name, log_offset, error
+                "%s: malformed record at offset %d is skipped: %s", self._name, log_offset, error
             )
 
     def _replayed(self, error: HeadraceError | None) -> None:
@@ -193,8 +193,9 @@ class Shard(ABC):
             return
         self.state = ShardState.FAILED
         _logger.error(
-            "%s cannot be read, nothing of it is served: %s: mend it with headrace log repair, "
-            "or restore it from a copy, while the broker is stopped", self._name, error,
+            "%s: cannot load the coordinator's state: %s. Clients get NOT_COORDINATOR for it. Stop"
+            " the broker and run headrace log repair, or restore the log from a copy",
+            self._name, error,
         )  # fmt: skip
         self._tell_waiting()
 

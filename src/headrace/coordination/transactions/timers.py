@@ -60,7 +60,10 @@ class TransactionTimers:
 
     def _said(self, transactional_id: str, result: TransactionState | ApiError) -> None:
         if isinstance(result, ApiError):
-            _logger.warning("%s: timed out, and could not be aborted: %s", transactional_id, result)
+            _logger.warning(
+                "transactional id %s: the transaction timed out, but its abort failed: %s; retrying"
+                " at the next check", transactional_id, result,
+            )  # fmt: skip
         elif result.status is TransactionStatus.PREPARE_ABORT:
             self._counts.timed_out += 1
             _logger.info("%s: took longer than %d ms, aborted", transactional_id, result.timeout_ms)

@@ -107,8 +107,8 @@ def frontend(parts: Parts) -> AmqpFrontend:
     store = parts.store
     if store is None or parts.broker.config.zookeeper_connect:
         raise ConfigError(
-            "listeners: AMQP is served by a broker that is alone, and zookeeper.connect names a"
-            " cluster: leave out one of them"
+            "listeners: an AMQP listener needs a single broker, and zookeeper.connect names a"
+            " cluster: remove the AMQP listener or zookeeper.connect"
         )
     broker, settings = parts.broker, parts.controller.settings
     config, vhosts = broker.config, settings.stored.get(AMQP.name)

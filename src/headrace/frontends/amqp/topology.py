@@ -104,7 +104,8 @@ class Topology:
         )
         if method.queue.startswith(direct_replies.QUEUE_NAME):
             # A client's declaration would succeed; an administrator has no channel for replies.
-            raise _refusal(refused(f"queue '{method.queue}' is none: it stands for direct replies"))
+            problem = f"'{method.queue}' is not a queue: the name is reserved for direct replies"
+            raise _refusal(refused(problem))
         created = method.queue not in host.queues
         declared = await self._do(host, method)
         return QueueDeclared(

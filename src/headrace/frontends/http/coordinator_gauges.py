@@ -34,17 +34,17 @@ def _register_transactions(broker: "Broker", coordinators: "Coordinators") -> No
 
     metrics.gauge(
         "headrace_transactions_open",
-        "Transactions that are open",
+        "Open transactions coordinated by this broker",
         lambda: of(lambda found: len(found.open_since_ms())),
     )
     metrics.gauge(
         "headrace_transaction_open_seconds_max",
-        "How long the oldest open transaction has been open: readers of committed data wait for it",
+        "Age of the oldest open transaction in seconds; read_committed consumers wait for it",
         lambda: of(oldest_seconds),
     )
     metrics.gauge(
         "headrace_transactions_ending",
-        "Transactions that are decided and have not all of their markers",
+        "Transactions being committed or aborted: some of their markers are not written yet",
         lambda: of(lambda found: sum(len(shard.ending) for shard in found.led)),
     )
     metrics.gauge(
@@ -59,7 +59,7 @@ def _register_transactions(broker: "Broker", coordinators: "Coordinators") -> No
     )
     metrics.gauge(
         "headrace_transactions_timed_out_total",
-        "Transactions aborted because they took longer than their producer had said",
+        "Transactions aborted because they exceeded their producer's transaction.timeout.ms",
         lambda: of(lambda found: found.counts.timed_out),
         counter=True,
     )
@@ -88,30 +88,30 @@ def _register_share_groups(broker: "Broker", coordinators: "Coordinators") -> No
     metrics.gauge("headrace_share_groups", "Share groups coordinated", lambda: of(groups))
     metrics.gauge(
         "headrace_share_partitions",
-        "Partitions that share groups read from, once for each group",
+        "Partitions that share groups consume, counted once per group",
         lambda: of(lambda share: sum(1 for _ in share.partitions)),
     )
     metrics.gauge(
         "headrace_share_records_out",
-        "Records out with members of share groups",
+        "Records acquired by share group members and not acknowledged yet",
         lambda: of(lambda share: sum(partition.out for partition in share.partitions)),
     )
     metrics.gauge(
         "headrace_share_records_acquired_total",
-        "Records handed out to share groups, each time anew",
+        "Records acquired by share group members; redeliveries count again",
         lambda: of(lambda share: share.partitions.counts.acquired),
         counter=True,
     )
     metrics.gauge(
         "headrace_share_records_acknowledged_total",
-        "Records that members of share groups have said something of",
+        "Records acknowledged by share group members, by kind of acknowledgement",
         acknowledged,
         label="kind",
         counter=True,
     )
     metrics.gauge(
         "headrace_share_locks_timed_out_total",
-        "Records taken back from members of share groups who had them for too long",
+        "Records whose acquisition lock expired before an acknowledgement",
         lambda: of(lambda share: share.partitions.counts.timed_out),
         counter=True,
     )

@@ -67,12 +67,18 @@ def _families(metrics: Metrics) -> Iterator[Metric]:
     asked = [(_api_name(key), api) for key, api in enumerate(metrics.apis) if api.requests]
     yield from _requests(asked)
     yield _durations(asked)
-    yield _histogram("headrace_flush_seconds", "Flushes of all files waiting", metrics.flush)
-    yield _histogram("headrace_loop_lag_seconds", "Event loop lateness", metrics.loop_lag)
+    yield _histogram(
+        "headrace_flush_seconds",
+        "Duration of flushes; each flushes all waiting files",
+        metrics.flush,
+    )
+    yield _histogram(
+        "headrace_loop_lag_seconds", "Delay of timers on the event loop", metrics.loop_lag
+    )
     if metrics.store_requests.count:
         yield _histogram(
             "headrace_store_request_seconds",
-            "What was asked of the cluster's store, until it was answered",
+            "Duration of requests to the metadata store (ZooKeeper)",
             metrics.store_requests,
         )
     for name, doc, value in (
@@ -81,7 +87,7 @@ def _families(metrics: Metrics) -> Iterator[Metric]:
         ("headrace_flush_errors", "Flushes that failed", metrics.flush_errors),
         (
             "headrace_connections_malformed",
-            "Connections ended for malformed bytes",
+            "Connections closed because of a malformed request",
             metrics.malformed,
         ),
     ):
@@ -100,10 +106,10 @@ def _api_name(key: int) -> str:
 def _requests(asked: list[tuple[str, ApiStats]]) -> Iterator[Metric]:
     requests = CounterMetricFamily("headrace_requests", "Requests answered", labels=["api"])
     errors = CounterMetricFamily(
-        "headrace_errors", "Error codes in answers", labels=["api", "error"]
+        "headrace_errors", "Errors in responses, by API and error", labels=["api", "error"]
     )
     bytes_in = CounterMetricFamily("headrace_request_bytes", "Bytes of requests", labels=["api"])
-    bytes_out = CounterMetricFamily("headrace_response_bytes", "Bytes of answers", labels=["api"])
+    bytes_out = CounterMetricFamily("headrace_response_bytes", "Bytes of responses", labels=["api"])
     for name, stats in asked:
         requests.add_metric([name], stats.requests)
         bytes_in.add_metric([name], stats.bytes_in)
@@ -123,8 +129,8 @@ def _error_name(code: int) -> str:
 def _durations(asked: list[tuple[str, ApiStats]]) -> Metric:
     family = HistogramMetricFamily(
         "headrace_request_seconds",
-        "From a request's arrival to its answer, waits that it asked for included; of the APIs"
-        " asked most a sample, so its count is not theirs",
+        "Time from a request's arrival to its response, including waits that the request asked for;"
+        " the most frequent APIs are sampled, so count requests by headrace_requests_total",
         labels=["api"],
     )
     for name, stats in asked:

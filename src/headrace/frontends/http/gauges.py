@@ -57,13 +57,13 @@ def register(broker: "Broker", coordinators: "Coordinators") -> None:
     )
     metrics.gauge(
         "headrace_log_damaged_batches_total",
-        "Damaged batches that reads or the scrub have met",
+        "Damaged batches found by reads or by the scrub",
         lambda: sum(directory.context.damaged for directory in broker.directories),
         counter=True,
     )
     metrics.gauge(
         "headrace_log_scrubbed_bytes_total",
-        "Bytes the scrub has checked",
+        "Bytes checked by the scrub",
         lambda: sum(directory.scrub.scrubbed for directory in broker.directories),
         counter=True,
     )
@@ -91,10 +91,14 @@ def register_connections(
         label="listener",
     )
     for name, doc, read in (
-        ("accepted", "Connections let in", lambda: table.accepted),
+        ("accepted", "Connections accepted", lambda: table.accepted),
         ("refused", "Connections that a limit or a rate refused", lambda: table.refused),
-        ("dropped", "Connections ended because they stood still", lambda: table.dropped),
-        ("blocked", "Connections not read for a while: too much unanswered", lambda: table.blocked),
+        ("dropped", "Connections closed because they made no progress", lambda: table.dropped),
+        (
+            "blocked",
+            "Times that reading from a connection was paused, as too many requests were unanswered",
+            lambda: table.blocked,
+        ),
     ):
         metrics.gauge(f"headrace_connections_{name}_total", doc, read, counter=True)
 
@@ -104,20 +108,20 @@ def register_clients(broker: "Broker") -> None:
     metrics = broker.metrics
     metrics.gauge(
         "headrace_client_metric",
-        "What clients push of themselves (KIP-714); sums since they were first pushed",
+        "Metrics pushed by clients (KIP-714); sums count since the client's first push",
         broker.telemetry.series,
         label=("metric", "client_id", "attributes"),
         labels_max=None,
     )
     metrics.gauge(
         "headrace_client_metrics_dropped_total",
-        "Pushed numbers beyond telemetry.series.max",
+        "Values pushed by clients and dropped, as telemetry.series.max was reached",
         lambda: broker.telemetry.dropped,
         counter=True,
     )
     metrics.gauge(
         "headrace_throttled_total",
-        "Requests whose client was told to wait for its quota",
+        "Responses with a throttle time, by quota",
         lambda: {key.value: float(count) for key, count in broker.quotas.throttled.items()},
         label="quota",
         counter=True,
@@ -131,13 +135,13 @@ def register_cleaner(metrics: "Metrics", cleaner: "LogCleaner") -> None:
     def counter(name: str, doc: str, read: Callable[[], float]) -> None:
         metrics.gauge(f"headrace_cleaner_{name}", doc, read, counter=True)
 
-    counter("compactions_total", "Logs compacted", lambda: cleaner.compactions)
-    counter("seconds_total", "Time taken by compactions", lambda: cleaner.seconds)
-    counter("read_bytes_total", "Log bytes compacted", lambda: counts.bytes_read)
-    counter("written_bytes_total", "Log bytes left", lambda: counts.bytes_written)
-    counter("records_read_total", "Records compacted", lambda: counts.records_read)
-    counter("records_kept_total", "Records left", lambda: counts.records_kept)
-    counter("keyless_total", "Records removed for want of a key", lambda: counts.keyless)
+    counter("compactions_total", "Compactions of logs", lambda: cleaner.compactions)
+    counter("seconds_total", "Seconds spent in compactions", lambda: cleaner.seconds)
+    counter("read_bytes_total", "Bytes read by compactions", lambda: counts.bytes_read)
+    counter("written_bytes_total", "Bytes written by compactions", lambda: counts.bytes_written)
+    counter("records_read_total", "Records read by compactions", lambda: counts.records_read)
+    counter("records_kept_total", "Records retained by compactions", lambda: counts.records_kept)
+    counter("keyless_total", "Records removed because they have no key", lambda: counts.keyless)
     metrics.gauge(
         "headrace_cleaner_uncleanable_partitions",
         "Damaged logs that cannot be compacted",
@@ -184,10 +188,10 @@ def _register_topics(broker: "Broker") -> None:
 
     counter("records_in", "Records appended by clients", lambda topic: topic.records_in)
     counter("bytes_in", "Bytes of batches appended by clients", lambda topic: topic.bytes_in)
-    counter("bytes_out", "Bytes of batches given to consumers", lambda topic: topic.bytes_out)
+    counter("bytes_out", "Bytes of batches sent to consumers", lambda topic: topic.bytes_out)
     counter(
         "replication_bytes_out",
-        "Bytes of batches given to followers",
+        "Bytes of batches sent to followers",
         lambda topic: topic.replica_bytes_out,
     )
     metrics.gauge(
@@ -202,7 +206,7 @@ def _register_topics(broker: "Broker") -> None:
     )
     metrics.gauge(
         "headrace_topics_unlisted",
-        "Topics with replicas here beyond metrics.topics.max: they have no numbers of their own",
+        "Topics with replicas on this broker without metrics, as metrics.topics.max is reached",
         lambda: max(len(metrics.topics) - broker.config.metrics_topics_max, 0),
     )
 
@@ -213,19 +217,19 @@ def _register_lags(broker: "Broker", coordinators: "Coordinators") -> None:
     metrics.survey("group lags", lags.slices)
     metrics.gauge(
         "headrace_group_lag_records",
-        "Records between what a group coordinated here has committed and the high watermark",
+        "Records between a group's committed offset and the high watermark",
         lambda: lags.records,
         label=("group", "topic"),
         labels_max=None,
     )
     metrics.gauge(
         "headrace_group_lags_unlisted",
-        "Pairs of a group and a topic beyond metrics.group.lags.max: their lag is not told",
+        "Pairs of group and topic without a lag metric, as metrics.group.lags.max is reached",
         lambda: lags.unlisted,
     )
     metrics.gauge(
         "headrace_group_partitions_unknown",
-        "Partitions with offsets of groups coordinated here and no replica here: their lag is not"
-        " counted",
+        "Partitions missing in headrace_group_lag_records: this broker coordinates the group and"
+        " has no replica",
         lambda: lags.partitions_unknown,
     )

@@ -68,18 +68,18 @@ def register(broker: "Broker") -> None:
     )
     metrics.gauge(
         "headrace_followers_lag_max_messages",
-        "How far a replica of a partition led here ends before its leader does, at most",
+        "Largest lag of a follower behind the log end of a leader on this broker, in offsets",
         lambda: survey.followers_lag_max,
     )
     metrics.gauge(
         "headrace_replica_lag_max_messages",
-        "How far a replica here lags behind what its leader has said to be committed, at most",
+        "Largest lag of a follower on this broker behind its leader's high watermark, in offsets",
         lambda: survey.replica_lag_max,
     )
     sides = {"leader": broker.throttles.leader, "follower": broker.throttles.follower}
     metrics.gauge(
         "headrace_replication_throttled_bytes_per_second",
-        "What is copied of throttled replicas, as the throttle counts it",
+        "Rate at which throttled replicas are copied, by side (leader, follower)",
         lambda: {side: throttle.bytes_per_second for side, throttle in sides.items()},
         label="side",
     )
@@ -89,12 +89,12 @@ def register_session(metrics: "Metrics", session: "Session") -> None:
     """Register metrics of the broker's session with the metadata store."""
     metrics.gauge(
         "headrace_store_connected",
-        "1 while the store of the cluster is heard of, 0 while the session is in doubt",
+        "1 while this broker is connected to the metadata store, 0 while its session is in doubt",
         lambda: session.connected,
     )
     metrics.gauge(
         "headrace_store_sessions_expired_total",
-        "Sessions with the store that were over: the broker was out of the cluster until the next",
+        "Expired sessions with the metadata store; the broker is out of the cluster until the next",
         lambda: session.expired,
         counter=True,
     )
@@ -105,27 +105,27 @@ def register_cluster(broker: "Broker", port: "ControllerPort", replicating: "Rep
     metrics = broker.metrics
     metrics.gauge(
         "headrace_controller_active",
-        "1 where this broker decides for the cluster: all brokers together have 1",
+        "1 if this broker is the controller; the sum over all brokers should be 1",
         lambda: port.is_controller,
     )
     metrics.gauge(
         "headrace_partitions_followed",
-        "Partitions fetched from leaders elsewhere",
+        "Partitions that this broker follows",
         lambda: replicating.fetchers.followed,
     )
     metrics.gauge(
         "headrace_fetchers_failing",
-        "Leaders elsewhere that cannot be fetched from, and are tried on",
+        "Leaders that this broker cannot fetch from; it retries",
         lambda: replicating.fetchers.failing,
     )
     metrics.gauge(
         "headrace_store_unheard_seconds",
-        "For how long the store of the cluster has not answered this broker",
+        "Seconds since the metadata store last answered this broker",
         replicating.store_unheard_seconds,
     )
     metrics.gauge(
         "headrace_store_session_seconds",
-        "After how long unheard the store ends this broker's session",
+        "Session timeout with the metadata store, in seconds",
         lambda: replicating.store.session_seconds,
     )
 
@@ -135,13 +135,13 @@ def register_keeper(broker: "Broker", keeper: "IsrKeeper") -> None:
     metrics = broker.metrics
     metrics.gauge(
         "headrace_isr_shrinks_total",
-        "In-sync replicas of a partition led here made fewer",
+        "ISR shrinks of partitions led by this broker",
         lambda: keeper.shrinks,
         counter=True,
     )
     metrics.gauge(
         "headrace_isr_expands_total",
-        "In-sync replicas of a partition led here made more",
+        "ISR expansions of partitions led by this broker",
         lambda: keeper.expands,
         counter=True,
     )

@@ -196,7 +196,10 @@ class Definitions:
             # Written by a broker with another library: no permissions are safer than too many.
             for vhost in user.grants:
                 permissions.clear(name, vhost)
-            _logger.error("user %r may do nothing over AMQP: %s; set it anew", name, error)
+            _logger.error(
+                "user %r has no AMQP permissions, as a stored permission is invalid: %s. Set the"
+                " user's permissions again", name, error,
+            )  # fmt: skip
 
 
 def check_name(kind: str, name: str) -> None:

@@ -58,8 +58,8 @@ class LocalCluster:
         except TimeoutError:
             await self.stop()
             raise ConfigError(
-                f"the brokers did not all hear of each other within {MEET_SECONDS_MAX:g} s: is the"
-                " machine very busy? start again"
+                f"the brokers did not discover each other within {MEET_SECONDS_MAX:g} s: the"
+                " machine may be overloaded; start again"
             ) from None
         except BaseException:
             await self.stop()

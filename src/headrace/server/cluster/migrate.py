@@ -161,6 +161,6 @@ def _check_done(
     first = config.log_dirs[0]
     note = read_file(disk, f"{first}/{file_names.MIGRATED}") or b""
     raise ConfigError(
-        f"log.dirs={first}: its metadata were brought into the ZooKeeper at {zookeeper_of(note)},"
+        f"log.dirs={first}: its metadata were migrated to the ZooKeeper at {zookeeper_of(note)},"
         f" and {config.zookeeper_connect} does not have them: start it with the first"
     )

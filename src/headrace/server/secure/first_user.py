@@ -79,7 +79,9 @@ class SecureServer(Server):
             return
         password = secured.password
         if password is None:  # created with the directory, so the file was removed since
-            raise ConfigError(f"{secured.directory.path_of(PASSWORD)}: is gone: start again")
+            raise ConfigError(
+                f"{secured.directory.path_of(PASSWORD)}: removed during the start: start again"
+            )
         if there is None:
             salt = secrets.token_bytes(_SALT_BYTES)
             made = salted(MECHANISM, password, salt, ITERATIONS_MIN)
@@ -103,13 +105,15 @@ class SecureServer(Server):
         secured, socket = self._secured, f"-b unix:{self.config.log_dirs[0]}"
         if there is None:
             log.warning(
-                "user %s was deleted: the files for clients in %s let nobody in; to have him again:"
-                " remove %s there and start again", USER, secured.directory.path, USER_MADE,
+                "user %s was deleted, so the client files in %s no longer authenticate. To create"
+                " the user again, remove %s there and restart the broker",
+                USER, secured.directory.path, USER_MADE,
             )  # fmt: skip
         elif secured.password is None or not self._fits(there):
             log.warning(
-                "the password of user %s is not the one in %s: write it there and start again, or"
-                " set another: headrace user alter %s %s",
+                "the password of user %s differs from that in %s, so the client files do not"
+                " authenticate. Write the user's password there and restart the broker, or set"
+                " another password: headrace user alter %s %s",
                 USER, secured.directory.path_of(PASSWORD), USER, socket,
             )  # fmt: skip
 

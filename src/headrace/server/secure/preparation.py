@@ -73,8 +73,8 @@ class SecureDirectory:
             )
         if open_to_others:
             raise ConfigError(
-                f"{self.path}: others than its owner could use the keys in it: chmod -R go="
-                f" {self.path}, or remove it and give clients the new files, where others have"
+                f"{self.path}: other users can read the keys in it: chmod -R go= {self.path}; if"
+                " others have read them, remove the directory and give clients the new files"
             )
 
     def read(self, name: str) -> bytes | None:
@@ -145,7 +145,10 @@ class Secured:
             found = certificates.server_certificate(authority, self._names, now)
             self.directory.write(BROKER, found)
             if why is not None:
-                log.warning("%s is made anew, by the same authority: %s", self.broker_path, why)
+                log.warning(
+                    "the broker's certificate %s was renewed by the same authority: %s",
+                    self.broker_path, why,
+                )  # fmt: skip
         return certificates.until(found)
 
     def _authority(self, now: datetime.datetime) -> certificates.Authority:
@@ -167,7 +170,10 @@ class Secured:
         if certificates.runs_out(authority.certificate, now):
             authority = certificates.new_authority(key, now, authority)
             self.directory.write(AUTHORITY, authority.pem)
-            log.warning("%s ends soon and is renewed: give it to clients anew", self.authority_path)
+            log.warning(
+                "the authority's certificate %s was about to expire and has been renewed: give the"
+                " new file to all clients", self.authority_path,
+            )  # fmt: skip
         return authority
 
     def _damaged(self, name: str, problem: str) -> ConfigError:

@@ -147,7 +147,7 @@ def test_without_keys_nobody_is_believed_and_newer_keys_are_read(
     monkeypatch.setattr(token_keys, "FILE_CHECK_SECONDS", 0.05)
     keys = tmp_path / "keys.json"
     with guarded(**listener_settings(keys)) as running:
-        assert "believes no token of OAUTHBEARER" in caplog.text
+        assert "refuses all OAUTHBEARER tokens" in caplog.text
         assert "no such file" in caplog.text
         with Knocking(running) as client:
             assert bytes(log_in(client, token()).auth_bytes) != b""
@@ -163,7 +163,7 @@ def test_without_keys_nobody_is_believed_and_newer_keys_are_read(
             time.sleep(0.2)
             assert verifier.keys
             assert lets_in(running, newer)
-        assert "goes on with the keys of tokens it has" in caplog.text
+        assert "keeps the OAUTHBEARER keys loaded before" in caplog.text
         assert "planted" not in caplog.text
 
 

@@ -101,7 +101,7 @@ def test_a_refusal_of_orders_is_an_error_unless_a_restart_explains_it(
     assert failed == {stop.topic_partition: error.code}
     (record,) = caplog.records
     assert record.levelname == level
-    assert record.getMessage() == f"broker 1 does not take orders: {error}"
+    assert record.getMessage() == f"broker 1 did not accept the controller's orders: {error}"
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_a_broker_that_takes_no_orders_is_sent_them_until_it_does(
         await asyncio.sleep(60)
         broker.authorizer = everybody
         await until(lambda: led_by(cluster, 1) == {"t"})
-        told = "broker 1 does not take orders: CLUSTER_AUTHORIZATION_FAILED; they are sent again"
+        told = "broker 1 refuses the controller's orders: CLUSTER_AUTHORIZATION_FAILED. Retrying"
         assert caplog.text.count(told) == 1
 
     play(story)
@@ -310,7 +310,7 @@ def test_the_controller_is_asked_so_often_and_then_the_broker_stops_all_the_same
         began = now()
         await cluster.stop(1)
         assert 2 * 7 < now() - began < 2 * 7 + 3 * A_WAY
-        assert "stopping while this broker leads t-0: nobody else in sync" in caplog.text
+        assert "this broker stops while it leads t-0: no other in-sync replica" in caplog.text
 
     play(story, controlled_shutdown_retry_backoff_ms="7000")
 
@@ -327,7 +327,7 @@ def test_brokers_that_all_stop_wait_for_nobody_to_lead_what_they_led(
         await cluster.stop(0)
         await cluster.stop(1)
         assert now() - began < 7
-        assert "stopping while" not in caplog.text
+        assert "controlled shutdown is incomplete" not in caplog.text
 
     play(story, controlled_shutdown_retry_backoff_ms="7000")
 

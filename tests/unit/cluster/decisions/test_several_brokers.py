@@ -319,7 +319,7 @@ def test_an_unclean_election_by_a_new_controller_is_counted_and_told(
         assert cluster.brokers[1].metrics.unclean_elections == 1
 
     play(story)
-    assert "t-0: broker 1 leads it from epoch" in caplog.text
+    assert "t-0: unclean leader election: broker 1 leads from epoch" in caplog.text
 
 
 UNCLEAN = {"unclean.leader.election.enable": "true"}

@@ -106,6 +106,6 @@ def test_a_node_that_cannot_be_read_is_left_out_and_said(
         with caplog.at_level(logging.ERROR):
             again = await settings_of(cluster.brokers[0])
         assert again.definitions.users == {}
-        assert "user 'bob' is left out" in caplog.text
+        assert "user 'bob' is ignored" in caplog.text
 
     play(story)

@@ -109,7 +109,9 @@ def test_where_the_first_directory_has_failed_the_next_keeps_the_session(tmp_pat
 def test_a_file_that_names_no_session_is_refused_by_name(tmp_path: Path) -> None:
     async def story(here: Room, ensemble: Ensemble) -> None:
         here.disk.replace("/b/headrace-session", b"version: 0\nsession: what?\n")
-        with pytest.raises(ConfigError, match="/b/headrace-session: names no session"):
+        with pytest.raises(
+            ConfigError, match="/b/headrace-session: malformed, it has no session id"
+        ):
             await OwnRegistration(here.broker, ensemble.session()).announce(HERE)
 
     tell(tmp_path, story)

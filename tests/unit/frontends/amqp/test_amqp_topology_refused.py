@@ -69,7 +69,8 @@ REFUSALS: list[tuple[str, dict[str, Any], ErrorCode, str]] = [
      "NOT_IMPLEMENTED - cannot delete queue 'counted' in vhost '/'. queue.delete operations with"
      " if-empty flag set are not supported by quorum queues; leave the flag out to delete it"),
     ("queue.declare", {"name": "amq.rabbitmq.reply-to"}, ErrorCode.INVALID_REQUEST,
-     "ACCESS_REFUSED - queue 'amq.rabbitmq.reply-to' is none: it stands for direct replies"),
+     "ACCESS_REFUSED - 'amq.rabbitmq.reply-to' is not a queue: the name is reserved for direct"
+     " replies"),
     ("queue.declare", {"name": "r", "vhost": "none"}, ErrorCode.RESOURCE_NOT_FOUND,
      "there is no vhost 'none'"),
 ]  # fmt: skip
@@ -222,7 +223,7 @@ def test_a_change_is_answered_once_it_is_kept_for_good(
         with pytest.raises(ApiError) as error:
             await asked
         assert error.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
-        told = "INTERNAL_ERROR - what was declared could not be stored: the store is away"
+        told = "INTERNAL_ERROR - the changed declarations could not be stored: the store is away"
         assert error.value.message == told
 
     asyncio.run(asyncio.wait_for(play(), 10))

@@ -197,7 +197,7 @@ def test_a_partition_that_cannot_be_had_gives_nothing(caplog: pytest.LogCaptureF
     kept: list[bool] = []
     store.when_stored(kept.append)
     assert kept == [False]
-    assert "stream 's' gives nothing until a restart" in caplog.text
+    assert "stream 's' (vhost '/') cannot be read until the broker is restarted" in caplog.text
 
 
 GONE = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "its file is gone")

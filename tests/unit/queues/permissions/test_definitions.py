@@ -129,7 +129,7 @@ def test_an_expression_that_is_none_here_gives_its_user_nothing(
     wrong = UserDefinition(grants={"/": ALL, "shop": Grant("a(?=b)", ".*", ".*")})
     definitions.put_user("u", wrong)
     assert not definitions.permissions.has_any("u", "/")
-    assert "user 'u' may do nothing over AMQP" in caplog.text
+    assert "user 'u' has no AMQP permissions" in caplog.text
 
 
 def test_all_is_replaced_and_the_vhost_slash_stays() -> None:

@@ -76,7 +76,7 @@ def test_more_than_may_wait_for_the_log_is_refused(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(durable_messages, "WAITING_BYTES_MAX", 300)
     here = DurableQueue()
     here.publish("a")
-    with pytest.raises(HeadraceError, match="its log is still being made"):
+    with pytest.raises(HeadraceError, match="the queue's log is not created yet"):
         here.publish("b" * 200)
     here.make_log()
     assert here.told == [True]
@@ -231,7 +231,7 @@ def test_what_is_flushed_while_the_queue_closes_is_confirmed() -> None:
     assert (here.told, closed) == ([True], [])
     here.world.settle()
     assert (here.told, closed) == ([True, True], [True])
-    with pytest.raises(HeadraceError, match="the broker stops"):
+    with pytest.raises(HeadraceError, match="the broker is stopping"):
         here.queue.publish(Published(message("c"), 0, None, True), here.now)
 
 

@@ -268,7 +268,7 @@ def test_batches_that_a_thread_compresses_stay_in_order_and_in_bounds(
         topic.append(message(body))
         topic.writer.write()
     monkeypatch.setattr(topic_writer, "COMPRESSING_BYTES_MAX", 10)
-    with pytest.raises(HeadraceError, match="wait to be compressed"):
+    with pytest.raises(HeadraceError, match="wait for compression"):
         topic.writer.append(message(), None)
     topic.world.settle()
     assert topic.told == [True, True, True]

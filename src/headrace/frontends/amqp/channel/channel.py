@@ -181,7 +181,7 @@ class QueueChannel:
             if error is None:
                 release(b"")
                 return
-            problem = f"what was declared could not be stored: {error}"
+            problem = f"the changed declarations could not be stored: {error}"
             self.outlet.fail(
                 ConnectionClosing(ReplyCode.INTERNAL_ERROR, problem), IDS[type(method)]
             )

@@ -66,7 +66,10 @@ def _tell(context: RequestContext, request: Any, answer: Any) -> None:  # noqa: 
             unknown = ErrorCode.UNKNOWN_SERVER_ERROR
             changes.tell_failed(context, answer.code if isinstance(answer, ApiError) else unknown)
     except Exception:
-        log.exception("what a %s request changed was not told", context.api_key.name)
+        log.exception(
+            "audit lines for the changes of a %s request could not be written",
+            context.api_key.name,
+        )
 
 
 def _told_of(route: Route, answer: Pending, told: Callable[[Any], None]) -> Pending:

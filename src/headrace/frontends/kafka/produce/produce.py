@@ -156,7 +156,7 @@ def _refused(context: RequestContext, request: ProduceRequest, error: ApiError) 
     if write_permissions.is_unnamed(request):  # precedes all other errors
         error = authorization_failed(ResourceType.TRANSACTIONAL_ID)
     if request.acks == ACKS_NONE:
-        raise CloseConnection(f"a batch with acks=0 was not taken: {error}")
+        raise CloseConnection(f"a batch with acks=0 was refused: {error}")
     result = _result_of(context, data.partition, _named(context, request.topics[0], data, error))
     response = ProduceResponse([TopicResponse(name, topic_id, [result])])
     return encode_response(context.version, response)
@@ -310,7 +310,7 @@ def _several(
         context.shared.request_pass.promise()
     if request.acks == ACKS_NONE:
         if failed is not None:
-            raise CloseConnection(f"a batch with acks=0 was not taken: {failed}")
+            raise CloseConnection(f"a batch with acks=0 was refused: {failed}")
         return None
     if request.acks != ACKS_ALL or not waits:
         return batches.encoded()

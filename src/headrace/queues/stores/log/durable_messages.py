@@ -225,11 +225,12 @@ class DurableMessages:
         if self._error is not None:
             raise self._error
         if self._gone:
-            raise HeadraceError("the broker stops")
+            raise HeadraceError("the broker is stopping: the message was not stored")
         size = record_bytes(published.message)
         if self._waiting_bytes + size > WAITING_BYTES_MAX:
             raise HeadraceError(
-                f"its log is still being made, and {WAITING_BYTES_MAX} bytes wait for it already"
+                f"the queue's log is not created yet, and {WAITING_BYTES_MAX} bytes of messages"
+                " wait for it already: publish again later"
             )
         since = 0.0 if expires_at is None else self._logs.clock.monotonic()
         self._waiting.append(_Waiting(published, expires_at, since))

@@ -139,7 +139,7 @@ class LogMessages(LogWriting):
     def close(self, done: Callable[[], None]) -> None:
         """Write exactly what was delivered and settled, then call `done`: the last call."""
         self.write()
-        self._appends_refused = "the broker stops"
+        self._appends_refused = "the broker is stopping: the message was not stored"
         settlement = self._settlement
         self._partition.unwatch(self._advance)
         nothing_new = settlement.is_exact or not self._log.end_offset

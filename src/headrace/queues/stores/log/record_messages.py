@@ -132,8 +132,8 @@ def messages_in(
             batch = list(records(view[stretch.begin : stretch.end]))
         except ApiError as error:
             _logger.error(
-                "offsets %d to %d hold no messages, for their batch cannot be read (%s): whoever "
-                "wrote it must send it again", stretch.first, stretch.last, error,
+                "offsets %d to %d are skipped, as their batch cannot be decoded: %s. The producer"
+                " must send these records again", stretch.first, stretch.last, error,
             )  # fmt: skip
             continue
         for record in batch:

@@ -217,7 +217,7 @@ class MemoryMessages(MessageRun):
             return
         self._error = HeadraceError(f"messages that were on disk cannot be read back: {error}")
         _logger.error(
-            "%s: %s. It takes and gives nothing any more: delete it, and look after the disk of"
-            " log.dirs", self._owner.title, self._error,
+            "%s: %s. The queue is unavailable: check the disk of log.dirs, then delete the queue"
+            " and declare it again", self._owner.title, self._error,
         )  # fmt: skip
         self._owner.failed(self._error)

@@ -139,7 +139,7 @@ class Spill:
     def _write(self, extents: Sequence[Extent]) -> None:
         if not self._files and not self._failed:
             _logger.info(
-                "messages of AMQP in memory take %d bytes: beyond %d they are written to %s",
+                "AMQP messages in memory use %d bytes: messages above %d bytes are written to %s",
                 self._use.bytes, self._low, self._files.directory,
             )  # fmt: skip
         self._writing = True
@@ -154,7 +154,7 @@ class Spill:
                 extent.owner.written(extent)
             if self._failed:
                 self._failed = False
-                _logger.info("messages of AMQP are written to %s again", self._files.directory)
+                _logger.info("AMQP messages are written to %s again", self._files.directory)
             self._use.look()
         else:
             self._unwritten = extents
@@ -163,9 +163,9 @@ class Spill:
             if not self._failed:
                 self._failed = True
                 _logger.error(
-                    "messages of AMQP cannot be written to %s (%s): they stay in memory, and who"
-                    " publishes is held up from amqp.memory.bytes.max=%d on. Make room"
-                    " on the disk; it is tried again each second",
+                    "AMQP messages cannot be written to %s: %s. They stay in memory, and publishers"
+                    " are paused above amqp.memory.bytes.max=%d. Free space on the disk; retrying"
+                    " each second",
                     self._files.directory, error, self._use.bytes_max,
                 )  # fmt: skip
         self._soon()

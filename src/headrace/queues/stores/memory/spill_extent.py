@@ -194,7 +194,7 @@ def decode(data: bytes, count: int) -> Content:
     header = parse_header(view) if len(view) >= HEADER_BYTES else None
     size = 0 if header is None else header.batch_length + OVERHEAD_BYTES
     if header is None or not crc_ok(view[:size], header):
-        raise DamagedExtent(f"{len(view)} bytes that are not what was written")
+        raise DamagedExtent(f"a spilled batch of {len(view)} bytes is damaged: wrong header or CRC")
     try:
         messages = messages_in(view[:size], 0).messages
     except ApiError as error:

@@ -207,8 +207,8 @@ class SpillFiles:
         def removed(result: BaseException | None) -> None:
             if isinstance(result, OSError) and not isinstance(result, FileNotFoundError):
                 _logger.warning(
-                    "%s is not needed any more and cannot be removed (%s): the next start tries"
-                    " again", file.path, result,
+                    "spill file %s is no longer needed and could not be deleted: %s. The next start"
+                    " deletes it", file.path, result,
                 )  # fmt: skip
 
         self._disk.run(lambda: self._disk.remove(file.path), removed)

@@ -41,7 +41,10 @@ class DurableStream(DurableMessages):
         stream._asked = True
         if isinstance(partition, HeadraceError):
             stream.failed(partition)
-            _logger.error("stream %r gives nothing until a restart: %s", queue.name, partition)
+            _logger.error(
+                "stream %r (vhost %r) cannot be read until the broker is restarted: its Kafka topic"
+                " is unavailable: %s", queue.name, vhost, partition,
+            )  # fmt: skip
         else:
             stream.open(partition, lambda _: None)
         return stream

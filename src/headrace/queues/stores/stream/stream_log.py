@@ -104,7 +104,7 @@ class StreamLog(NothingSettled, LogWriting):
     def close(self, done: Callable[[], None]) -> None:
         """Write the stream's appended messages, then call `done`."""
         self.write()
-        self._appends_refused = "the broker stops"
+        self._appends_refused = "the broker is stopping: the message was not stored"
         self._partition.unwatch(self._advance)
         done()
 

@@ -151,7 +151,10 @@ class TopicWriter:
         """Append a message; raise HeadraceError as `_record`, or if too many wait."""
         record, partition = self._record(message, key_header)
         if self._compressing_bytes > COMPRESSING_BYTES_MAX:
-            raise HeadraceError(f"{COMPRESSING_BYTES_MAX} bytes wait to be compressed already")
+            raise HeadraceError(
+                f"more than {COMPRESSING_BYTES_MAX} bytes of messages for the topic wait for"
+                " compression: publish again later"
+            )
         index = partition.topic_partition.partition
         batch = self._open.get(index)
         if batch is None or batch.size + record.size > batch.limit:
@@ -238,8 +241,8 @@ class TopicWriter:
         self._unsettled.pop(batch, None)
         if error is not None:
             _logger.error(
-                "%d messages published by AMQP are not known to be in %s-%d, who asked for confirms"
-                " is told: %s",
+                "%d AMQP messages for %s-%d may not be stored: %s. Publishers that use confirms get"
+                " basic.nack",
                 len(batch.records), self.topic, batch.index, error,
             )  # fmt: skip
         waiting, batch.waiting = batch.waiting, []

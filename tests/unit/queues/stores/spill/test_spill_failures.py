@@ -44,8 +44,8 @@ def test_a_full_disk_is_told_once_and_what_was_taken_stays_until_there_is_room(
     room.use.look()
     short = [room.use.is_short]
     (told,) = logged(caplog)
-    assert f"cannot be written to {DATA} ([Errno 28]" in told
-    assert "Make room on the disk" in told
+    assert f"cannot be written to {DATA}: [Errno 28]" in told
+    assert "Free space on the disk" in told
     with pytest.raises(MemoryFull):
         room.publish(queue, 100)
     taken = queue.ready
@@ -54,7 +54,7 @@ def test_a_full_disk_is_told_once_and_what_was_taken_stays_until_there_is_room(
     room.settle()
     assert [*short, room.use.is_short] == [True, False]
     assert logged(caplog) == [told]
-    again = "messages of AMQP are written to /data again"
+    again = "AMQP messages are written to /data again"
     assert logged(caplog, logging.INFO).count(again) == 1
     room.disk.fail_writes()
     more = room.fill(queue, 20)
@@ -63,7 +63,7 @@ def test_a_full_disk_is_told_once_and_what_was_taken_stays_until_there_is_room(
     room.clock.advance(RETRY_SECONDS)
     room.settle()
     assert logged(caplog, logging.INFO).count(again) == 2
-    begun = [line for line in logged(caplog, logging.INFO) if "beyond" in line]
+    begun = [line for line in logged(caplog, logging.INFO) if "messages above" in line]
     assert len(begun) == 1
     assert room.all_of(queue) == [*range(taken), *more]
     assert (room.use.bytes, room.names) == (0, [])

@@ -241,4 +241,4 @@ def test_a_file_that_cannot_be_removed_is_named(
     files.disk.settle()
     (told,) = caplog.records
     assert told.levelno == logging.WARNING
-    assert "00000000 is not needed any more and cannot be removed" in told.getMessage()
+    assert "00000000 is no longer needed and could not be deleted" in told.getMessage()
