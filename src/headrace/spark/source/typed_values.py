@@ -1,0 +1,59 @@
+"""The source's options for typed rows (`headrace.arrow.typed.typed_rows`)."""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from headrace.arrow.typed.typed_rows import (
+    CORRUPT,
+    Mode,
+    RefusedRecordError,
+    TypedRanges,
+    TypedValues,
+)
+from headrace.spark.errors import OptionError, SourceError
+from headrace.spark.given_options import GivenOptions
+from headrace.typed.ddl import SchemaError
+
+
+def given_typed(given: GivenOptions, columns: Sequence[str]) -> TypedValues | None:
+    """Return how the options say that values are decoded; None without `valueSchema`."""
+    ddl = given.text("valueSchema")
+    if ddl is None:
+        for name in ("mode", "columnNameOfCorruptRecord"):
+            if name in given:
+                raise OptionError(f"{name}: only with valueSchema")
+        return None
+    modes = {mode.value: mode for mode in Mode}
+    typed = TypedValues(
+        ddl,
+        given.choice("mode", modes, Mode.FAILFAST),
+        given.text("columnNameOfCorruptRecord") or CORRUPT,
+    )
+    try:
+        problem = typed.problem(columns)
+    except SchemaError as error:
+        raise OptionError(f"valueSchema: {error}") from None
+    if problem is not None:
+        raise OptionError(f"valueSchema: {problem}")
+    return typed
+
+
+def typed_row_schema(typed: TypedValues, columns: Sequence[str]) -> StructType:
+    """Return the Spark schema of typed rows."""
+    return from_arrow_schema(typed.schema(columns), prefer_timestamp_ntz=True)
+
+
+def typed_rows(
+    typed: TypedValues, columns: Sequence[str], place: str, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the typed rows of a task; SourceError for a refused value that ends the query."""
+    try:
+        yield from TypedRanges(typed, columns, place).rows(batches)
+    except RefusedRecordError as error:
+        raise SourceError(
+            f"{error}. Options: mode=PERMISSIVE makes its fields null, mode=DROPMALFORMED leaves"
+            " it out"
+        ) from error
