@@ -4,8 +4,11 @@ The marker consists of three of Delta's application transactions: `headrace:<pip
 batch, `headrace:<pipeline>:digest` and `headrace:<pipeline>:query`. They stay in the table's state
 when log entries expire. delta-rs refuses a commit that meets a concurrent one with the same
 application's transaction.
+
+An upserted table has a fourth, `headrace-deleted-keys`, that names the file of its deleted keys.
 """
 
+import logging
 import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -17,7 +20,14 @@ import pyarrow.parquet as pq
 
 from headrace.config.installing import install_command
 from headrace.spark.errors import SourceError
+from headrace.spark.tables.attempts import Attempt
 from headrace.spark.tables.columns import check_nulls, fits, nullable
+from headrace.spark.tables.deleted_keys import (
+    NO_FILE,
+    path_of,
+    read_deleted_keys,
+    write_deleted_keys,
+)
 from headrace.spark.tables.delta_statistics import log_statistics
 from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile
@@ -30,16 +40,26 @@ try:
     from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
     from deltalake.transaction import AddAction, RemoveAction
 
-    from headrace.spark.tables.upsert import check_upsert, merge_rows
+    from headrace.spark.tables.upsert import (
+        changes_of,
+        check_upsert,
+        deleted_columns,
+        merge_changes,
+        read_batch,
+    )
 except ImportError as error:
     raise SourceError(f"{error.name} is missing: {install_command('deltalake')}") from error
 
 OWNER = "headrace.pipeline"
+_DELETED_KEYS = "headrace-deleted-keys"
+"""The application transaction with the id of the file of deleted keys. A pipeline's applications
+begin with `headrace:`."""
 _MARKER = "headrace"
 """Name of the marker in a commit's metadata, for people and for error texts."""
 _HISTORY_VERSIONS = 1000
 """How many versions back the search for a lost checkpoint's offsets goes."""
 _MAPPING = "delta.columnMapping.mode"
+_log = logging.getLogger(__name__)
 _COLUMN_RULES = ("delta.generationExpression", "delta.identity.start", "delta.invariants")
 
 
@@ -134,22 +154,52 @@ class Delta(Table):
                 "overwrite" if overwrite else "append",
                 self._opened.schema(),
                 [field.name for field in self.options.partition_by],
-                commit_properties=properties_of(marker),
+                commit_properties=None if marker is None else properties_of(marker),
             )
 
     def _upsert(self, upsert: Upsert, files: Sequence[WrittenFile], marker: Marker | None) -> None:
         columns = pa.schema(self._opened.schema().to_arrow())
         staged = pq.read_schema(self.location / files[0].path)
         schema = pa.schema([columns.field(name) for name in staged.names])
-        paths = [file.path for file in files]
+        rows = read_batch(self.location, [file.path for file in files], schema)
+        now_ms = int(time.time() * 1000)
+        number = self._deleted_keys
+        stored = self._stored_deleted_keys(number, deleted_columns(upsert, schema), now_ms)
+        changes = changes_of(rows, upsert, stored, now_ms)
+        if changes.deleted is not None:
+            batch = None if marker is None else marker.batch
+            attempt = Attempt(self.location, self.options.pipeline, batch)
+            number = write_deleted_keys(self.location, attempt, changes.deleted, number)
+        # Stored by each upsert: of two at a time, one that did not see the other's deletions fails.
+        properties = properties_of(marker, Transaction(_DELETED_KEYS, number))
         with commit_errors(self.location):
-            merge_rows(self._opened, self.location, paths, schema, upsert, properties_of(marker))
+            merge_changes(self._opened, changes, properties)
+
+    @property
+    def _deleted_keys(self) -> int:
+        """Id of the file of deleted keys."""
+        return self._opened.transaction_version(_DELETED_KEYS) or NO_FILE
+
+    def _stored_deleted_keys(self, number: int, columns: pa.Schema, now_ms: int) -> pa.Table:
+        since_ms = now_ms - self.options.delete_retention_ms
+        try:
+            return read_deleted_keys(self.location, number, columns, since_ms)
+        except FileNotFoundError as error:
+            self.reload()
+            if self._deleted_keys != number:
+                raise Conflict("another commit has replaced the deleted keys") from error
+            _log.warning(
+                "%s is missing: older changes may bring back deleted keys",
+                self.location / path_of(number),
+            )
+            return read_deleted_keys(self.location, NO_FILE, columns, since_ms)
 
     def held(self) -> Collection[str]:
         """Return the paths of the newest version's files."""
         paths = pa.table(self._opened.get_add_actions()).column("path").to_pylist()
         # Escaped as in the log and unescaped as on disk: one path too many does no harm.
-        return {*paths, *map(unquote, paths)}
+        own = {path_of(number)} if (number := self._deleted_keys) else set()
+        return {*paths, *map(unquote, paths), *own}
 
     def merge(self, batch: int) -> int:
         """Compact small files with deltalake, partition by partition, then vacuum; return files
@@ -292,16 +342,17 @@ class commit_errors:  # noqa: N801 - read as a statement
             ) from error
 
 
-def properties_of(marker: Marker | None) -> CommitProperties | None:
-    """Return commit properties that store the marker."""
+def properties_of(marker: Marker | None, *more: Transaction) -> CommitProperties:
+    """Return commit properties that store the marker and more application transactions."""
     if marker is None:
-        return None
+        return CommitProperties(app_transactions=list(more))
     application = _application(marker.pipeline)
     return CommitProperties(
         app_transactions=[
             Transaction(application, marker.batch),
             Transaction(f"{application}:digest", marker.digest),
             Transaction(f"{application}:query", marker.query),
+            *more,
         ],
         custom_metadata={_MARKER: marker.to_json()},
     )
