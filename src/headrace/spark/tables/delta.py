@@ -1,11 +1,11 @@
 """Delta tables, by deltalake: one version of the table's log adds the workers' files.
 
-The marker consists of three of Delta's application transactions: `headrace:<pipeline>` with the
-batch, `headrace:<pipeline>:digest` and `headrace:<pipeline>:query`. They stay in the table's state
+The marker consists of four of Delta's application transactions: `headrace:<pipeline>` with the
+batch, and `headrace:<pipeline>:digest`, `…:query` and `…:columns`. They stay in the table's state
 when log entries expire. delta-rs refuses a commit that meets a concurrent one with the same
 application's transaction.
 
-An upserted table has a fourth, `headrace-deleted-keys`, that names the file of its deleted keys.
+An upserted table has a fifth, `headrace-deleted-keys`, that names the file of its deleted keys.
 """
 
 import logging
@@ -21,26 +21,28 @@ import pyarrow.parquet as pq
 from headrace.config.installing import install_command
 from headrace.spark.errors import SourceError
 from headrace.spark.tables.attempts import Attempt
-from headrace.spark.tables.columns import check_nulls, fits, nullable
-from headrace.spark.tables.deleted_keys import (
+from headrace.spark.tables.columns import nullable
+from headrace.spark.tables.delta_statistics import log_statistics
+from headrace.spark.tables.errors import Conflict, TableError, gone
+from headrace.spark.tables.files import Layout, WrittenFile
+from headrace.spark.tables.marker import UNKNOWN_DIGEST, Marker
+from headrace.spark.tables.new_columns import check_rows, columns_to_add
+from headrace.spark.tables.options import TableOptions, Upsert
+from headrace.spark.tables.table import Table
+from headrace.spark.tables.upserts.deleted_keys import (
     NO_FILE,
     path_of,
     read_deleted_keys,
     write_deleted_keys,
 )
-from headrace.spark.tables.delta_statistics import log_statistics
-from headrace.spark.tables.errors import Conflict, TableError, gone
-from headrace.spark.tables.files import Layout, WrittenFile
-from headrace.spark.tables.marker import UNKNOWN_DIGEST, Marker
-from headrace.spark.tables.options import TableOptions, Upsert
-from headrace.spark.tables.table import Table
 
 try:
     from deltalake import CommitProperties, DeltaTable, Schema, Transaction
     from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
     from deltalake.transaction import AddAction, RemoveAction
 
-    from headrace.spark.tables.upsert import (
+    from headrace.spark.tables.delta_new_columns import allow_new_columns, append_with_new_columns
+    from headrace.spark.tables.upserts.changes import (
         changes_of,
         check_upsert,
         deleted_columns,
@@ -86,13 +88,13 @@ class Delta(Table):
         fields = self.options.partition_by
         if self.options.upsert is not None:
             check_upsert(self.options.upsert, schema)
-        columns = list(schema)
-        columns += [pa.field(field.name, pa.date32()) for field in fields if field.by_day]
+        days = [pa.field(field.name, pa.date32()) for field in fields if field.by_day]
         if not self.exists():
-            self._create(pa.schema(columns))
+            self._create(pa.schema([*schema, *days]))
         self.reload()
         self._check_rules()
-        self._check(columns)
+        self._check_partitions()
+        check_rows(str(self.location), [*schema, *days], self._columns)
         return Layout(
             location=self.location,
             schema=nullable(
@@ -116,11 +118,11 @@ class Delta(Table):
         batch = self._opened.transaction_version(application)
         if batch is None:
             return None
-        digest, query = (
+        digest, query, columns = (
             self._opened.transaction_version(f"{application}:{name}") or UNKNOWN_DIGEST
-            for name in ("digest", "query")
+            for name in ("digest", "query", "columns")
         )
-        return Marker(self.options.pipeline, batch, digest, query)
+        return Marker(self.options.pipeline, batch, digest, query, columns)
 
     def ends_of(self, marker: Marker) -> Sequence[str]:
         """Return the sources' end offsets from the commit's log entry; empty if that has
@@ -130,6 +132,15 @@ class Delta(Table):
             if text and (found := Marker.of_json(marker.pipeline, text)).digest == marker.digest:
                 return found.ends
         return ()
+
+    def columns(self) -> Collection[str]:
+        """Return the table's columns without those for days."""
+        days = {field.name for field in self.options.partition_by if field.by_day}
+        return [name for name in self._columns.names if name not in days]
+
+    @property
+    def _columns(self) -> pa.Schema:
+        return pa.schema(self._opened.schema().to_arrow())
 
     def owners(self) -> Collection[str]:
         """Return the pipeline that created the table, if any."""
@@ -146,19 +157,29 @@ class Delta(Table):
                 raise TableError("upsertBy: rows are merged into what is there; use append mode")
             self._upsert(self.options.upsert, files, marker)
             return
-        columns = self._columns_of_files()
+        new = self._new_columns(files)
+        columns = self._columns_of_files(new)
+        properties = None if marker is None else properties_of(marker)
+        if new and not overwrite:
+            with commit_errors(self.location):
+                append_with_new_columns(
+                    self._opened, self.options, files, pa.schema(columns), properties
+                )
+            return
+        schema = Schema([*self._opened.schema().fields, *Schema.from_arrow(pa.schema(new)).fields])
         actions: list[AddAction | RemoveAction] = [self._added(file, columns) for file in files]
         with commit_errors(self.location):
             self._opened.create_write_transaction(
                 actions,
                 "overwrite" if overwrite else "append",
-                self._opened.schema(),
+                schema,
                 [field.name for field in self.options.partition_by],
-                commit_properties=None if marker is None else properties_of(marker),
+                commit_properties=properties,
             )
 
     def _upsert(self, upsert: Upsert, files: Sequence[WrittenFile], marker: Marker | None) -> None:
-        columns = pa.schema(self._opened.schema().to_arrow())
+        new = self._new_columns(files)
+        columns = pa.schema([*self._columns, *new])
         staged = pq.read_schema(self.location / files[0].path)
         schema = pa.schema([columns.field(name) for name in staged.names])
         rows = read_batch(self.location, [file.path for file in files], schema)
@@ -173,7 +194,15 @@ class Delta(Table):
         # Stored by each upsert: of two at a time, one that did not see the other's deletions fails.
         properties = properties_of(marker, Transaction(_DELETED_KEYS, number))
         with commit_errors(self.location):
+            allow_new_columns(self._opened, new)
             merge_changes(self._opened, changes, properties)
+
+    def _new_columns(self, files: Sequence[WrittenFile]) -> list[pa.Field]:
+        """Return the columns of the batch's files that the table lacks."""
+        if not files:
+            return []
+        rows = pq.read_schema(self.location / files[0].path)
+        return columns_to_add(str(self.location), rows, self._columns)
 
     @property
     def _deleted_keys(self) -> int:
@@ -264,15 +293,7 @@ class Delta(Table):
         except DeltaError as error:
             raise TableError(f"{self.location} cannot be made a Delta table: {error}") from error
 
-    def _check(self, columns: Sequence[pa.Field]) -> None:
-        there = pa.schema(self._opened.schema().to_arrow())
-        for column in columns:
-            if column.name not in there.names:
-                raise TableError(f"{self.location} has no column {column.name}")
-            if not fits(column.type, there.field(column.name).type):
-                kind = there.field(column.name).type
-                raise TableError(f"{self.location}: {column.name} is {kind}, not {column.type}")
-            check_nulls(str(self.location), column, there.field(column.name))
+    def _check_partitions(self) -> None:
         partitions = self._opened.metadata().partition_columns
         wanted = [field.name for field in self.options.partition_by]
         if partitions != wanted:
@@ -301,10 +322,9 @@ class Delta(Table):
                 "one from there"
             )
 
-    def _columns_of_files(self) -> list[pa.Field]:
+    def _columns_of_files(self, new: Sequence[pa.Field]) -> list[pa.Field]:
         partitions = {field.name for field in self.options.partition_by}
-        columns = pa.schema(self._opened.schema().to_arrow())
-        return [column for column in columns if column.name not in partitions]
+        return [column for column in (*self._columns, *new) if column.name not in partitions]
 
     def _added(self, file: WrittenFile, columns: Sequence[pa.Field]) -> AddAction:
         names = [field.name for field in self.options.partition_by]
@@ -352,6 +372,7 @@ def properties_of(marker: Marker | None, *more: Transaction) -> CommitProperties
             Transaction(application, marker.batch),
             Transaction(f"{application}:digest", marker.digest),
             Transaction(f"{application}:query", marker.query),
+            Transaction(f"{application}:columns", marker.columns),
             *more,
         ],
         custom_metadata={_MARKER: marker.to_json()},

@@ -11,8 +11,8 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
 from headrace.spark.errors import OptionError
-from headrace.spark.tables.deleted_keys import path_of
 from headrace.spark.tables.errors import TableError
+from headrace.spark.tables.upserts.deleted_keys import path_of
 from tests.support.tables import Run, read, write
 
 NAN = float("nan")

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from headrace.spark.errors import OptionError
-from headrace.spark.tables.deleted_keys import NO_FILE, read_deleted_keys
 from headrace.spark.tables.errors import TableError
 from headrace.spark.tables.options import Upsert
-from headrace.spark.tables.upsert import changes_of, deleted_columns
+from headrace.spark.tables.upserts.changes import changes_of, deleted_columns
+from headrace.spark.tables.upserts.deleted_keys import NO_FILE, read_deleted_keys
 from tests.support.tables import SCHEMA, Run, parquet_files, read
 
 UPSERT = Upsert(("key",), "offset", "value")

@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable
 
 from headrace.spark.errors import OptionError
-from headrace.spark.tables.deleted_keys import DELETED_MS, among
 from headrace.spark.tables.errors import TableError
 from headrace.spark.tables.options import Upsert
-from headrace.spark.tables.upsert_order import (
+from headrace.spark.tables.upserts.deleted_keys import DELETED_MS, among
+from headrace.spark.tables.upserts.order import (
     ARRIVAL,
     ChangeOrder,
     has_order,
@@ -138,6 +138,7 @@ def _merge(table: DeltaTable, changes: Changes, properties: CommitProperties) ->
             " AND ".join(f"held.`{key}` = came.`{key}`" for key in changes.keys),
             source_alias="came",
             target_alias="held",
+            merge_schema=not set(names) <= set(held.names),
             commit_properties=properties,
         )
         .when_matched_delete(f"came.{_DELETED} AND {newer}")
