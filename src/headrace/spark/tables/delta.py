@@ -23,6 +23,7 @@ from headrace.spark.errors import SourceError
 from headrace.spark.tables.attempts import Attempt
 from headrace.spark.tables.columns import nullable
 from headrace.spark.tables.delta_statistics import log_statistics
+from headrace.spark.tables.delta_version import check_version
 from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile
 from headrace.spark.tables.marker import UNKNOWN_DIGEST, Marker
@@ -38,6 +39,7 @@ from headrace.spark.tables.upserts.deleted_keys import (
 
 try:
     from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+    from deltalake import __version__ as deltalake_version
     from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
     from deltalake.transaction import AddAction, RemoveAction
 
@@ -51,6 +53,8 @@ try:
     )
 except ImportError as error:
     raise SourceError(f"{error.name} is missing: {install_command('deltalake')}") from error
+
+check_version(deltalake_version)
 
 OWNER = "headrace.pipeline"
 _DELETED_KEYS = "headrace-deleted-keys"
