@@ -28,6 +28,11 @@ def columns_to_add(table: str, rows: Iterable[pa.Field], there: pa.Schema) -> li
     check_names(table, [column.name for column in rows], there.names)
     added = []
     for column in rows:
+        if pa.types.is_null(column.type):
+            raise TableError(
+                f"{table}: {column.name} is NULL without a type: write CAST(NULL AS …) AS "
+                f"{column.name} in the query"
+            )
         if column.name not in there.names:
             added.append(column)
             continue
@@ -80,8 +85,8 @@ def check_written(table: str, rows: Sequence[str], there: Collection[str], befor
     if lacking and not only_adds and digest_of_columns(rows) != before:
         names = ", ".join(lacking)
         raise TableError(
-            f"{table} has {names}, which the query no longer writes: add NULL AS {lacking[0]} to "
-            f"the query to continue without values, {_NEW_VERSION}"
+            f"{table} has {names}, which the query no longer writes: add CAST(NULL AS …) AS "
+            f"{lacking[0]} to the query to continue without values, {_NEW_VERSION}"
         )
 
 

@@ -187,10 +187,19 @@ def test_a_column_that_the_query_no_longer_writes_is_one_error(tmp_path: Path, k
     amount, note = ("amount", pa.int64(), 5), ("note", pa.string(), "x")
     write(run, 0, batch(0, amount))
     for columns in ([], [note]):
-        with pytest.raises(TableError, match="no longer writes: add NULL AS amount to the query"):
+        with pytest.raises(TableError, match=r"no longer writes: add CAST\(NULL AS …\) AS amount"):
             write(run, 1, batch(4, *columns))
     write(run, 1, batch(4, ("amount", pa.int64(), None)))
     assert [row["amount"] for row in rows_of(run, kind)] == [5] * 4 + [None] * 4
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_null_without_a_type_is_refused_by_name(tmp_path: Path, kind: str) -> None:
+    run = Run(tmp_path, kind)
+    write(run, 0, batch(0, ("amount", pa.int64(), 5)))
+    for name in ("amount", "note"):
+        with pytest.raises(TableError, match=rf"write CAST\(NULL AS …\) AS {name}"):
+            write(run, 1, batch(4, (name, pa.null(), None)))
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
