@@ -44,9 +44,11 @@ class Loaded:
 def loaded(project: Project) -> Iterator[Loaded]:
     """Import the project's files; its modules stay importable in this context.
 
-    An error in a file is a finding; the other files are still imported.
+    Nothing is written to the project's directory. An error in a file is a finding; the other files
+    are still imported.
     """
-    before = set(sys.modules)
+    before, writes_bytecode = set(sys.modules), sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
     sys.path.insert(0, str(project.directory))
     result = Loaded(project)
     try:
@@ -55,6 +57,7 @@ def loaded(project: Project) -> Iterator[Loaded]:
                 _load(result, path)
         yield result
     finally:
+        sys.dont_write_bytecode = writes_bytecode
         sys.path.remove(str(project.directory))
         for name in set(sys.modules) - before:
             file = getattr(sys.modules[name], "__file__", None)

@@ -192,6 +192,7 @@ def test_files_of_a_project_are_imported_in_order(tmp_path: Path) -> None:
         assert found.graph.places["b"].line == 3
     with loaded(load_project(directory)) as again:
         assert [*again.graph.tables] == ["a", "b", "from_a_module"]
+    assert not [*directory.rglob("__pycache__")]
 
 
 @pytest.mark.parametrize(

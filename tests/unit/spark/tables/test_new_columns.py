@@ -98,6 +98,24 @@ def test_no_file_of_a_batch_with_new_columns_is_left_behind(tmp_path: Path, kind
     assert not [path for path in run.path.rglob("_headrace/attempts/*") if path.is_file()]
 
 
+def test_a_driver_that_dies_after_the_commit_leaves_files_to_the_next_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(tmp_path, "delta")
+    write(run, 0, batch(0))
+
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Path, "unlink", die)
+        write(run, 1, batch(4, *ADDED))
+    assert len(parquet_files(run.path)) == 3
+    assert not run.tasks(1, batch(4, *ADDED)).commit()
+    assert len(parquet_files(run.path)) == 2
+    assert len(rows_of(run, "delta")) == 8
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 def test_of_two_runs_that_add_a_column_one_counts(tmp_path: Path, kind: str) -> None:
     run = Run(tmp_path, kind)
