@@ -157,6 +157,7 @@ class Delta(Table):
         """Commit one version that adds the files, or merges their rows by key (`upsertBy`)."""
         self._check_rules()
         if self.options.upsert is not None:
+            self.adds_files = False
             if overwrite:
                 raise TableError("upsertBy: rows are merged into what is there; use append mode")
             self._upsert(self.options.upsert, files, marker)
@@ -165,6 +166,7 @@ class Delta(Table):
         columns = self._columns_of_files(new)
         properties = None if marker is None else properties_of(marker)
         if new and not overwrite:
+            self.adds_files = False
             with commit_errors(self.location):
                 append_with_new_columns(
                     self._opened, self.options, files, pa.schema(columns), properties

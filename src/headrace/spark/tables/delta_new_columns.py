@@ -55,7 +55,7 @@ def append_with_new_columns(
     columns: pa.Schema,
     properties: CommitProperties | None,
 ) -> None:
-    """Append the files' rows as one version, and delete the files.
+    """Append the files' rows as one version.
 
     `columns`: the table's columns without partition columns, then the new ones.
     """
@@ -82,6 +82,3 @@ def append_with_new_columns(
         writer_properties=WriterProperties(compression=_CODECS[options.compression]),
         commit_properties=properties,
     )
-    # If the driver dies before this, the next sweep deletes them: their attempts are listed.
-    for file in files:
-        (options.path / file.path).unlink(missing_ok=True)

@@ -32,6 +32,8 @@ class Table(ABC):
 
     location: Path
     """Directory that file paths are relative to."""
+    adds_files = True
+    """Whether the last append added the files themselves; otherwise the sweep deletes them."""
 
     def __init__(self, options: TableOptions) -> None:
         self.options = options
@@ -130,7 +132,7 @@ def commit(
     written = _append_once(table, files, marker, overwrite=overwrite)
     # The batch is in the table now, so no error below may fail the query.
     try:
-        if written and table.options.upsert is None:
+        if written and table.adds_files:
             attempts.forget(table.location, committed)
         batch = None if marker is None else marker.batch
         with table.exclusive():

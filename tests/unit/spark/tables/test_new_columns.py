@@ -11,6 +11,7 @@ import pytest
 from deltalake import DeltaTable
 from pyiceberg.types import LongType
 
+from headrace.spark.tables import attempts
 from headrace.spark.tables.errors import TableError
 from tests.support.tables import FORMATS, Run, held, iceberg_table, parquet_files, read, write
 from tests.unit.spark.tables.test_table_commits import Racing
@@ -107,9 +108,10 @@ def test_a_driver_that_dies_after_the_commit_leaves_files_to_the_next_sweep(
     def die(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(Path, "unlink", die)
-        write(run, 1, batch(4, *ADDED))
+    with monkeypatch.context() as patched:
+        patched.setattr(attempts, "sweep", die)
+        with pytest.raises(KeyboardInterrupt):
+            write(run, 1, batch(4, *ADDED))
     assert len(parquet_files(run.path)) == 3
     assert not run.tasks(1, batch(4, *ADDED)).commit()
     assert len(parquet_files(run.path)) == 2
