@@ -3,6 +3,7 @@
 import itertools
 import logging
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
 from headrace.spark.errors import OptionError
+from headrace.spark.tables import attempts, delta
 from headrace.spark.tables.errors import TableError
 from headrace.spark.tables.upserts.deleted_keys import path_of
 from tests.support.tables import Run, read, write
@@ -155,8 +157,6 @@ def test_a_deletion_is_forgotten_after_its_retention(
 def test_a_commit_that_fails_leaves_the_deleted_keys_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from headrace.spark.tables import delta
-
     run = upserts(tmp_path)
     write(run, 0, changes(("a", 5, None)))
 
@@ -171,6 +171,39 @@ def test_a_commit_that_fails_leaves_the_deleted_keys_as_they_are(
     write(run, 2, changes(("a", 4, "old"), ("b", 4, "b"), ("c", 4, "old")))
     assert rows_of(run) == [("b", 4, "b")]
     assert len([*(run.path / "_headrace" / "deleted").iterdir()]) == 1
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("point", ["write_deleted_keys", "merge_changes", "sweep"])
+def test_a_driver_killed_at_any_point_of_a_batch_applies_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, when: str
+) -> None:
+    owner = attempts if point == "sweep" else delta
+    work = getattr(owner, point)
+
+    def killed(*given: Any, **named: Any) -> None:
+        if when == "after":
+            work(*given, **named)
+        raise KeyboardInterrupt
+
+    run = upserts(tmp_path)
+    batches = [
+        changes(("a", 5, "a5"), ("b", 5, "b5"), ("c", 5, None)),
+        changes(("a", 6, None), ("b", 4, "b4"), ("c", 4, "c4"), ("d", 1, "d1")),
+        changes(("a", 5, "a5"), ("c", 6, "c6"), ("d", 2, None), ("b", 6, "b6")),
+        changes(("d", 1, "d1"), ("a", 7, "a7"), ("b", 6, "b6"), ("e", 1, None)),
+    ]
+    for number, part in enumerate(batches):
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, point, killed)
+            with suppress(KeyboardInterrupt):
+                write(run, number, part)
+        write(run, number, part)
+    assert rows_of(run) == [("a", 7, "a7"), ("b", 6, "b6"), ("c", 6, "c6")]
+    assert len([*(run.path / "_headrace" / "deleted").iterdir()]) == 1
+    assert not [*(run.path / "_headrace" / "attempts").iterdir()]
+    write(run, 4, changes(("d", 1, "d1"), ("e", 0, "e0"), ("a", 6, "a6")))
+    assert rows_of(run) == [("a", 7, "a7"), ("b", 6, "b6"), ("c", 6, "c6")]
 
 
 def test_a_deletion_by_another_pipeline_meanwhile_is_not_missed(tmp_path: Path) -> None:
