@@ -10,6 +10,8 @@ from headrace.pipeline.project import load_project
 from headrace.pipeline.validate import findings_of
 
 HEAD = """\
+from datetime import datetime
+from typing import NamedTuple
 from pyspark import pipelines as dp
 from pyspark.sql import SparkSession, functions as F
 from headrace import pipeline as hp
@@ -35,6 +37,48 @@ dp.create_sink("alerts", "headrace", {"topic": "order-alerts"})
 @dp.append_flow(target="alerts")
 def large():
     return hp.read("placed").select(F.to_json(F.struct("*")).alias("value"))
+
+class Line(NamedTuple):
+    event_time: datetime
+    client: str
+    path: str
+    status: int
+    body_bytes: int | None
+    request_time_ms: int
+
+def lines():
+    return hp.topic("access-log", hp.parser(lambda value: Line(*value), Line),
+                    event_time="event_time", watermark="2 minutes", heartbeats=True)
+
+@dp.table(format="parquet", partition_cols=["day(event_time)"])
+@hp.expect("server errors are rare", "status < 500", at_least=0.95)
+def requests():
+    return lines().where("status IS NOT NULL")
+
+@dp.table(format="parquet")
+@hp.expect_or_fail("counts add up", "requests >= client_errors + server_errors")
+def windows():
+    status = F.col("status")
+    minutes = lines().groupBy(F.window("event_time", "1 minute").alias("minute")).agg(
+        F.count("status").alias("requests"), F.sum("body_bytes").alias("bytes"),
+        F.count_if(status.between(400, 499)).alias("client_errors"),
+        F.count_if(status >= 500).alias("server_errors"),
+        F.percentile_approx("request_time_ms", [0.5, 0.99], 10_000).alias("ms"),
+        F.approx_count_distinct("client", 0.01).alias("clients"),
+        F.expr("approx_top_k(path, 5)").alias("top_paths"))
+    return minutes.select(F.col("minute.start").alias("window_start"), "requests", "bytes",
+        "client_errors", "server_errors", "clients", F.col("ms")[0].alias("p50_ms"), "top_paths")
+
+@dp.temporary_view
+def payments():
+    return hp.topic("payments", "id BIGINT NOT NULL, paid_at TIMESTAMP NOT NULL",
+                    event_time="paid_at", watermark="10 minutes")
+
+@dp.table(format="iceberg", partition_cols=["day(at)"])
+def paid_orders():
+    o, p = hp.read("placed").alias("o"), hp.read("payments").alias("p")
+    condition = F.expr("o.id = p.id AND paid_at BETWEEN at AND at + INTERVAL 30 MINUTES")
+    return o.join(p, condition).select("o.*", "paid_at")
 """
 
 
@@ -44,7 +88,7 @@ def texts(spark: SparkSession, place: Path, text: str) -> list[str]:
     (place / "transformations" / "all.py").write_text(HEAD + text)
     with loaded(load_project(place)) as found:
         findings, topics = findings_of(spark, found)
-        assert topics <= {"orders", "payments"}
+        assert topics <= {"orders", "payments", "access-log"}
         for finding in findings:
             assert finding.place is not None
             assert finding.place.file == str(place / "transformations" / "all.py")
