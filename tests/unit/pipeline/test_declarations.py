@@ -1,5 +1,6 @@
 """Declarations of a pipeline: names, checks, parsers, the project's settings and its files."""
 
+import sys
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -195,12 +196,29 @@ def test_files_of_a_project_are_imported_in_order(tmp_path: Path) -> None:
     assert not [*directory.rglob("__pycache__")]
 
 
+def test_a_file_that_another_one_imports_is_imported_once(tmp_path: Path) -> None:
+    text = "import transformations.b\n" + TABLE.format("a")
+    directory = project(tmp_path, a=text, b=TABLE.format("b"))
+    path, modules = list(sys.path), set(sys.modules)
+    with loaded(load_project(directory)) as found:
+        assert found.findings == []
+        assert [*found.graph.tables] == ["b", "a"]
+    assert sys.path == path
+    assert {name for name in set(sys.modules) - modules if "transformations" in name} == set()
+
+
+SINK = 'dp.create_sink("s", "headrace", {"topic": "t"})\n'
+FLOW = "@dp.append_flow(target='s')\ndef f():\n    pass\n"
+
+
 @pytest.mark.parametrize(
     ("text", "message", "line"),
     [
         ("import nothing_of_this_name", "ModuleNotFoundError: No module named", 2),
         ("def f(:", "invalid syntax", 2),
         (f"x = 1\n{TABLE.format('twice')}{TABLE.format('twice')}", "twice is declared at", 6),
+        (SINK + SINK, "s is declared at", 3),
+        (FLOW + FLOW, "flow f is declared at", 5),
         ("@dp.materialized_view\ndef v():\n    pass", "materialized views are not supported", 2),
         ("@dp.append_flow(target='t', spark_conf={'a': 'b'})\ndef v():\n    pass", "spark_conf", 2),
     ],
