@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 
 from headrace.spark.tables import attempts, delta
 from headrace.spark.tables.errors import TableError
@@ -216,12 +216,26 @@ def test_a_damaged_file_of_deleted_keys_is_one_error(tmp_path: Path) -> None:
     assert rows_of(run) == []
 
 
-def test_deletions_by_another_order_do_not_count(tmp_path: Path) -> None:
+def test_columns_that_take_no_nulls_are_upserted(tmp_path: Path) -> None:
+    part = changes(("a", 5, None), ("b", 1, "b"))
+    strict = pa.schema([part.schema.field(0).with_nullable(False), *list(part.schema)[1:]])
+    DeltaTable.create(str(tmp_path / "table"), Schema.from_arrow(strict))
+    run = upserts(tmp_path)
+    for batch, rows in enumerate([part, changes(("a", 4, "old"), ("c", 1, None))]):
+        write(run, batch, pa.record_batch(rows.columns, schema=strict))
+    write(run, 2, pa.record_batch(changes(("a", 4, "old"), ("c", 0, "c")).columns, schema=strict))
+    assert rows_of(run) == [("b", 1, "b")]
+
+
+def test_deletions_by_another_order_do_not_count(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     run = upserts(tmp_path)
     write(run, 0, changes(("a", 5, None)))
     other = upserts(tmp_path, upsertOrder="value", deleteWhen="version")
     write(other, 1, changes(("a", 4, "old")))
     assert rows_of(run) == [("a", 4, "old")]
+    assert "upsertBy or upsertOrder was changed" in caplog.text
 
 
 def test_a_table_of_the_version_before_continues(tmp_path: Path) -> None:

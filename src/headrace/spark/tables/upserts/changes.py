@@ -108,7 +108,9 @@ def changes_of(rows: pa.Table, upsert: Upsert, deleted: pa.Table, now_ms: int) -
         added = chosen.filter(deletes).drop_columns([DELETED_MS])
         added = added.append_column(DELETED_MS, pa.repeat(now_ms, added.num_rows))
         kept = [deleted.filter(pc.invert(may_concern)), newest.filter(pc.invert(is_new)), added]
-        stored = pa.concat_tables(part.select(deleted.column_names) for part in kept)
+        stored = pa.concat_tables(
+            part.select(deleted.column_names).cast(deleted.schema) for part in kept
+        )
     rows = chosen.select(schema.names).append_column(_DELETED, deletes)
     return Changes(rows, upsert.keys, order, stored)
 

@@ -7,6 +7,7 @@ begin with `_`. A commit that deletes keys writes a new file with all keys, and 
 stored for the table's `deleteRetentionMs`.
 """
 
+import logging
 import os
 import uuid
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from headrace.spark.tables.errors import TableError
 
 NO_FILE = 0
 """Id for a table without deleted keys."""
+_log = logging.getLogger(__name__)
 DELETED_MS = "_headrace_deleted_ms"
 """Column with the time of the deletion in milliseconds since the epoch."""
 
@@ -48,6 +50,12 @@ def read_deleted_keys(location: Path, number: int, columns: pa.Schema, since_ms:
             "without them; older changes may then bring back deleted keys"
         ) from error
     if not stored.schema.equals(schema):
+        _log.warning(
+            "%s: deleted keys have the columns %s: upsertBy or upsertOrder was changed, and older "
+            "changes may bring back deleted keys",
+            location,
+            ", ".join(stored.column_names[:-1]),
+        )
         return schema.empty_table()
     return stored.filter(pc.greater_equal(stored.column(DELETED_MS), since_ms))
 
