@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from examples.access_log.topic import Group
     from headrace.pipeline import Account
 
+REASONS = 8
+"""Number of reasons that have a row of their own."""
 WIDE = 112  # cells from which there is room for everything
 
 
@@ -90,8 +92,10 @@ def refused_table(reasons: Sequence[tuple[str, int]]) -> Table:
     table = Table(title="Quarantine", box=box.SIMPLE_HEAD, title_justify="left")
     table.add_column("reason")
     table.add_column("lines", justify="right")
-    for reason, count in by_field.most_common(8):
+    for reason, count in by_field.most_common(REASONS):
         table.add_row(reason, f"{count:,}")
+    if rarer := by_field.most_common()[REASONS:]:
+        table.add_row(f"{len(rarer)} rarer reasons", f"{sum(count for _, count in rarer):,}")
     return table
 
 

@@ -144,6 +144,12 @@ app.command(
     " headrace arrow warm",
 )
 app.command(
+    "headrace.cli.pipeline.pipeline:app",
+    name="pipeline",
+    help="Check the declarations of a pipeline on Spark.\n\nFor example: headrace pipeline"
+    " validate shop",
+)
+app.command(
     "headrace.cli.completion:completion",
     help="Print a shell's completion script.\n\nFor example: source <(headrace completion bash);"
     " for good: headrace --install-completion",

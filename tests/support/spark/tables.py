@@ -10,6 +10,7 @@ import pyarrow as pa
 from headrace.spark.tables.attempts import Attempt
 from headrace.spark.tables.files import FileWriter
 from headrace.spark.tables.marker import Marker, marker_of_batch
+from headrace.spark.tables.new_columns import digest_of_columns
 from headrace.spark.tables.options import parse_table_options
 from headrace.spark.tables.sink import table_of
 from headrace.spark.tables.table import Table, commit, open_table
@@ -80,8 +81,9 @@ class Run:
     def tasks(self, batch: int, *parts: pa.RecordBatch) -> "Prepared":
         """What tasks do, one for each part."""
         table = self.table
-        layout = open_table(table, parts[0].schema if parts else SCHEMA)
-        prepared = Prepared(self, batch)
+        schema = parts[0].schema if parts else SCHEMA
+        layout = open_table(table, schema)
+        prepared = Prepared(self, batch, digest_of_columns(schema.names))
         for part in parts:
             attempt = Attempt(layout.location, "orders", batch)
             prepared.files += FileWriter(layout, attempt).write_all([part])
@@ -99,14 +101,15 @@ class Run:
 class Prepared:
     """Files that tasks wrote and nobody committed."""
 
-    def __init__(self, run: Run, batch: int) -> None:
-        self.run, self.batch = run, batch
+    def __init__(self, run: Run, batch: int, columns: int) -> None:
+        self.run, self.batch, self.columns = run, batch, columns
         self.files: list[Any] = []
         self.attempts: list[str] = []
 
     @property
     def marker(self) -> Marker:
-        return marker_of_batch(self.run.options["pipeline"], self.run.checkpoint, self.batch)
+        pipeline = self.run.options["pipeline"]
+        return marker_of_batch(pipeline, self.run.checkpoint, self.batch, self.columns)
 
     def commit(self, table: Table | None = None, *, overwrite: bool = False) -> bool:
         table = table or self.run.table

@@ -17,5 +17,6 @@ attempts.py   lists of files by attempt; files of dead attempts are deleted
 table.py      the interface of each format, and the commit: marker, conflicts, retries
 merge.py      small files: which are merged, and how they are rewritten
 parquet.py    delta.py    iceberg.py    the three formats
-upsert.py     upserts by key into Delta; tombstones delete
+upserts/      upserts by key into Delta; tombstones delete
+new_columns.py  columns that a query adds to the table, and changes that are refused
 """

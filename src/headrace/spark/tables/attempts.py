@@ -82,7 +82,7 @@ def sweep(
                 deleted.append(path)
         attempt.unlink(missing_ok=True)
     if deleted:
-        _log.warning("%s: deleted %d files of failed attempts", location, len(deleted))
+        _log.info("%s: deleted %d files that no commit added", location, len(deleted))
     return deleted
 
 

@@ -1,11 +1,14 @@
 """Delta tables, by deltalake: one version of the table's log adds the workers' files.
 
-The marker consists of three of Delta's application transactions: `headrace:<pipeline>` with the
-batch, `headrace:<pipeline>:digest` and `headrace:<pipeline>:query`. They stay in the table's state
+The marker consists of four of Delta's application transactions: `headrace:<pipeline>` with the
+batch, and `headrace:<pipeline>:digest`, `…:query` and `…:columns`. They stay in the table's state
 when log entries expire. delta-rs refuses a commit that meets a concurrent one with the same
 application's transaction.
+
+An upserted table has a fifth, `headrace-deleted-keys`, that names the file of its deleted keys.
 """
 
+import logging
 import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -17,29 +20,52 @@ import pyarrow.parquet as pq
 
 from headrace.config.installing import install_command
 from headrace.spark.errors import SourceError
-from headrace.spark.tables.columns import check_nulls, fits, nullable
+from headrace.spark.tables.attempts import Attempt
+from headrace.spark.tables.columns import nullable
 from headrace.spark.tables.delta_statistics import log_statistics
+from headrace.spark.tables.delta_version import check_version
 from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile
 from headrace.spark.tables.marker import UNKNOWN_DIGEST, Marker
+from headrace.spark.tables.new_columns import check_rows, columns_to_add
 from headrace.spark.tables.options import TableOptions, Upsert
 from headrace.spark.tables.table import Table
+from headrace.spark.tables.upserts.deleted_keys import (
+    NO_FILE,
+    path_of,
+    read_deleted_keys,
+    write_deleted_keys,
+)
 
 try:
     from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+    from deltalake import __version__ as deltalake_version
     from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
     from deltalake.transaction import AddAction, RemoveAction
 
-    from headrace.spark.tables.upsert import check_upsert, merge_rows
+    from headrace.spark.tables.delta_new_columns import allow_new_columns, append_with_new_columns
+    from headrace.spark.tables.upserts.changes import (
+        changes_of,
+        check_upsert,
+        deleted_columns,
+        merge_changes,
+        read_batch,
+    )
 except ImportError as error:
     raise SourceError(f"{error.name} is missing: {install_command('deltalake')}") from error
 
+check_version(deltalake_version)
+
 OWNER = "headrace.pipeline"
+_DELETED_KEYS = "headrace-deleted-keys"
+"""The application transaction with the id of the file of deleted keys. A pipeline's applications
+begin with `headrace:`."""
 _MARKER = "headrace"
 """Name of the marker in a commit's metadata, for people and for error texts."""
 _HISTORY_VERSIONS = 1000
 """How many versions back the search for a lost checkpoint's offsets goes."""
 _MAPPING = "delta.columnMapping.mode"
+_log = logging.getLogger(__name__)
 _COLUMN_RULES = ("delta.generationExpression", "delta.identity.start", "delta.invariants")
 
 
@@ -66,13 +92,13 @@ class Delta(Table):
         fields = self.options.partition_by
         if self.options.upsert is not None:
             check_upsert(self.options.upsert, schema)
-        columns = list(schema)
-        columns += [pa.field(field.name, pa.date32()) for field in fields if field.by_day]
+        days = [pa.field(field.name, pa.date32()) for field in fields if field.by_day]
         if not self.exists():
-            self._create(pa.schema(columns))
+            self._create(pa.schema([*schema, *days]))
         self.reload()
         self._check_rules()
-        self._check(columns)
+        self._check_partitions()
+        check_rows(str(self.location), [*schema, *days], self._columns)
         return Layout(
             location=self.location,
             schema=nullable(
@@ -96,11 +122,11 @@ class Delta(Table):
         batch = self._opened.transaction_version(application)
         if batch is None:
             return None
-        digest, query = (
+        digest, query, columns = (
             self._opened.transaction_version(f"{application}:{name}") or UNKNOWN_DIGEST
-            for name in ("digest", "query")
+            for name in ("digest", "query", "columns")
         )
-        return Marker(self.options.pipeline, batch, digest, query)
+        return Marker(self.options.pipeline, batch, digest, query, columns)
 
     def ends_of(self, marker: Marker) -> Sequence[str]:
         """Return the sources' end offsets from the commit's log entry; empty if that has
@@ -110,6 +136,15 @@ class Delta(Table):
             if text and (found := Marker.of_json(marker.pipeline, text)).digest == marker.digest:
                 return found.ends
         return ()
+
+    def columns(self) -> Collection[str]:
+        """Return the table's columns without those for days."""
+        days = {field.name for field in self.options.partition_by if field.by_day}
+        return [name for name in self._columns.names if name not in days]
+
+    @property
+    def _columns(self) -> pa.Schema:
+        return pa.schema(self._opened.schema().to_arrow())
 
     def owners(self) -> Collection[str]:
         """Return the pipeline that created the table, if any."""
@@ -122,34 +157,84 @@ class Delta(Table):
         """Commit one version that adds the files, or merges their rows by key (`upsertBy`)."""
         self._check_rules()
         if self.options.upsert is not None:
+            self.adds_files = False
             if overwrite:
                 raise TableError("upsertBy: rows are merged into what is there; use append mode")
             self._upsert(self.options.upsert, files, marker)
             return
-        columns = self._columns_of_files()
+        new = self._new_columns(files)
+        columns = self._columns_of_files(new)
+        properties = None if marker is None else properties_of(marker)
+        if new and not overwrite:
+            self.adds_files = False
+            with commit_errors(self.location):
+                append_with_new_columns(
+                    self._opened, self.options, files, pa.schema(columns), properties
+                )
+            return
+        schema = Schema([*self._opened.schema().fields, *Schema.from_arrow(pa.schema(new)).fields])
         actions: list[AddAction | RemoveAction] = [self._added(file, columns) for file in files]
         with commit_errors(self.location):
             self._opened.create_write_transaction(
                 actions,
                 "overwrite" if overwrite else "append",
-                self._opened.schema(),
+                schema,
                 [field.name for field in self.options.partition_by],
-                commit_properties=properties_of(marker),
+                commit_properties=properties,
             )
 
     def _upsert(self, upsert: Upsert, files: Sequence[WrittenFile], marker: Marker | None) -> None:
-        columns = pa.schema(self._opened.schema().to_arrow())
+        new = self._new_columns(files)
+        columns = pa.schema([*self._columns, *new])
         staged = pq.read_schema(self.location / files[0].path)
         schema = pa.schema([columns.field(name) for name in staged.names])
-        paths = [file.path for file in files]
+        rows = read_batch(self.location, [file.path for file in files], schema)
+        now_ms = int(time.time() * 1000)
+        number = self._deleted_keys
+        stored = self._stored_deleted_keys(number, deleted_columns(upsert, schema), now_ms)
+        changes = changes_of(rows, upsert, stored, now_ms)
+        if changes.deleted is not None:
+            batch = None if marker is None else marker.batch
+            attempt = Attempt(self.location, self.options.pipeline, batch)
+            number = write_deleted_keys(self.location, attempt, changes.deleted, number)
+        # Stored by each upsert: of two at a time, one that did not see the other's deletions fails.
+        properties = properties_of(marker, Transaction(_DELETED_KEYS, number))
         with commit_errors(self.location):
-            merge_rows(self._opened, self.location, paths, schema, upsert, properties_of(marker))
+            allow_new_columns(self._opened, new)
+            merge_changes(self._opened, changes, properties)
+
+    def _new_columns(self, files: Sequence[WrittenFile]) -> list[pa.Field]:
+        """Return the columns of the batch's files that the table lacks."""
+        if not files:
+            return []
+        rows = pq.read_schema(self.location / files[0].path)
+        return columns_to_add(str(self.location), rows, self._columns)
+
+    @property
+    def _deleted_keys(self) -> int:
+        """Id of the file of deleted keys."""
+        return self._opened.transaction_version(_DELETED_KEYS) or NO_FILE
+
+    def _stored_deleted_keys(self, number: int, columns: pa.Schema, now_ms: int) -> pa.Table:
+        since_ms = now_ms - self.options.delete_retention_ms
+        try:
+            return read_deleted_keys(self.location, number, columns, since_ms)
+        except FileNotFoundError as error:
+            self.reload()
+            if self._deleted_keys != number:
+                raise Conflict("another commit has replaced the deleted keys") from error
+            _log.warning(
+                "%s is missing: older changes may bring back deleted keys",
+                self.location / path_of(number),
+            )
+            return read_deleted_keys(self.location, NO_FILE, columns, since_ms)
 
     def held(self) -> Collection[str]:
         """Return the paths of the newest version's files."""
         paths = pa.table(self._opened.get_add_actions()).column("path").to_pylist()
         # Escaped as in the log and unescaped as on disk: one path too many does no harm.
-        return {*paths, *map(unquote, paths)}
+        own = {path_of(number)} if (number := self._deleted_keys) else set()
+        return {*paths, *map(unquote, paths), *own}
 
     def merge(self, batch: int) -> int:
         """Compact small files with deltalake, partition by partition, then vacuum; return files
@@ -214,15 +299,7 @@ class Delta(Table):
         except DeltaError as error:
             raise TableError(f"{self.location} cannot be made a Delta table: {error}") from error
 
-    def _check(self, columns: Sequence[pa.Field]) -> None:
-        there = pa.schema(self._opened.schema().to_arrow())
-        for column in columns:
-            if column.name not in there.names:
-                raise TableError(f"{self.location} has no column {column.name}")
-            if not fits(column.type, there.field(column.name).type):
-                kind = there.field(column.name).type
-                raise TableError(f"{self.location}: {column.name} is {kind}, not {column.type}")
-            check_nulls(str(self.location), column, there.field(column.name))
+    def _check_partitions(self) -> None:
         partitions = self._opened.metadata().partition_columns
         wanted = [field.name for field in self.options.partition_by]
         if partitions != wanted:
@@ -251,10 +328,9 @@ class Delta(Table):
                 "one from there"
             )
 
-    def _columns_of_files(self) -> list[pa.Field]:
+    def _columns_of_files(self, new: Sequence[pa.Field]) -> list[pa.Field]:
         partitions = {field.name for field in self.options.partition_by}
-        columns = pa.schema(self._opened.schema().to_arrow())
-        return [column for column in columns if column.name not in partitions]
+        return [column for column in (*self._columns, *new) if column.name not in partitions]
 
     def _added(self, file: WrittenFile, columns: Sequence[pa.Field]) -> AddAction:
         names = [field.name for field in self.options.partition_by]
@@ -292,16 +368,18 @@ class commit_errors:  # noqa: N801 - read as a statement
             ) from error
 
 
-def properties_of(marker: Marker | None) -> CommitProperties | None:
-    """Return commit properties that store the marker."""
+def properties_of(marker: Marker | None, *more: Transaction) -> CommitProperties:
+    """Return commit properties that store the marker and more application transactions."""
     if marker is None:
-        return None
+        return CommitProperties(app_transactions=list(more))
     application = _application(marker.pipeline)
     return CommitProperties(
         app_transactions=[
             Transaction(application, marker.batch),
             Transaction(f"{application}:digest", marker.digest),
             Transaction(f"{application}:query", marker.query),
+            Transaction(f"{application}:columns", marker.columns),
+            *more,
         ],
         custom_metadata={_MARKER: marker.to_json()},
     )

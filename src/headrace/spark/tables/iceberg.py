@@ -9,7 +9,7 @@ before a retry.
 """
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
@@ -22,11 +22,12 @@ import pyarrow.parquet as pq
 from headrace.config.installing import install_command
 from headrace.spark.errors import OptionError, SourceError
 from headrace.spark.tables.attempts import OWN_DIRECTORY, Attempt, forget, locked
-from headrace.spark.tables.columns import check_nulls, fits, nullable
+from headrace.spark.tables.columns import nullable
 from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile
 from headrace.spark.tables.marker import Marker
 from headrace.spark.tables.merge import groups_to_merge, rewrite
+from headrace.spark.tables.new_columns import check_rows, columns_to_add
 from headrace.spark.tables.options import TableOptions
 from headrace.spark.tables.table import Table
 
@@ -39,27 +40,23 @@ try:
         ValidationException,
     )
     from pyiceberg.expressions import AlwaysTrue
-    from pyiceberg.io.pyarrow import (
-        PyArrowFileIO,
-        parquet_file_to_data_file,
-        parquet_path_to_id_mapping,
-        schema_to_pyarrow,
-    )
+    from pyiceberg.io.pyarrow import pyarrow_to_schema, schema_to_pyarrow
     from pyiceberg.manifest import DataFile
     from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
+    from pyiceberg.schema import Schema, index_by_name
     from pyiceberg.table import Table as IcebergTable
+    from pyiceberg.table import Transaction
     from pyiceberg.table.snapshots import Operation, Summary
     from pyiceberg.table.update.snapshot import _OverwriteFiles
     from pyiceberg.transforms import DayTransform, IdentityTransform, Transform
     from pyiceberg.typedef import EMPTY_DICT
+
+    from headrace.spark.tables.iceberg_files import data_file, path_of
 except ImportError as error:
     raise SourceError(f"{error.name} is missing: {install_command('pyiceberg')}") from error
 
 OWNER = "headrace.pipeline"
 _FORMAT_VERSION_MAX = 2
-_BEFORE_SURROGATES = "\ud7ff"
-"""The last character before the surrogates: pyiceberg increments a character to truncate an upper
-bound, which would give a surrogate."""
 _RETRIES = "commit.retry.num-retries"
 
 
@@ -99,11 +96,9 @@ class Iceberg(Table):
         if not self.exists():
             self._create(schema)
         self.reload()
-        there = schema_to_pyarrow(self._opened.schema())
-        for column in schema:
-            if column.name not in there.names:
-                raise TableError(f"{self.options.table} has no column {column.name}")
-        self._check(schema, there)
+        self._check()
+        new = check_rows(self.options.table, schema, self._columns)
+        there = schema_to_pyarrow(_with_columns(self._opened.transaction(), new))
         return Layout(
             location=self.location,
             schema=pa.schema([there.field(column.name) for column in schema]),
@@ -124,6 +119,15 @@ class Iceberg(Table):
         text = self._opened.properties.get(_marker_of(self.options.pipeline))
         return None if text is None else Marker.of_json(self.options.pipeline, text)
 
+    def columns(self) -> Collection[str]:
+        """Return the table's columns."""
+        names: list[str] = self._columns.names
+        return names
+
+    @property
+    def _columns(self) -> pa.Schema:
+        return schema_to_pyarrow(self._opened.schema())
+
     def owners(self) -> Collection[str]:
         """Return the pipeline that created the table, if any."""
         owner = self._opened.properties.get(OWNER)
@@ -133,23 +137,46 @@ class Iceberg(Table):
         self, files: Sequence[WrittenFile], marker: Marker | None, *, overwrite: bool
     ) -> None:
         """Append the files in one snapshot, with the marker."""
-        table = self._opened
-        data_files = [_data_file(table, file.path) for file in files]
+        new, table = self._new_columns(files), self._opened
         try:
             with table.transaction() as transaction:
+                if new:
+                    with transaction.update_schema() as change:
+                        change.union_by_name(pa.schema(new))
+                metadata = transaction.table_metadata
+                data_files = [data_file(table, metadata, file.path) for file in files]
                 if marker is not None:
                     transaction.set_properties({_marker_of(marker.pipeline): marker.to_json()})
                 if overwrite:
                     transaction.delete(AlwaysTrue())
                 with transaction.update_snapshot().fast_append() as snapshot:
-                    for data_file in data_files:
-                        snapshot.append_data_file(data_file)
+                    for entry in data_files:
+                        snapshot.append_data_file(entry)
         except (CommitFailedException, ValidationException) as error:
             raise Conflict(str(error)) from error
 
+    def _new_columns(self, files: Sequence[WrittenFile]) -> list[pa.Field]:
+        """Return the columns of the batch's files that the table lacks.
+
+        TableError if another commit has added columns since the tasks began: the files' field ids
+        would then be those of other columns.
+        """
+        if not files:
+            return []
+        rows = pq.read_schema(self.location / files[0].path)
+        new = columns_to_add(self.options.table, rows, self._columns)
+        there = index_by_name(_with_columns(self._opened.transaction(), new))
+        ids = index_by_name(pyarrow_to_schema(rows))
+        if any(there.get(name) != number for name, number in ids.items()):
+            raise TableError(
+                f"{self.options.table}: columns were added while the batch was written, and its "
+                "files have their field ids: start the query again"
+            )
+        return new
+
     def held(self) -> Collection[str]:
         """Return the paths of the newest snapshot's files."""
-        paths = (_path_of(task.file.file_path) for task in self._opened.scan().plan_files())
+        paths = (path_of(task.file.file_path) for task in self._opened.scan().plan_files())
         return {os.path.relpath(path, self.location) for path in paths}
 
     def exclusive(self) -> AbstractContextManager[None]:
@@ -196,7 +223,7 @@ class Iceberg(Table):
             file_bytes=self.options.file_bytes,
             directory="data",
         )
-        return rewrite(layout, attempt, [str(_path_of(file.file_path)) for file in group])
+        return rewrite(layout, attempt, [str(path_of(file.file_path)) for file in group])
 
     def _replace(self, merges: Sequence[tuple[Sequence[DataFile], Sequence[WrittenFile]]]) -> None:
         table = self._opened
@@ -209,7 +236,7 @@ class Iceberg(Table):
                     for file in old:
                         snapshot.delete_data_file(file)
                     for written in new:
-                        snapshot.append_data_file(_data_file(table, written.path))
+                        snapshot.append_data_file(data_file(table, table.metadata, written.path))
         except (CommitFailedException, ValidationException) as error:
             raise Conflict(str(error)) from error
 
@@ -220,7 +247,7 @@ class Iceberg(Table):
             table = self._catalog.load_table(self.options.table)
         except (NoSuchTableError, FileNotFoundError) as error:
             raise gone(self.location) from error
-        self.location = _path_of(table.location())
+        self.location = path_of(table.location())
         # Changed only in this process's copy; see the module's docstring.
         table.metadata.properties[_RETRIES] = "0"
         return table
@@ -250,20 +277,13 @@ class Iceberg(Table):
         except (TableAlreadyExistsError, CommitFailedException):
             pass  # Another run has created the table in between.
 
-    def _check(self, schema: pa.Schema, there: pa.Schema) -> None:
-        """Raise TableError if columns, partition spec or format version do not match."""
+    def _check(self) -> None:
+        """Raise TableError if partition spec or format version do not match."""
         if self._opened.format_version > _FORMAT_VERSION_MAX:
             raise TableError(
                 f"{self.options.table} has format-version {self._opened.format_version}, and "
                 f"pyiceberg writes {_FORMAT_VERSION_MAX}: no table goes back, write to another"
             )
-        for column in schema:
-            kind = there.field(column.name).type
-            if not fits(column.type, kind):
-                raise TableError(
-                    f"{self.options.table}: {column.name} is {kind}, not {column.type}"
-                )
-            check_nulls(self.options.table, column, there.field(column.name))
         wanted = [
             (field.column, "day" if field.by_day else "identity")
             for field in self.options.partition_by
@@ -290,60 +310,11 @@ class _RewriteFiles(_OverwriteFiles):
         return Summary(Operation.REPLACE, **summary.additional_properties)
 
 
-def _data_file(table: IcebergTable, path: str) -> DataFile:
-    """Return a file's manifest entry: partition, counts, and column bounds."""
-    uri = f"{table.location()}/{path}"
-    schema = table.schema()
-    ids = parquet_path_to_id_mapping(schema)
-    footer = pq.read_metadata(_path_of(uri))
-    modes = {
-        f"write.metadata.metrics.column.{schema.find_column_name(ids[name])}": mode
-        for name, mode in _unbounded(footer)
-    }
-    metadata = table.metadata
-    if modes:
-        metadata = metadata.model_copy(update={"properties": {**metadata.properties, **modes}})
-    return parquet_file_to_data_file(table.io, metadata, uri)
-
-
-def _unbounded(footer: pq.FileMetaData) -> Iterator[tuple[str, str]]:
-    """Yield the columns that must not get bounds, each with the metrics mode for pyiceberg.
-
-    pyiceberg takes the bounds of those row groups that have some for the whole file's.
-    """
-    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-    for place in range(footer.num_columns):
-        name = footer.schema.column(place).path
-        known = [group.column(place).statistics for group in groups]
-        if not all(known):
-            yield name, "none"
-        elif not all(_has_bounds(each) for each in known):
-            yield name, "counts"
-
-
-def _has_bounds(known: pq.Statistics) -> bool:
-    """Return whether a row group's statistics have bounds that pyiceberg can use, or need none."""
-    if not known.has_min_max:
-        return not known.num_values
-    try:
-        greatest = known.max
-        return known.min is not None and not (
-            isinstance(greatest, str) and _BEFORE_SURROGATES in greatest
-        )
-    except OverflowError:  # Timestamps beyond the year 9999.
-        return False
-
-
-def _path_of(uri: str) -> Path:
-    """Return the local path of an Iceberg file URI, which is not escaped; Spark writes
-    `file:/…`."""
-    scheme, _, path = PyArrowFileIO.parse_location(uri)
-    if scheme != "file":
-        raise OptionError(
-            f"the table's location: {uri!r} is not a directory: tables are written to local "
-            "directories and to shared mounts that driver and workers see at the same path"
-        )
-    return Path(path)
+def _with_columns(transaction: Transaction, new: Sequence[pa.Field]) -> Schema:
+    """Return the table's schema with these columns and their field ids, without a change."""
+    if not new:
+        return transaction.table_metadata.schema()
+    return transaction.update_schema().union_by_name(pa.schema(new))._apply()
 
 
 def _catalog(options: TableOptions) -> Catalog:

@@ -34,6 +34,8 @@ class Marker:
     """Digest of the planned offsets, below 2**63: Delta stores it as a transaction's version."""
     query: int = UNKNOWN_DIGEST
     """Digest of the query's id, of the same kind."""
+    columns: int = UNKNOWN_DIGEST
+    """Digest of the names of the rows' columns; unknown in markers of older releases."""
     ends: tuple[str, ...] = ()
     """End offsets of the query's sources as Spark's JSON, to recover from a lost checkpoint."""
 
@@ -43,6 +45,7 @@ class Marker:
             "batch": self.batch,
             "digest": self.digest,
             "query": self.query,
+            "columns": self.columns,
             "ends": list(self.ends),
         }
         return json.dumps(said, sort_keys=True)
@@ -53,14 +56,21 @@ class Marker:
         try:
             said: Any = json.loads(text)
             ends = tuple(str(end) for end in said["ends"])
+            batch, digest = int(said["batch"]), int(said["digest"])
             query = int(said.get("query", UNKNOWN_DIGEST))
-            return cls(pipeline, int(said["batch"]), int(said["digest"]), query, ends)
+            columns = int(said.get("columns", UNKNOWN_DIGEST))
+            return cls(pipeline, batch, digest, query, columns, ends)
         except (ValueError, KeyError, TypeError):
             raise TableError(f"the table's marker of {pipeline} cannot be read: {text!r}") from None
 
 
-def marker_of_batch(pipeline: str, checkpoint: Path, batch: int) -> Marker:
-    """Return the marker of a micro-batch, computed from its checkpoint. TableError."""
+def marker_of_batch(
+    pipeline: str, checkpoint: Path, batch: int, columns: int = UNKNOWN_DIGEST
+) -> Marker:
+    """Return the marker of a micro-batch, computed from its checkpoint. TableError.
+
+    `columns`: digest of the rows' columns.
+    """
     planned = checkpoint / "offsets" / str(batch)
     try:
         content = planned.read_bytes()
@@ -72,7 +82,7 @@ def marker_of_batch(pipeline: str, checkpoint: Path, batch: int) -> Marker:
         ) from error
     query = query_id(str(checkpoint)).encode()
     ends = content.decode(errors="replace").splitlines()[_HEADER_LINES:]
-    return Marker(pipeline, batch, _digest(content), _digest(query), tuple(ends))
+    return Marker(pipeline, batch, _digest(content), _digest(query), columns, tuple(ends))
 
 
 def is_written(

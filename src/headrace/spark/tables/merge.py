@@ -33,11 +33,13 @@ def groups_to_merge(
 
 def rewrite(layout: Layout, attempt: Attempt, paths: Sequence[str]) -> Sequence[WrittenFile]:
     """Rewrite the rows of one partition's files to few files, sorted as the layout says."""
-    batches = (rows for path in paths for rows in _rows(layout.location / path, layout.schema))
+    batches = (
+        rows for path in paths for rows in rows_of_file(layout.location / path, layout.schema)
+    )
     return FileWriter(layout, attempt).write_all(batches)
 
 
-def _rows(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def rows_of_file(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield a file's rows in the table's schema; columns that the file lacks are null."""
     with pq.ParquetFile(path) as file:
         sources = [_source(field, list(file.schema_arrow)) for field in schema]

@@ -15,11 +15,13 @@ MERGE_EVERY = 50
 """Default of `mergeEvery` for Delta and Iceberg; 0 for Parquet, whose rows become visible only by
 the merge."""
 MERGE_BYTES = 1 << 30
+DELETE_RETENTION_MS = 7 * 24 * 3600 * 1000
 _CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
 _NAMES = (
     "tableFormat", "path", "table", "pipeline", "queryName", "checkpointLocation", "txnAppId",
     "txnVersion", "partitionBy", "sortBy", "fileBytesMax", "compression", "mergeEvery",
     "mergeBytesMax", "shared", "upsertBy", "upsertOrder", "deleteWhen",
+    "deleteRetentionMs",
 )  # fmt: skip
 _CATALOG = "catalog."
 
@@ -38,7 +40,7 @@ class Upsert:
 
     keys: tuple[str, ...]
     order: str
-    """Column whose highest value wins among a key's rows in a batch."""
+    """Column whose highest value wins among a key's changes."""
     delete_when: str
     """A boolean column that deletes the key if true, or `value`, which deletes it if null."""
 
@@ -64,6 +66,8 @@ class TableOptions:
     merge_bytes: int
     shared: bool
     upsert: Upsert | None
+    delete_retention_ms: int
+    """Time for which an upserted table stores deleted keys, in milliseconds."""
 
 
 def parse_table_options(options: Mapping[str, str], *, streaming: bool) -> TableOptions:
@@ -100,6 +104,7 @@ def parse_table_options(options: Mapping[str, str], *, streaming: bool) -> Table
         merge_bytes=given.number_or("mergeBytesMax", MERGE_BYTES, 1 << 20),
         shared=given.flag("shared", False),
         upsert=_upsert(given, kind),
+        delete_retention_ms=given.number_or("deleteRetentionMs", DELETE_RETENTION_MS, 0),
     )
 
 
@@ -164,7 +169,7 @@ def _checkpoint(given: GivenOptions) -> Path:
 def _upsert(given: GivenOptions, kind: TableFormat) -> Upsert | None:
     keys = given.words("upsertBy")
     if not keys:
-        for name in ("upsertOrder", "deleteWhen"):
+        for name in ("upsertOrder", "deleteWhen", "deleteRetentionMs"):
             if _text(given, name):
                 raise OptionError(f"{name}: needs upsertBy")
         return None

@@ -15,7 +15,7 @@ merged ones.
 
 import json
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,9 @@ from headrace.spark.tables.attempts import OWN_DIRECTORY, Attempt, forget, locke
 from headrace.spark.tables.columns import nullable, nullable_inside
 from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile
-from headrace.spark.tables.marker import Marker
+from headrace.spark.tables.marker import UNKNOWN_DIGEST, Marker
 from headrace.spark.tables.merge import groups_to_merge, rewrite
+from headrace.spark.tables.new_columns import check_names, check_written, retyped
 from headrace.spark.tables.options import TableOptions
 from headrace.spark.tables.table import Table
 
@@ -55,18 +56,22 @@ class ParquetDirectory(Table):
     def open(self, schema: pa.Schema) -> Layout:
         """Create the directory, or check its columns."""
         fields = self.options.partition_by
-        said = {
-            "columns": {column.name: str(nullable_inside(column.type)) for column in schema},
-            "partitions": [field.name for field in fields],
-        }
+        columns = _types_of(schema)
+        said = {"columns": columns, "partitions": [field.name for field in fields]}
         if not self.exists():
             self._create(said)
         self.reload()
-        if _without_nullability(self._last["table"]) != said:
+        last = self._last["table"]
+        if last["partitions"] != said["partitions"]:
             raise TableError(
-                f"{self.location} holds columns {self._last['table']}, not {said}: write these "
-                "rows to another path"
+                f"{self.location} is partitioned by {', '.join(last['partitions']) or 'nothing'}, "
+                f"not by {', '.join(said['partitions']) or 'nothing'}: partitionBy must name what "
+                "the table has"
             )
+        self._columns_with(columns)
+        marker = self.last_marker()
+        if marker is None or marker.columns == UNKNOWN_DIGEST:
+            check_written(str(self.location), list(columns), self.columns(), UNKNOWN_DIGEST)
         partitions = {field.name for field in fields}
         return Layout(
             location=self.location,
@@ -110,6 +115,20 @@ class ParquetDirectory(Table):
         text = self._last["markers"].get(self.options.pipeline)
         return None if text is None else Marker.of_json(self.options.pipeline, text)
 
+    def columns(self) -> Collection[str]:
+        """Return the columns of the last entry."""
+        return list(self._last["table"]["columns"])
+
+    def _columns_with(self, rows: Mapping[str, str]) -> dict[str, str]:
+        """Return the last entry's columns and types with those of rows; TableError if one does not
+        match."""
+        there = _normalised(self._last["table"]["columns"])
+        check_names(str(self.location), rows, there)
+        for name, kind in rows.items():
+            if there.get(name, kind) != kind:
+                raise retyped(str(self.location), name, kind, there[name])
+        return {**there, **rows}
+
     def owners(self) -> Collection[str]:
         """Return the pipeline that created the table, if any."""
         return {self._last["owner"]} if self._last["owner"] else set()
@@ -120,17 +139,21 @@ class ParquetDirectory(Table):
         """Commit files and marker by a log entry, then move the files."""
         with locked(self._log):
             self._reload_unchanged(self._number)
+            table = self._last["table"]
+            if files:
+                rows = _types_of(pq.read_schema(self.location / files[0].path))
+                table = {**table, "columns": self._columns_with(rows)}
             markers = dict(self._last["markers"])
             if marker is not None:
                 markers[marker.pipeline] = marker.to_json()
             if overwrite:
                 gone = [*sorted(self._visible()), *self._waiting]
-                self._commit(
-                    markers=markers, moved=[file.path for file in files], gone=gone, waiting=[]
-                )
+                moved = [file.path for file in files]
+                self._commit(table=table, markers=markers, moved=moved, gone=gone, waiting=[])
                 return
             small = [file.path for file in files if self._gathers and self._is_small(file.size)]
             self._commit(
+                table=table,
                 markers=markers,
                 moved=[file.path for file in files if file.path not in small],
                 waiting=[*self._waiting, *small],
@@ -175,7 +198,7 @@ class ParquetDirectory(Table):
     def _rewritten(self, paths: Sequence[str], attempt: Attempt) -> Sequence[WrittenFile]:
         layout = Layout(
             location=self.location,
-            schema=nullable(pq.read_schema(self.location / paths[0])),
+            schema=nullable(pa.unify_schemas(pq.read_schema(self.location / p) for p in paths)),
             sort_by=self.options.sort_by,
             compression=self.options.compression,
             file_bytes=self.options.file_bytes,
@@ -256,10 +279,17 @@ class ParquetDirectory(Table):
                 old.unlink()
 
 
-def _without_nullability(said: dict[str, Any]) -> dict[str, Any]:
-    """Normalise an entry's columns: older releases stored nullability of nested fields."""
-    columns = {name: kind.replace(" not null", "") for name, kind in said["columns"].items()}
-    return {**said, "columns": columns}
+def _types_of(rows: pa.Schema) -> dict[str, str]:
+    return _normalised({column.name: str(nullable_inside(column.type)) for column in rows})
+
+
+def _normalised(columns: Mapping[str, str]) -> dict[str, str]:
+    """Return types without nullability, which older releases stored for nested fields, and with
+    Parquet's name for the elements of lists."""
+    return {
+        name: kind.replace(" not null", "").replace("list<item: ", "list<element: ")
+        for name, kind in columns.items()
+    }
 
 
 def _final(staged: str) -> str:

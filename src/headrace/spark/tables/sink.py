@@ -24,6 +24,7 @@ from headrace.spark.tables.attempts import Attempt
 from headrace.spark.tables.errors import TableError
 from headrace.spark.tables.files import FileWriter, Layout, WrittenFile
 from headrace.spark.tables.marker import Marker, marker_of_batch
+from headrace.spark.tables.new_columns import digest_of_columns
 from headrace.spark.tables.options import TableFormat, TableOptions, parse_table_options
 from headrace.spark.tables.table import Table, commit, open_table
 
@@ -71,6 +72,7 @@ class StreamTableWriter(DataSourceStreamArrowWriter):
         self._options = parse_table_options(options, streaming=True)
         self._overwrite = overwrite
         self._layout = open_table(table_of(self._options), arrow_schema(schema))
+        self._columns = digest_of_columns(schema.names)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write one task's rows. Runs on an executor."""
@@ -83,7 +85,7 @@ class StreamTableWriter(DataSourceStreamArrowWriter):
         checkpoint = self._options.checkpoint
         if checkpoint is None:
             raise InvariantError("a stream's options have a checkpoint")
-        marker = marker_of_batch(self._options.pipeline, checkpoint, batchId)
+        marker = marker_of_batch(self._options.pipeline, checkpoint, batchId, self._columns)
         _commit(self._options, messages, marker, overwrite=self._overwrite)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803

@@ -17,7 +17,8 @@ import pyarrow as pa
 from headrace.spark.tables import attempts
 from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile, disk_error
-from headrace.spark.tables.marker import Marker, is_written
+from headrace.spark.tables.marker import UNKNOWN_DIGEST, Marker, is_written
+from headrace.spark.tables.new_columns import check_written
 from headrace.spark.tables.options import TableOptions
 from headrace.spark.tables.partition import check_fields
 
@@ -31,6 +32,8 @@ class Table(ABC):
 
     location: Path
     """Directory that file paths are relative to."""
+    adds_files = True
+    """Whether the last append added the files themselves; otherwise the sweep deletes them."""
 
     def __init__(self, options: TableOptions) -> None:
         self.options = options
@@ -43,7 +46,8 @@ class Table(ABC):
     def open(self, schema: pa.Schema) -> Layout:
         """Create the table if it does not exist; return how files of these rows are written.
 
-        TableError if the table's columns or partitions do not match.
+        Columns that an existing table lacks are added by the commit. TableError if the table's
+        other columns or its partitions do not match.
         """
 
     @abstractmethod
@@ -59,6 +63,10 @@ class Table(ABC):
         return marker.ends
 
     @abstractmethod
+    def columns(self) -> Collection[str]:
+        """Return the names of the columns that rows have, in the loaded state."""
+
+    @abstractmethod
     def owners(self) -> Collection[str]:
         """Return the pipelines that have written to the table, in the loaded state."""
 
@@ -68,7 +76,8 @@ class Table(ABC):
     ) -> None:
         """Commit files and marker atomically on the loaded state; Conflict if that is outdated.
 
-        `overwrite`: remove the table's previous rows in the same commit.
+        Columns of the files that the table lacks are added in the same commit. `overwrite`: remove
+        the table's previous rows in the same commit.
         """
 
     @abstractmethod
@@ -101,6 +110,9 @@ def open_table(table: Table, schema: pa.Schema) -> Layout:
     except OSError as error:
         raise disk_error(table.location, error) from error
     _check_owner(table)
+    last = table.last_marker() if options.checkpoint is not None else None
+    if last is not None and last.columns != UNKNOWN_DIGEST:
+        check_written(str(table.location), schema.names, table.columns(), last.columns)
     return layout
 
 
@@ -120,7 +132,7 @@ def commit(
     written = _append_once(table, files, marker, overwrite=overwrite)
     # The batch is in the table now, so no error below may fail the query.
     try:
-        if written and table.options.upsert is None:
+        if written and table.adds_files:
             attempts.forget(table.location, committed)
         batch = None if marker is None else marker.batch
         with table.exclusive():

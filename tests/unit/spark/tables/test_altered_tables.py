@@ -96,7 +96,8 @@ def test_a_column_that_was_dropped_and_made_again_stays_null_in_a_merge(tmp_path
                     schema.delete_column(column)
                 else:
                     schema.add_column(column, StringType())
-    write(run, 1, nested(2).select(["offset"]))
+    other = Run(tmp_path, "iceberg", mergeEvery=2, pipeline="other", shared=True)
+    write(other, 1, nested(2).select(["offset"]))
     assert len(held(run)) == 1
     first = min(read(run.path, "iceberg").to_pylist(), key=lambda row: row["offset"])
     kept = {"count": 0, "deep": {"name": "d"}, "name": None}

@@ -240,7 +240,7 @@ def test_datafusion_finds_all_rows_of_a_delta_table(delta: tuple[Path, list[str]
 
 def test_files_without_a_column_of_the_delta_table_are_found(tmp_path: Path) -> None:
     path = made(tmp_path, "delta", ["number", "price", "note", "paid"])
-    run = Run(tmp_path, "delta")
+    run = Run(tmp_path, "delta", pipeline="other", shared=True)
     write(run, 2, pa.record_batch([pa.array([6, 7])], names=["id"]))
     for name in ("number", "price", "note", "paid"):
         compare_arrow(DeltaTable(str(path)).to_pyarrow_dataset(), name)

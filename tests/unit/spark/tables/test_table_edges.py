@@ -83,6 +83,9 @@ class Busy(Table):
     def last_marker(self) -> None:
         """Nothing was written."""
 
+    def columns(self) -> list[str]:
+        return []
+
     def owners(self) -> list[str]:
         return []
 

@@ -109,7 +109,10 @@ def test_rows_that_may_be_null_are_refused_where_the_table_takes_none(tmp_path: 
     run = Run(tmp_path, "delta")
     some = pa.record_batch([pa.array([1])], pa.schema([pa.field("offset", pa.int64(), False)]))
     DeltaTable.create(str(run.path), Schema.from_arrow(some.schema))
-    refused(run, 0, "has no column key")
+    refused(run, 0, "offset takes no nulls")
+    other = pa.record_batch([pa.array([1])], pa.schema([pa.field("other", pa.int64(), False)]))
+    with pytest.raises(TableError, match="offset takes no nulls"):
+        write(run, 0, other)
     maybe = some.cast(pa.schema([pa.field("offset", pa.int64())]))
     with pytest.raises(TableError, match="offset takes no nulls, and the query may have some"):
         write(run, 0, maybe)

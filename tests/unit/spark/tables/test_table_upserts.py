@@ -1,6 +1,7 @@
 """Upserts: the table holds the last value of each key, and no key whose last value is null."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -8,7 +9,8 @@ import pytest
 from headrace.spark.errors import OptionError
 from headrace.spark.tables.errors import TableError
 from headrace.spark.tables.options import Upsert
-from headrace.spark.tables.upsert import last_of_each_key
+from headrace.spark.tables.upserts.changes import changes_of, deleted_columns
+from headrace.spark.tables.upserts.deleted_keys import NO_FILE, read_deleted_keys
 from tests.support.spark.tables import SCHEMA, Run, parquet_files, read
 
 UPSERT = Upsert(("key",), "offset", "value")
@@ -26,6 +28,13 @@ def records(first: int, *pairs: tuple[bytes | None, bytes | None]) -> pa.RecordB
         ],
         schema=SCHEMA,
     )
+
+
+def newest(rows: pa.Table, upsert: Upsert = UPSERT) -> list[dict[str, Any]]:
+    """Return the newest change of each key in a batch of a table without deleted keys."""
+    nothing = read_deleted_keys(Path(), NO_FILE, deleted_columns(upsert, rows.schema), 0)
+    found: list[dict[str, Any]] = changes_of(rows, upsert, nothing, 0).rows.to_pylist()
+    return found
 
 
 def table_of(run: Run) -> dict[bytes, bytes]:
@@ -94,12 +103,12 @@ def test_rows_without_a_key_are_refused_not_dropped(tmp_path: Path) -> None:
 def test_a_column_of_truths_deletes_too() -> None:
     flags = pa.table({"key": ["a", "b"], "offset": [1, 2], "gone": [True, None]})
     upsert = Upsert(("key",), "offset", "gone")
-    assert last_of_each_key(flags, upsert).column("_headrace_deleted").to_pylist() == [True, False]
+    assert [row["_headrace_deleted"] for row in newest(flags, upsert)] == [True, False]
 
 
 def test_the_highest_order_counts_whichever_comes_first() -> None:
     mixed = pa.table({"key": ["a", "a", "a"], "offset": [2, 9, 3], "value": ["x", None, "y"]})
-    last = last_of_each_key(mixed, UPSERT).to_pylist()
+    last = newest(mixed)
     assert [(row["offset"], row["_headrace_deleted"]) for row in last] == [(9, True)]
 
 
@@ -110,6 +119,7 @@ def test_the_highest_order_counts_whichever_comes_first() -> None:
         ({"upsertBy": "key", "upsertOrder": "age"}, "upsertOrder: there is no column"),
         ({"upsertBy": "key", "partitionBy": "key"}, "leave partitionBy out"),
         ({"deleteWhen": "gone"}, "needs upsertBy"),
+        ({"deleteRetentionMs": "5"}, "needs upsertBy"),
     ],
 )
 def test_what_cannot_be_merged_is_refused(

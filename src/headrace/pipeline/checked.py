@@ -1,0 +1,77 @@
+"""The result of checking a project: counts of its declarations, and its errors."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.pipeline.load import Finding, loaded
+from headrace.pipeline.validate import findings_of
+from headrace.spark import session
+
+if TYPE_CHECKING:
+    from headrace.pipeline.project import Project
+
+_SPARK_ERRORS = "SQLQueryContextLogger"
+"""pyspark's logger of errors in columns."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Counts of a project's declarations, and its errors."""
+
+    pipeline: str
+    counts: dict[str, int]
+    """Numbers of tables, views, sinks, topics and checks."""
+    findings: tuple[Finding, ...]
+
+    @property
+    def summary(self) -> str:
+        """The counts and whether the project is sound, in one line."""
+        words = [_counted(count, name) for name, count in self.counts.items() if count]
+        count = len(self.findings)
+        verdict = "sound" if not count else _counted(count, "errors")
+        return f"{self.pipeline}: {', '.join(words) or 'nothing is declared'}: {verdict}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result for `--json`."""
+        return {
+            "pipeline": self.pipeline,
+            **self.counts,
+            "errors": [
+                {
+                    "text": finding.text,
+                    "file": finding.place and finding.place.file,
+                    "line": finding.place and finding.place.line,
+                }
+                for finding in self.findings
+            ],
+        }
+
+
+def check_project(project: Project) -> Checked:
+    """Check a project's declarations in a session of its own."""
+    # pyspark logs each error of a column as JSON; here they are findings.
+    logging.getLogger(_SPARK_ERRORS).setLevel(logging.CRITICAL)
+    spark = session(
+        f"validate {project.name}", **{"spark.master": "local[1]", **project.configuration}
+    )
+    try:
+        with loaded(project) as found:
+            findings, topics = findings_of(spark, found)
+            graph = found.graph
+            counts = {
+                "tables": len(graph.tables),
+                "views": len(graph.views),
+                "sinks": len(graph.sinks),
+                "topics": len(topics),
+                "checks": sum(len(flow.checks) for flow in graph.flows),
+            }
+            return Checked(project.name, counts, tuple(findings))
+    finally:
+        spark.stop()
+
+
+def _counted(count: int, plural: str) -> str:
+    return f"{count} {plural if count != 1 else plural.removesuffix('s')}"

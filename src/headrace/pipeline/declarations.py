@@ -1,0 +1,215 @@
+"""Names for the functions of a pipeline: `topic`, `read`, `expect*`, `parser`.
+
+They stand next to Spark's own `pyspark.pipelines`:
+
+    from pyspark import pipelines as dp
+    from headrace import pipeline as hp
+
+    @dp.table(format="delta")
+    @hp.expect_or_drop("amount is positive", "amount > 0")     # below dp.table
+    def orders():
+        return hp.topic("orders", "id BIGINT NOT NULL, amount DOUBLE")
+
+A run decides which rows `topic` and `read` return. Nothing here needs Spark.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+from headrace.pipeline.parsed_types import columns_of_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import DataFrame
+
+Meta = Literal[True, False, "key"]
+Function = TypeVar("Function", bound="Callable[[], object]")
+_CHECKS = "headrace_checks"
+"""Attribute of a query function with its checks."""
+
+
+class DeclarationError(ValueError):
+    """A declaration is invalid; the text names it and says how to write it."""
+
+
+class Outcome(Enum):
+    """The action on rows that fail a check."""
+
+    KEEP = "keep"
+    DROP = "drop"
+    FAIL = "fail"
+    QUARANTINE = "quarantine"
+
+
+@dataclass(frozen=True)
+class Check:
+    """A condition on the rows of a flow. A row passes only if the condition is true, not null."""
+
+    name: str
+    condition: str
+    """A boolean expression in SQL."""
+    outcome: Outcome
+    at_least: float = 1.0
+    """Share of a batch's rows that must pass; below it, KEEP warns and FAIL ends the run."""
+
+
+@dataclass(frozen=True)
+class Parser:
+    """A Python function from a record's value to a tuple of columns."""
+
+    function: Callable[[bytes], tuple[Any, ...]]
+    columns: str
+    """The columns as a DDL string."""
+
+
+@dataclass(frozen=True)
+class TopicSource:
+    """A topic whose values are decoded to columns."""
+
+    name: str
+    columns: str
+    """The value's columns as a DDL string."""
+    parser: Parser | None
+    """The function that decodes values; None: values are JSON objects."""
+    event_time: str | None
+    watermark: str | None
+    """Delay of the watermark on `event_time`, such as "10 minutes"."""
+    heartbeats: bool
+    """Whether records without a value advance the watermark."""
+    meta: Meta
+    """Whether rows have the record's position and time; `key`: its key, too."""
+
+
+class Sources(Protocol):
+    """The rows that a run gives to the pipeline's functions."""
+
+    def topic(self, source: TopicSource) -> DataFrame:
+        """Return the rows of a topic."""
+
+    def read(self, name: str) -> DataFrame:
+        """Return the rows of a view of this pipeline."""
+
+
+_sources: ContextVar[Sources | None] = ContextVar("headrace_pipeline_sources", default=None)
+
+
+@contextmanager
+def sources(given: Sources) -> Iterator[None]:
+    """Let `topic` and `read` return the rows of `given` in this context."""
+    token = _sources.set(given)
+    try:
+        yield
+    finally:
+        _sources.reset(token)
+
+
+def topic(
+    name: str,
+    columns: str | Parser,
+    *,
+    event_time: str | None = None,
+    watermark: str | None = None,
+    heartbeats: bool = False,
+    meta: Meta = True,
+) -> DataFrame:
+    """Return the records of a topic as rows: the value's columns, then the record's position.
+
+    `columns`: DDL for values that are JSON objects, such as "id BIGINT NOT NULL, at TIMESTAMP", or
+    a `parser`. `event_time` and `watermark`: column and delay of the watermark. `heartbeats`:
+    records without a value advance it. `meta`: whether rows have `_partition`, `_offset` and
+    `_timestamp`; "key" adds `_key`.
+    """
+    if not name:
+        raise DeclarationError("topic: the name is empty")
+    if watermark is not None and event_time is None:
+        raise DeclarationError(f"topic {name}: watermark needs event_time, the column that has it")
+    if heartbeats and watermark is None:
+        raise DeclarationError(f"topic {name}: heartbeats need a watermark to advance")
+    if meta not in (True, False, "key"):
+        raise DeclarationError(f'topic {name}: meta is {meta!r}, not True, False or "key"')
+    parser = columns if isinstance(columns, Parser) else None
+    ddl = columns.columns if isinstance(columns, Parser) else columns
+    return _given("topic").topic(
+        TopicSource(name, ddl, parser, event_time, watermark, heartbeats, meta)
+    )
+
+
+def read(name: str) -> DataFrame:
+    """Return the rows of a temporary view of this pipeline."""
+    return _given("read").read(name)
+
+
+def parser(function: Callable[[bytes], tuple[Any, ...]], columns: str | type) -> Parser:
+    """Return a parser for `topic`: a function from a value to a tuple, and the tuple's columns.
+
+    The function raises `Unreadable` for values that it refuses. `columns`: DDL, or a NamedTuple
+    whose annotations give the columns: `int` is BIGINT, `str | None` a nullable STRING.
+    """
+    if not callable(function):
+        raise DeclarationError("parser: the first argument is a function from bytes to a tuple")
+    return Parser(function, columns if isinstance(columns, str) else columns_of_type(columns))
+
+
+def expect(name: str, condition: str, *, at_least: float = 1.0) -> Callable[[Function], Function]:
+    """Count rows that fail the condition, and warn if less than `at_least` of a batch pass."""
+    return _check(Check(name, condition, Outcome.KEEP, at_least))
+
+
+def expect_or_drop(name: str, condition: str) -> Callable[[Function], Function]:
+    """Drop and count rows that fail the condition."""
+    return _check(Check(name, condition, Outcome.DROP))
+
+
+def expect_or_fail(
+    name: str, condition: str, *, at_least: float = 1.0
+) -> Callable[[Function], Function]:
+    """End the run before a batch in which less than `at_least` of the rows pass is visible."""
+    return _check(Check(name, condition, Outcome.FAIL, at_least))
+
+
+def expect_or_quarantine(name: str, condition: str) -> Callable[[Function], Function]:
+    """Move rows that fail the condition to the quarantine of their topic."""
+    return _check(Check(name, condition, Outcome.QUARANTINE))
+
+
+def checks_of(function: object) -> tuple[Check, ...]:
+    """Return the checks of a query function, the upper decorator's first."""
+    found: tuple[Check, ...] = getattr(function, _CHECKS, ())
+    return found
+
+
+def _check(check: Check) -> Callable[[Function], Function]:
+    if not check.name or not check.condition:
+        raise DeclarationError("expect: give a name and a condition: expect('…', 'amount > 0')")
+    if not 0 < check.at_least <= 1:
+        raise DeclarationError(
+            f"check {check.name!r}: at_least is {check.at_least}, and must be above 0 and at most 1"
+        )
+
+    def decorate(function: Function) -> Function:
+        if function is None:
+            raise DeclarationError(
+                f"check {check.name!r}: put @hp.expect… below @dp.table, next to the function"
+            )
+        if any(other.name == check.name for other in checks_of(function)):
+            raise DeclarationError(f"check {check.name!r} is declared twice")
+        setattr(function, _CHECKS, (check, *checks_of(function)))
+        return function
+
+    return decorate
+
+
+def _given(name: str) -> Sources:
+    given = _sources.get()
+    if given is None:
+        raise DeclarationError(
+            f"hp.{name} is called outside of a run: call it inside of a function that @dp.table, "
+            "@dp.temporary_view or @dp.append_flow declares, and start it by `headrace pipeline`"
+        )
+    return given

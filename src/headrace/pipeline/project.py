@@ -1,0 +1,132 @@
+"""A pipeline's project: `pipeline.toml` and the files that it names.
+
+name = "shop"
+storage = "data"                              # tables and state; relative to this file
+libraries = ["transformations/**"]            # files with declarations
+trigger = "10 seconds"
+configuration = { "spark.sql.shuffle.partitions" = "4" }
+[profile.prod]                                # what differs there
+cluster = "prod"                              # a `headrace profile`
+storage = "/mnt/lake/shop"
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from headrace.pipeline.declarations import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+FILE = "pipeline.toml"
+LIBRARIES = ("transformations/**",)
+TRIGGER = "10 seconds"
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_KINDS: dict[str, type] = {
+    "storage": str,
+    "cluster": str,
+    "registry": str,
+    "master": str,
+    "webhook": str,
+    "trigger": str,
+    "configuration": dict,
+}
+"""Keys that a profile may have, with their types."""
+_TOP: dict[str, type] = {**_KINDS, "name": str, "libraries": list, "profile": dict}
+
+
+@dataclass(frozen=True)
+class Project:
+    """The settings of a pipeline for one profile."""
+
+    directory: Path
+    name: str
+    libraries: tuple[str, ...]
+    storage: Path
+    trigger: str
+    cluster: str | None
+    """Name of the profile of the cluster; None: the default address."""
+    configuration: Mapping[str, str]
+    """Settings of the Spark session."""
+    settings: Mapping[str, str]
+    """The other keys: registry, master, webhook."""
+    profile: str | None
+
+    def files(self) -> list[Path]:
+        """Return the files with declarations, sorted; DeclarationError if there are none."""
+        found = {
+            path
+            for pattern in self.libraries
+            for path in self.directory.glob(_recursive(pattern))
+            if path.is_file() and path.suffix in (".py", ".sql")
+        }
+        if not found:
+            raise DeclarationError(
+                f"{self.directory / FILE}: libraries names no file: {', '.join(self.libraries)}"
+            )
+        return sorted(found)
+
+
+def load_project(directory: Path, profile: str | None = None) -> Project:
+    """Read a project's settings. DeclarationError, which names file and key."""
+    file = directory / FILE
+    try:
+        given = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DeclarationError(f"there is no {FILE} in {directory}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DeclarationError(f"{file}: {error}") from None
+    _check(str(file), given, _TOP)
+    name = given.get("name", "")
+    if not _NAME.fullmatch(name):
+        raise DeclarationError(f"{file}: name is {name!r}, not letters, digits, _ and -")
+    profiles = given.get("profile", {})
+    for each, settings in profiles.items():
+        if not isinstance(settings, dict):
+            raise DeclarationError(f"{file}: profile.{each} is not a table: write [profile.{each}]")
+        _check(f"{file}: profile.{each}", settings, _KINDS)
+    if profile is not None and profile not in profiles:
+        known = ", ".join(profiles) or "none"
+        raise DeclarationError(f"{file}: there is no profile {profile}; there are: {known}")
+    chosen = {**given, **(profiles[profile] if profile else {})}
+    libraries = given.get("libraries", list(LIBRARIES))
+    if not libraries or not all(isinstance(each, str) for each in libraries):
+        raise DeclarationError(f"{file}: libraries is a list of patterns: {list(LIBRARIES)}")
+    configuration = {**given.get("configuration", {}), **chosen.get("configuration", {})}
+    return Project(
+        directory=directory,
+        name=name,
+        libraries=tuple(libraries),
+        storage=directory / chosen.get("storage", "data"),
+        trigger=chosen.get("trigger", TRIGGER),
+        cluster=chosen.get("cluster"),
+        configuration={key: _text(value) for key, value in configuration.items()},
+        settings={key: chosen[key] for key in ("registry", "master", "webhook") if key in chosen},
+        profile=profile,
+    )
+
+
+def _check(where: str, given: Mapping[str, Any], kinds: Mapping[str, type]) -> None:
+    for key, value in given.items():
+        if key not in kinds:
+            near = get_close_matches(key, kinds, 1)
+            raise DeclarationError(
+                f"{where}: there is no key {key}{f'; did you mean {near[0]}?' if near else ''}"
+            )
+        if not isinstance(value, kinds[key]):
+            raise DeclarationError(f"{where}: {key} is {value!r}, not a {kinds[key].__name__}")
+
+
+def _recursive(pattern: str) -> str:
+    """Return the pattern such that a final `**` matches files, as in Spark's specification."""
+    return f"{pattern}/*" if pattern.endswith("**") else pattern
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

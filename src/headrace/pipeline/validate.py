@@ -1,0 +1,235 @@
+"""Check a project's declarations without data and without a broker.
+
+The functions run on streams without rows, so Spark checks their columns, expressions and
+streaming rules. Tables, checks and sinks are checked with the same code as in a run.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import BooleanType, StructType
+
+from headrace.model.errors import HeadraceError
+from headrace.pipeline.declarations import DeclarationError, Outcome, sources
+from headrace.pipeline.load import Finding, Loaded, finding_of
+from headrace.spark.sink.sink_columns import check_columns
+from headrace.spark.tables.partition import check_fields, parse_fields
+from headrace.spark.tables.sink import arrow_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.pipelines.output import Sink, StreamingTable
+    from pyspark.sql import SparkSession
+
+    from headrace.pipeline.declarations import TopicSource
+    from headrace.pipeline.graph import DeclaredFlow, Place
+
+FORMATS = ("parquet", "delta", "iceberg")
+_SINK_FORMAT = "headrace"
+_META = ("_partition INT", "_offset BIGINT", "_timestamp TIMESTAMP")
+
+
+@dataclass
+class EmptyStreams:
+    """Gives the pipeline's functions streams without rows."""
+
+    spark: SparkSession
+    loaded: Loaded
+    topics: set[str] = field(default_factory=set)
+    _views: dict[str, DataFrame] = field(default_factory=dict)
+    _running: list[str] = field(default_factory=list)
+
+    def topic(self, source: TopicSource) -> DataFrame:
+        """Return a stream with the columns of a topic."""
+        self.topics.add(source.name)
+        rows = self._empty(columns_of(source))
+        if source.event_time is not None and source.watermark is not None:
+            rows = rows.withWatermark(source.event_time, source.watermark)
+        return rows
+
+    def read(self, name: str) -> DataFrame:
+        """Return a view's stream."""
+        if name in self.loaded.graph.tables:
+            raise DeclarationError(
+                f"hp.read({name!r}): {name} is a table, and tables are not read as streams: write "
+                "its rows to a topic, or declare them as @dp.temporary_view and read that"
+            )
+        if name in self._running:
+            raise DeclarationError(f"views read each other: {' → '.join([*self._running, name])}")
+        if name not in self._views:
+            flows = [flow for flow in self.loaded.graph.flows if flow.target == name]
+            if name not in self.loaded.graph.views or not flows:
+                known = ", ".join(self.loaded.graph.views) or "none"
+                raise DeclarationError(f"hp.read({name!r}): there is no such view; views: {known}")
+            self._running.append(name)
+            try:
+                self._views[name] = flows[0].function()
+            finally:
+                self._running.pop()
+        return self._views[name]
+
+    def _empty(self, schema: StructType) -> DataFrame:
+        with _nothing() as directory:
+            return self.spark.readStream.schema(schema).parquet(directory)
+
+
+def columns_of(source: TopicSource) -> StructType:
+    """Return the columns of a topic's rows. DeclarationError for DDL that Spark does not parse."""
+    columns = _parsed(f"topic {source.name}", source.columns)
+    key = ["_key BINARY"] if source.meta == "key" else []
+    meta = _parsed("meta", ", ".join([*_META, *key])).fields if source.meta else []
+    whole = StructType([*columns.fields, *meta])
+    names = [column.name.casefold() for column in whole.fields]
+    for name in names:
+        if names.count(name) > 1:
+            raise DeclarationError(f"topic {source.name}: two columns are named {name}")
+    return whole
+
+
+def _parsed(where: str, ddl: str) -> StructType:
+    """Parse columns with Spark's parser."""
+    try:
+        columns = StructType.fromDDL(ddl)
+    except ParseException as error:
+        text = str(error).strip().splitlines()[0].partition(" SQLSTATE:")[0]
+        raise DeclarationError(f"{where}: {ddl!r}: {text}") from error
+    if not isinstance(columns, StructType) or not columns.fields:
+        raise DeclarationError(f"{where}: {ddl!r} names no columns")
+    return columns
+
+
+def findings_of(spark: SparkSession, loaded: Loaded) -> tuple[list[Finding], set[str]]:
+    """Return the errors of a project's declarations, and the topics that it reads."""
+    given = EmptyStreams(spark, loaded)
+    found = [*loaded.findings, *_targets(loaded)]
+    with sources(given):
+        for flow in loaded.graph.flows:
+            try:
+                _check_flow(given, flow)
+            except Exception as error:  # noqa: BLE001 - any error of a function is a finding
+                finding = finding_of(error, loaded.project.directory)
+                found.append(Finding(f"{flow.name}: {finding.text}", finding.place or flow.place))
+    return found, given.topics
+
+
+def _targets(loaded: Loaded) -> Iterator[Finding]:
+    graph = loaded.graph
+    known = {*graph.tables, *graph.views, *graph.sinks}
+    for flow in graph.flows:
+        if flow.target not in known:
+            yield Finding(f"{flow.name}: its target {flow.target} is not declared", flow.place)
+        elif flow.target in graph.views and flow.checks:
+            yield Finding(
+                f"{flow.name}: checks belong to tables and sinks, not to views", flow.place
+            )
+    for name in known - {flow.target for flow in graph.flows}:
+        yield Finding(f"{name}: no flow writes to it; add @dp.append_flow", graph.places[name])
+    for table in graph.tables.values():
+        yield from _table(table, graph.places[table.name])
+    for sink in graph.sinks.values():
+        yield from _sink(sink, graph.places[sink.name])
+
+
+def _table(table: StreamingTable, place: Place) -> Iterator[Finding]:
+    if not table.name.replace("_", "").replace("-", "").isalnum():
+        yield Finding(f"{table.name}: a table's name has letters, digits, _ and - only", place)
+    if (table.format or FORMATS[0]) not in FORMATS:
+        yield Finding(
+            f"{table.name}: format is {table.format}; tables are {', '.join(FORMATS)}", place
+        )
+    for name in ("table_properties", "cluster_by"):
+        if getattr(table, name):
+            yield Finding(f"{table.name}: {name} is not supported", place)
+
+
+def _sink(sink: Sink, place: Place) -> Iterator[Finding]:
+    if sink.format != _SINK_FORMAT:
+        yield Finding(f"{sink.name}: sinks have the format {_SINK_FORMAT}, a topic", place)
+    if not sink.options.get("topic"):
+        yield Finding(f'{sink.name}: name its topic: {{"topic": "…"}}', place)
+
+
+def _check_flow(given: EmptyStreams, flow: DeclaredFlow) -> None:
+    graph = given.loaded.graph
+    rows = given.read(flow.target) if flow.target in graph.views else flow.function()
+    if not isinstance(rows, DataFrame):
+        raise DeclarationError(f"the function returns {type(rows).__name__}, not a DataFrame")
+    if not rows.isStreaming:
+        raise DeclarationError("the rows are not a stream: begin with hp.topic or hp.read")
+    _check_conditions(rows, flow)
+    if flow.target in graph.tables:
+        _check_table(rows, graph.tables[flow.target])
+    if flow.target in graph.sinks:
+        _of_options(lambda: check_columns(rows.schema, graph.sinks[flow.target].options["topic"]))
+    if flow.target not in graph.views:
+        _check_streaming(given.spark, rows)
+
+
+def _check_conditions(rows: DataFrame, flow: DeclaredFlow) -> None:
+    for check in flow.checks:
+        try:
+            kind = rows.select(sf.expr(check.condition)).schema.fields[0].dataType
+        except AnalysisException as error:
+            text = str(error).splitlines()[0].partition(" SQLSTATE:")[0]
+            raise DeclarationError(f"check {check.name!r}: {text}") from error
+        if not isinstance(kind, BooleanType):
+            raise DeclarationError(
+                f"check {check.name!r}: {check.condition!r} is {kind.simpleString()}, not a boolean"
+            )
+        if check.outcome is Outcome.QUARANTINE and "_offset" not in rows.columns:
+            raise DeclarationError(
+                f"check {check.name!r}: a quarantine needs the records' positions: keep the "
+                "columns _partition and _offset of hp.topic"
+            )
+
+
+def _check_table(rows: DataFrame, table: StreamingTable) -> None:
+    if table.schema is not None:
+        schema = table.schema
+        declared = schema if isinstance(schema, StructType) else _parsed("schema", schema)
+        wanted, found = (
+            {column.name: column.dataType.simpleString() for column in each.fields}
+            for each in (declared, rows.schema)
+        )
+        if wanted != found:
+            raise DeclarationError(f"the rows have the columns {found}, and the schema {wanted}")
+    partitions = ", ".join(table.partition_cols or ())
+    _of_options(lambda: check_fields(parse_fields(partitions), arrow_schema(rows.schema)))
+
+
+def _of_options(check: Callable[[], object]) -> None:
+    try:
+        check()
+    except HeadraceError as error:
+        text = str(error).replace("partitionBy:", "partition_cols:")
+        raise DeclarationError(text) from error
+
+
+def _check_streaming(spark: SparkSession, rows: DataFrame) -> None:
+    """Raise DeclarationError for a plan that Spark does not run as a stream in append mode."""
+    jvm = spark._jvm  # Spark has no public call for it.
+    if jvm is None:
+        return
+    sql = jvm.org.apache.spark.sql
+    plan = rows._jdf.queryExecution().analyzed()
+    mode = sql.streaming.OutputMode.Append()
+    try:
+        sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, mode)
+    except AnalysisException as error:
+        text = str(error).splitlines()[0].partition(" SQLSTATE:")[0]
+        raise DeclarationError(text) from error
+
+
+@contextmanager
+def _nothing() -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as directory:
+        yield str(Path(directory))
