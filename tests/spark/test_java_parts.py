@@ -126,7 +126,7 @@ def test_columns_of_a_schema_are_ours_in_name_and_type() -> None:
     names = ("timestamp", "headers")
     assert chosen_columns(row_schema(names)) == (names, frozenset({"timestamp"}))
     for wrong in (StructField("value", StringType()), StructField("other", LongType())):
-        with pytest.raises(OptionError, match=f"schema: {wrong.name} .* is none of"):
+        with pytest.raises(OptionError, match=f"schema: {wrong.name} .* is not one of"):
             chosen_columns(StructType([StructField("offset", LongType()), wrong]))
 
 

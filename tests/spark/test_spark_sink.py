@@ -164,7 +164,7 @@ def test_a_batch_write_of_the_same_version_is_written_once(
         ({}, "pipeline: missing"),
         ({"pipeline": "a.b"}, "pipeline: 'a.b' has other signs"),
         ({"pipeline": "p", "kafka.acks": "1"}, "kafka.acks: 1 can lose"),
-        ({"pipeline": "p", "delivery": "never"}, "delivery: 'never' is none of"),
+        ({"pipeline": "p", "delivery": "never"}, "delivery: 'never' is not one of"),
         ({"pipeline": "p", "asyncProgressTrackingEnabled": "true"}, "asyncProgressTracking"),
         ({"pipeline": "p", "txnVersion": "3"}, "txnAppId and txnVersion: give both"),
         ({"pipeline": "p", "colour": "red"}, "colour: no such option"),
@@ -188,7 +188,7 @@ def test_a_column_of_another_type_and_an_unknown_partition_are_refused(
     target = topics.create(2)
     for columns, why in (
         ("id value", "value: the column is bigint, and must be string or binary"),
-        ("string(id) value, 7 partition", f"partition: 7 is none of {target}, which has 2"),
+        ("string(id) value, 7 partition", f"partition: 7 is not one of {target}, which has 2"),
         ("id", "value: there is no such column"),
     ):
         frame = spark.range(3).selectExpr(*columns.split(", "))

@@ -124,7 +124,7 @@ class Definition:
             return None
         if isinstance(value, tuple):
             wrong = [word for word in value if word not in self.words]
-            return f"{wrong[0]!r} is none of {', '.join(self.words)}" if wrong else None
+            return f"{wrong[0]!r} is not one of {', '.join(self.words)}" if wrong else None
         if text_of(value) not in self.words:
             return f"must be one of {', '.join(self.words)}"
         return None

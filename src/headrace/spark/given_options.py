@@ -67,7 +67,7 @@ class GivenOptions:
             return default
         chosen = text.strip().lower()
         if chosen not in choices:
-            raise OptionError(f"{name}: {text!r} is none of {', '.join(choices)}")
+            raise OptionError(f"{name}: {text!r} is not one of {', '.join(choices)}")
         return choices[chosen]
 
 

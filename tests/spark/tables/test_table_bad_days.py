@@ -146,7 +146,7 @@ def test_a_checkpoint_that_cannot_be_read_is_one_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"tableFormat": "avro"}, "tableFormat: 'avro' is none of parquet, delta, iceberg"),
+        ({"tableFormat": "avro"}, "tableFormat: 'avro' is not one of parquet, delta, iceberg"),
         ({"path": ""}, "path: missing"),
         ({"path": "s3://bucket/orders"}, "path: 's3://bucket/orders' is not a directory"),
         ({"pipeline": ""}, "pipeline: missing"),

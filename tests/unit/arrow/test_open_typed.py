@@ -8,8 +8,8 @@ import pytest
 
 import headrace.arrow
 from headrace.arrow.typed.typed_rows import RefusedRecordError
-from tests.support.log.log import NOW_MS, World, append
 from tests.support.client.open_topic import flush, poured
+from tests.support.log.log import NOW_MS, World, append
 
 TIME = datetime.fromtimestamp(NOW_MS / 1000, UTC)
 

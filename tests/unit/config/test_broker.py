@@ -139,7 +139,7 @@ def test_each_wrong_value_is_one_line_with_name_value_and_reason() -> None:
     assert lines == [
         "num.partitions=many: must be a whole number",
         "log.flush.on.ack=yes: must be true or false",
-        "log.cleanup.policy=burn: 'burn' is none of delete, compact",
+        "log.cleanup.policy=burn: 'burn' is not one of delete, compact",
     ]
 
 

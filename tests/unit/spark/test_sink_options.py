@@ -38,9 +38,9 @@ def test_values_are_taken_without_regard_to_case() -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"delivery": "never"}, "delivery: 'never' is none of exactly_once, at_least_once"),
-        ({"kafka__compression__type": "rar"}, "kafka.compression.type: 'rar' is none of none,"),
-        ({"twoPhaseCommit": "1"}, "twoPhaseCommit: '1' is none of auto, true, false"),
+        ({"delivery": "never"}, "delivery: 'never' is not one of exactly_once, at_least_once"),
+        ({"kafka__compression__type": "rar"}, "kafka.compression.type: 'rar' is not one of none,"),
+        ({"twoPhaseCommit": "1"}, "twoPhaseCommit: '1' is not one of auto, true, false"),
         ({"kafka__batch__size": "0"}, "kafka.batch.size: 0 is less than 1"),
         (
             {"kafka__batch__size": str(1 << 31)},

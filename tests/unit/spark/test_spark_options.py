@@ -118,10 +118,10 @@ def test_what_amqp_said_is_a_column_where_asked() -> None:
         ({"startingOffsets": '{"t":[0]}'}, "startingOffsets: must be earliest, latest, or like {"),
         ({"endingOffsets": "earliest"}, "ends at earliest reads nothing"),
         ({"startingTimestamp": "noon"}, "startingTimestamp: 'noon' is not a whole number"),
-        ({"startingOffsetsByTimestampStrategy": "x"}, "'x' is none of error, latest"),
+        ({"startingOffsetsByTimestampStrategy": "x"}, "'x' is not one of error, latest"),
         ({"failOnDataLoss": "maybe"}, "failOnDataLoss: 'maybe' is neither true nor false"),
         ({"minPartitions": "0"}, "minPartitions: 0 is less than 1"),
-        ({"columns": "value,valu"}, "columns: 'valu' is none of key, value"),
+        ({"columns": "value,valu"}, "columns: 'valu' is not one of key, value"),
         ({"includeAmqp": "1"}, "includeAmqp: '1' is neither true nor false"),
         ({"includeAmpq": "true"}, "includeAmpq: no such option; did you mean includeAmqp"),
         ({"kafka.bootstrap.servers": "nowhere:port"}, "kafka.bootstrap.servers: 'nowhere:port'"),
@@ -130,7 +130,10 @@ def test_what_amqp_said_is_a_column_where_asked() -> None:
         ({"kafka.fetch.max.byte": "1"}, "no such consumer setting; did you mean fetch.max.bytes"),
         ({"kafka.group.id": " "}, "kafka.group.id: an empty name is none"),
         ({"topic": "t"}, "topic: names where rows are written to; subscribe names what is read"),
-        ({"isolation.level": "serializable"}, "isolation.level: 'serializable' is none of read_un"),
+        (
+            {"isolation.level": "serializable"},
+            "isolation.level: 'serializable' is not one of read_un",
+        ),
         ({"maxBytesPerPartition": "0"}, "maxBytesPerPartition: 0 is less than 1"),
     ],
 )
@@ -145,7 +148,7 @@ def test_what_is_wrong_is_refused_by_name(options: dict[str, str], complaint: st
         ({"endingOffsets": "latest"}, "endingOffsets: a streaming query has no end"),
         ({"maxTriggerDelay": "soon"}, "maxTriggerDelay: 'soon' is not like 15m"),
         ({"startingTimestampOn": "everyStart"}, "everyStart needs startingTimestamp or starting"),
-        ({"startingTimestampOn": "x"}, "startingTimestampOn: 'x' is none of firststart, every"),
+        ({"startingTimestampOn": "x"}, "startingTimestampOn: 'x' is not one of firststart, every"),
         (
             {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},
             "minOffsetsPerTrigger: 5 is more than maxOffsetsPerTrigger 4",

@@ -99,7 +99,7 @@ class RowEncoder:
         if outcome == Divided.BAD_PARTITION:
             name = names[int(codes[row]) if len(codes) else 0]
             raise RowError(
-                f"partition: {int(partitions[row])} is none of {name}, which has"
+                f"partition: {int(partitions[row])} is not one of {name}, which has"
                 f" {counts[names.index(name)]}"
             )
         invariant(outcome == Divided.DONE, "a key lies in its column's data")

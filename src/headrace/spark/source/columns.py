@@ -61,7 +61,7 @@ def chosen_columns(schema: StructType) -> Columns:
         if _TYPES.get(column.name) != column.dataType:
             ours = ", ".join(f"{name} {kind.simpleString()}" for name, kind in _TYPES.items())
             raise OptionError(
-                f"schema: {column.name} {column.dataType.simpleString()} is none of {ours}"
+                f"schema: {column.name} {column.dataType.simpleString()} is not one of {ours}"
             )
         if not column.nullable and column.name not in NEVER_NULL:
             raise OptionError(f"schema: {column.name} may be null, and is to be NOT NULL")

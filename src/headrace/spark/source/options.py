@@ -335,7 +335,7 @@ def _columns(given: GivenOptions) -> tuple[str, ...]:
     columns = []
     for word in filter(None, (part.strip() for part in text.split(","))):
         if word.lower() not in spelled:
-            raise OptionError(f"columns: {word!r} is none of {', '.join(spelled.values())}")
+            raise OptionError(f"columns: {word!r} is not one of {', '.join(spelled.values())}")
         columns.append(spelled[word.lower()])
     if not columns or len(set(columns)) < len(columns):
         raise OptionError(f"columns: {text!r} names none, or one twice")

@@ -13,7 +13,7 @@ from headrace.log.directory.state_files.durable_read_bounds import ReadBound, re
 from headrace.model.errors import StorageError
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.testing.disk import SimDisk
-from tests.support.client.client import open_topic
+from tests.support.client import open_topic
 from tests.support.log.log import (
     CONFIG,
     PLACE,

@@ -9,7 +9,7 @@ from headrace.log.log import Log
 from headrace.model.nouns import Offset
 from headrace.testing.disk import SimDisk
 from headrace.testing.disk_crash import crash_states
-from tests.support.client.client import open_topic
+from tests.support.client import open_topic
 from tests.support.log.log import NOW_MS, PLACE, World, append, content, overwrite, values
 from tests.support.log.recovery import reboot
 
