@@ -60,7 +60,7 @@ def test_a_listeners_own_keys_win_over_those_of_all() -> None:
             "no password of its own",
         ),
         (STORE + "ssl.client.auth=required", "ssl.client.auth", "ssl.truststore.location"),
-        (STORE + "ssl.enabled.protocols=TLSv1.1", "ssl.enabled.protocols", "none of TLSv1.2"),
+        (STORE + "ssl.enabled.protocols=TLSv1.1", "ssl.enabled.protocols", "not one of TLSv1.2"),
         (
             STORE + "ssl.keystore.certificate.chain=planted\nssl.keystore.key=planted",
             "ssl.keystore.location",
