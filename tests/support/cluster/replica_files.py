@@ -1,12 +1,16 @@
 """What brokers' directories hold of a topic: every replica's bytes below its high watermark."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from headrace.record import batch as wire
 from tests.support.processes.process import BrokerProcess
+
+SECONDS_MAX = 30
+MOVING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 
 
 def folders_of(broker: BrokerProcess, name: str) -> list[Path]:
@@ -29,6 +33,18 @@ def committed_bytes(folder: Path, below: int) -> bytes:
     return bytes(found)
 
 
+def _high_watermark(consumer: Consumer, place: TopicPartition) -> int:
+    """Ask the leader, again while a leadership moves: librdkafka gives up at the first answer."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while True:
+        try:
+            return int(consumer.get_watermark_offsets(place, timeout=SECONDS_MAX)[1])
+        except KafkaException as error:
+            if error.args[0].code() not in MOVING or time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)
+
+
 def different_replicas(
     brokers: Sequence[BrokerProcess], bootstrap: str, topic: str, partitions: int
 ) -> list[str]:
@@ -40,8 +56,7 @@ def different_replicas(
     found: list[str] = []
     try:
         for partition in range(partitions):
-            place = TopicPartition(topic, partition)
-            _, mark = consumer.get_watermark_offsets(place, timeout=30)
+            mark = _high_watermark(consumer, TopicPartition(topic, partition))
             held = [
                 committed_bytes(folder, mark)
                 for broker in brokers
