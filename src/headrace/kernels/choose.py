@@ -25,6 +25,7 @@ DecodeRecords = Callable[..., int]
 DecodeBatches = Callable[..., int]
 EncodeRecords = Callable[..., int]
 DivideRows = Callable[..., tuple[int, int]]
+DecodeRows = Callable[..., int]
 
 
 @functools.cache
@@ -76,6 +77,16 @@ def records_encoder_named(name: str) -> tuple[EncodeRecords, DivideRows]:
     from headrace.kernels import encode_numba
 
     return encode_numba.encode_records, encode_numba.divide_rows
+
+
+def typed_decoder() -> DecodeRows:
+    """Return the kernel that decodes JSON; needs numba. `headrace.typed.plain` is its twin."""
+    prepare_cache()
+    tell_compiling("rows_kernel")
+    from headrace.kernels.json import rows_kernel
+
+    compiled: DecodeRows = rows_kernel.decode_rows
+    return compiled
 
 
 def compaction_records(job: Job) -> Records:

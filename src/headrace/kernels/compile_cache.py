@@ -52,17 +52,17 @@ def prepare_cache() -> None:
         os.environ["NUMBA_CACHE_DIR"] = str(private_directory("numba"))
 
 
-def tell_compiling(*, is_asked_for: bool = False) -> None:
+def tell_compiling(kernels: str = "decode_", *, is_asked_for: bool = False) -> None:
     """Print once per process that kernels are about to be compiled, if none are cached.
 
+    `kernels`: how the names of their modules begin.
     `is_asked_for`: the user asked for it, so no advice to compile beforehand is printed.
     """
-    global _told
-    if _told:
+    if kernels in _told:
         return
-    _told = True
+    _told.add(kernels)
     kept = Path(os.environ["NUMBA_CACHE_DIR"])
-    if next(kept.glob("**/decode_*.nbi"), None) is None:
+    if next(kept.glob(f"**/{kernels}*.nbi"), None) is None:
         advice = "" if is_asked_for else "; headrace arrow warm does it beforehand"
         print(
             "headrace.arrow: compiling for this machine, which takes some seconds and is kept in"
@@ -71,4 +71,4 @@ def tell_compiling(*, is_asked_for: bool = False) -> None:
         )
 
 
-_told = False
+_told: set[str] = set()

@@ -1,0 +1,1 @@
+"""Typed topics: JSON values to Arrow columns."""

@@ -1,0 +1,151 @@
+"""Decode a typed topic's values to RecordBatches, and say why others are refused."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.arrow.typed.arrow_types import arrow_schema
+from headrace.arrow.typed.assemble_rows import assemble_rows
+from headrace.kernels.choose import numba_unwanted, typed_decoder
+from headrace.kernels.json.layout import SLACK, Head
+from headrace.kernels.json.program import Program
+from headrace.typed.ddl import parse_ddl
+from headrace.typed.plain import decode_record
+from headrace.typed.refusal import Fault, Refusal
+from headrace.typed.types import ColumnType
+
+Array = np.ndarray[Any, Any]
+
+ARENA_BYTES = 32 << 20
+"""Output memory for the values that are decoded at once; a larger record gets what it needs."""
+_NO_BYTES = np.zeros(0, np.uint8)
+
+
+@dataclass(frozen=True)
+class RefusedValue:
+    """A refused value: the number of its record in the input, and why."""
+
+    row: int
+    refusal: Refusal
+    words: str
+
+
+@dataclass(frozen=True)
+class TypedRows:
+    """Decoded values, in the input's order."""
+
+    batch: pa.RecordBatch
+    rows: Array
+    """For each row of `batch`, the number of its record in the input."""
+    refused: tuple[RefusedValue, ...]
+
+
+class JsonDecoder:
+    """Decodes JSON by a schema. Records without a value give no row and are not refused.
+
+    Decoders are not shared between threads.
+    """
+
+    def __init__(self, schema: ColumnType | str) -> None:
+        self.schema = parse_ddl(schema) if isinstance(schema, str) else schema
+        self.arrow_schema = arrow_schema(self.schema)
+        self.unknown_keys = 0
+        """Keys, of all records so far, that the schema does not declare."""
+        self._program = Program(self.schema)
+        self._kernel = None if numba_unwanted() else typed_decoder()
+        self._columns = {node.path: node.type for node in self._program.nodes[::-1]}
+        self._columns |= {
+            node.path: node.type for node in self._program.nodes if not node.path.endswith("[]")
+        }
+
+    def decode(self, values: pa.Array) -> Iterator[TypedRows]:
+        """Decode an array of type `binary`."""
+        if values.type != pa.binary():
+            values = values.cast(pa.binary())
+        if self._kernel is None:
+            if len(values):
+                yield self._decode_plainly(values)
+            return
+        _, offset_buffer, data = values.buffers()
+        if not len(values):
+            return
+        offsets = np.frombuffer(offset_buffer, np.int32)[values.offset :][: len(values) + 1]
+        source = np.frombuffer(data, np.uint8) if data is not None else _NO_BYTES
+        present = _NO_BYTES
+        if values.null_count:
+            present = values.is_valid().cast(pa.uint8()).to_numpy()
+        for first, last in self._pieces(offsets):
+            yield self._decode_piece(source, offsets, present, first, last)
+
+    def _pieces(self, offsets: Array) -> Iterator[tuple[int, int]]:
+        """Yield ranges of records whose output fits the arena."""
+        bound = int(ARENA_BYTES / self._program.bytes_per_byte)
+        first, count = 0, len(offsets) - 1
+        while first < count:
+            until = int(np.searchsorted(offsets, int(offsets[first]) + bound, "right")) - 1
+            last = min(max(until, first + 1), count)
+            yield first, last
+            first = last
+
+    def _decode_piece(
+        self, source: Array, offsets: Array, present: Array, first: int, last: int
+    ) -> TypedRows:
+        program = self._program
+        begin, end = int(offsets[first]), int(offsets[last])
+        out, scratch = program.arena(last - first, end - begin)
+        work = program.work(end - begin if program.has_maps else 0)
+        work[Head.SCRATCH] = scratch
+        rows, refused = np.empty(last - first, np.int64), np.empty((last - first, 4), np.int64)
+        # Records that end near the source's end are read from a copy that has slack.
+        middle = int(np.searchsorted(offsets[first : last + 1], len(source) - SLACK, "right"))
+        middle = min(max(first + middle - 1, first), last)
+        tail = _NO_BYTES
+        if middle < last:
+            tail_begin = int(offsets[middle])
+            tail = np.zeros(end - tail_begin + SLACK, np.uint8)
+            tail[: end - tail_begin] = source[tail_begin:end]
+        count = 0
+        for data, base, at, until in (
+            (source, 0, first, middle),
+            (tail, int(offsets[middle]), middle, last),
+        ):
+            if at < until and self._kernel is not None:
+                count = self._kernel(
+                    data, offsets[at : until + 1], base, at, present[at:until], program.rows,
+                    program.names, work, out, rows, refused, count,
+                )  # fmt: skip
+        self.unknown_keys += int(work[Head.UNKNOWN])
+        batch = assemble_rows(program, work, out, self.arrow_schema)
+        return TypedRows(
+            batch, rows[: batch.num_rows], self._refusals(source, offsets, refused[:count])
+        )
+
+    def _refusals(
+        self, source: Array, offsets: Array, refused: Array
+    ) -> tuple[RefusedValue, ...]:
+        nodes, found = self._program.nodes, []
+        for row, fault, node, at in refused.tolist():
+            value = source[offsets[row] : offsets[row + 1]].tobytes()
+            known = nodes[node]
+            path = known.path if fault >= Fault.TYPE else ""
+            refusal = Refusal(Fault(fault), path, at)
+            found.append(RefusedValue(row, refusal, refusal.words(value, known.type)))
+        return tuple(found)
+
+    def _decode_plainly(self, values: pa.Array) -> TypedRows:
+        decoded, rows, refused = [], [], []
+        for number, value in enumerate(values.to_pylist()):
+            if value is None:
+                continue
+            row = decode_record(value, self.schema)
+            if isinstance(row, Refusal):
+                words = row.words(value, self._columns.get(row.path))
+                refused.append(RefusedValue(number, row, words))
+            else:
+                decoded.append(row)
+                rows.append(number)
+        batch = pa.RecordBatch.from_pylist(decoded, self.arrow_schema)
+        return TypedRows(batch, np.array(rows, np.int64), tuple(refused))

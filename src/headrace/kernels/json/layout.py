@@ -1,0 +1,87 @@
+"""Where the JSON kernel finds its schema program and its state.
+
+`program` has a row for each node: the record (row 0), each field, each element, the key and the
+value of each MAP. A node's elements are in *slots*. Nodes of one *space* have their slots in common:
+the record with all its fields and their STRUCTs; below each ARRAY or MAP a further space begins.
+
+`work` is one array of int64:
+
+    header | frames | open containers of a skipped value | marks | saved marks | stamps
+           | followers | firsts | fills | table of MAP keys
+
+    marks      for each space the number of slots in use, then for each STRING the bytes in use;
+               saved before a record, restored if it is refused
+    stamps     for each node the serial number of the object in which it was read last
+    followers  for each node the node whose key followed last time: the one to expect
+    firsts     for each STRUCT the node whose key was the first one last time
+    fills      for each STRUCT the nodes that are null when it is
+"""
+
+from enum import IntEnum
+
+
+class Col(IntEnum):
+    """Columns of `program`."""
+
+    KIND = 0
+    NULLABLE = 1
+    CHILD = 2  # The first child; the others follow it.
+    CHILDREN = 3
+    SPACE = 4
+    VALID = 5  # Place of the validity bytes in `out`.
+    DATA = 6  # Place of the values, or of the ends of a STRING, BINARY, ARRAY or MAP.
+    SHIFT = 7  # A value has 1 << SHIFT bytes.
+    BYTES = 8  # Place of the bytes of a STRING or BINARY.
+    MARK = 9  # Of a STRING or BINARY: its mark. Of an ARRAY or MAP: the space below it.
+    PATTERN = 10  # Place in `names` of `"name":`.
+    PATTERN_SIZE = 11  # 0 if the name has a character that JSON escapes.
+    NAME = 12
+    NAME_SIZE = 13
+    UNIT = 14
+    PRECISION = 15  # Of an integer: its bits.
+    SCALE = 16
+    FILL = 17  # Place of its fills, relative to the section.
+    FILLS = 18
+
+
+class Head(IntEnum):
+    """Places in the header of `work`."""
+
+    AT = 0  # After a refusal: the byte, and the node.
+    NODE = 1
+    SERIAL = 2
+    SCRATCH = 3  # Place in `out` for a string that is not stored.
+    MARKS = 4  # Places of the sections.
+    MARK_COUNT = 5
+    SAVED = 6
+    STAMPS = 7
+    FOLLOWERS = 8
+    FILLS = 9
+    TABLE = 10
+    TABLE_MASK = 11  # Number of entries - 1, a power of two; an entry has two words.
+    FIRST_SERIAL = 12  # The first serial number of the current record.
+    UNKNOWN = 13  # Number of keys that the schema does not declare.
+    SEED = 14  # Random, for the table of MAP keys.
+    FIRSTS = 15  # Place of a section, see `followers`.
+
+
+class Frame(IntEnum):
+    """Words of a frame: an open object or array."""
+
+    NODE = 0
+    SLOT = 1
+    CLOSING = 2  # The character that ends it.
+    SERIAL = 3
+    SEEN = 4  # Declared keys read so far.
+    GUESS = 5  # The node whose key is expected next.
+    LAST = 6  # The node whose key was read last; -1 at first.
+
+
+SLACK = 64
+"""Bytes after the input and after each output buffer that may be read or overwritten."""
+FRAMES_AT = 32
+FRAME_WORDS = 8
+FRAMES_MAX = 80
+"""The record and the nested types of a schema, which the DDL bounds."""
+SKIPPED_AT = FRAMES_AT + FRAME_WORDS * FRAMES_MAX
+"""Kinds of open containers, up to DEPTH_MAX."""
