@@ -14,11 +14,11 @@ Three ways, by the number's decimal digits w and exponent q in w × 10^q:
 # Types here are numba's, inferred from the arrays handed in; Python annotations would say nothing.
 
 import numpy as np
-from numba import njit
 
 from headrace.kernels.json.memory_kernel import (
     bits_of_double,
     bits_of_float,
+    compiled,
     double_of_bits,
     leading_zeros,
     load_8,
@@ -60,7 +60,7 @@ FIVES = _powers_of_five()
 TENS = np.array([10.0**power for power in range(23)])
 
 
-@njit(inline="always")
+@compiled
 def eight_digits(word):
     """Return the number of eight ASCII digits; -1 if any byte is not a digit."""
     digits = word ^ ZEROS
@@ -72,7 +72,7 @@ def eight_digits(word):
     return low + high >> 32 & 0xFFFFFFFF
 
 
-@njit(inline="always")
+@compiled
 def read_digits(src, at, end, number):
     """Append the digits at `at` to `number`, which may wrap; return it and the place after them."""
     while at + 8 <= end:
@@ -90,7 +90,7 @@ def read_digits(src, at, end, number):
     return number, at
 
 
-@njit(boundscheck=False)
+@compiled
 def read_exponent(src, at, end):
     """Return the exponent whose `e` is at `at`, and the place after it, or -SYNTAX."""
     at += 1
@@ -109,7 +109,7 @@ def read_exponent(src, at, end):
     return -exponent if negative else exponent, at
 
 
-@njit(boundscheck=False)
+@compiled
 def _scaled(digits, power):
     """Return the double nearest to digits × 10^power; NaN if it cannot be told here."""
     if power < POWER_MIN or power > POWER_MAX:
@@ -149,7 +149,7 @@ def _scaled(digits, power):
     return double_of_bits(np.int64(mantissa & U((1 << 52) - 1)) | binary << 52)
 
 
-@njit(boundscheck=False)
+@compiled
 def _leading_zeros(src, at):
     """Count the zeros before the first other digit of a number."""
     zeros = np.int64(0)
@@ -159,7 +159,7 @@ def _leading_zeros(src, at):
     return zeros
 
 
-@njit(inline="always")
+@compiled
 def read_double(src, at, end):
     """Return the number at `at` as a double and the place after it, or -fault."""
     begin = at
@@ -204,7 +204,7 @@ def read_double(src, at, end):
     return number, at
 
 
-@njit(boundscheck=False)
+@compiled
 def float_bits(number):
     """Return the bits of the nearest float; -RANGE if a finite number is beyond it."""
     bits = bits_of_float(number)

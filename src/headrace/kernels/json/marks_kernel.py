@@ -5,10 +5,15 @@
 # Types here are numba's, inferred from the arrays handed in; Python annotations would say nothing.
 
 import numpy as np
-from numba import njit
 
 from headrace.kernels.json.layout import Col, Frame, Head
-from headrace.kernels.json.memory_kernel import load_8, load_64, store_8, store_64
+from headrace.kernels.json.memory_kernel import (
+    compiled,
+    load_8,
+    load_64,
+    store_8,
+    store_64,
+)
 from headrace.kernels.json.skip_kernel import after_key
 from headrace.typed.refusal import Fault
 from headrace.typed.types import Kind
@@ -32,7 +37,7 @@ STRUCT = int(Kind.STRUCT)
 HASH_FACTOR = 0x9E3779B97F4A7C15 - (1 << 64)
 
 
-@njit(inline="always")
+@compiled
 def save_marks(work):
     """Note how full the output is before a record."""
     marks, saved = work[MARKS], work[SAVED]
@@ -41,7 +46,7 @@ def save_marks(work):
     work[FIRST_SERIAL] = work[SERIAL]
 
 
-@njit(inline="always")
+@compiled
 def restore_marks(work):
     """Forget what a refused record has written."""
     marks, saved = work[MARKS], work[SAVED]
@@ -49,7 +54,7 @@ def restore_marks(work):
         work[marks + place] = work[saved + place]
 
 
-@njit(inline="always")
+@compiled
 def open_frame(work, program, frame, node, slot, closing):
     """Begin an object or array of `node` in `slot`."""
     work[frame + F_NODE], work[frame + F_SLOT] = node, slot
@@ -59,13 +64,13 @@ def open_frame(work, program, frame, node, slot, closing):
     work[frame + F_GUESS], work[frame + F_LAST] = work[work[FIRSTS] + node], -1
 
 
-@njit(inline="always")
+@compiled
 def put_end(program, work, out, node, slot):
     """Store how far the elements or bytes of `node` reach after `slot`."""
     store_64(out, program[node, DATA] + 4 * slot + 4, work[work[MARKS] + program[node, MARK]])
 
 
-@njit(boundscheck=False)
+@compiled
 def put_null(program, work, out, node, slot):
     """Make `node` null in `slot`, with all nodes below it that share its slots."""
     fill, fills = work[FILLS_AT] + program[node, FILL], program[node, FILLS]
@@ -81,7 +86,7 @@ def put_null(program, work, out, node, slot):
                 store_8(out, program[part, DATA] + slot * width + byte, 0)
 
 
-@njit(boundscheck=False)
+@compiled
 def _equal(first, at, second, second_at, size):
     for place in range(size):
         if load_8(first, at + place) != load_8(second, second_at + place):
@@ -89,7 +94,7 @@ def _equal(first, at, second, second_at, size):
     return True
 
 
-@njit(boundscheck=False)
+@compiled
 def find_key(src, at, end, program, names, work, out, node):
     """Return the place of the value whose key is at `at`, or -fault, and the child of STRUCT `node`
     with that name; -1 if the schema has none."""
@@ -106,7 +111,7 @@ def find_key(src, at, end, program, names, work, out, node):
     return at, np.int64(-1)
 
 
-@njit(inline="always")
+@compiled
 def note_key(work, frame, node):
     """Note that the key of `node` was read; return 0, or -TWICE.
 
@@ -127,7 +132,7 @@ def note_key(work, frame, node):
     return np.int64(0)
 
 
-@njit(boundscheck=False)
+@compiled
 def fill_missing(program, work, out, frame, at):
     """Make undelivered fields of a STRUCT null; return `at`, or -MISSING if one may not be."""
     node, slot = work[frame + F_NODE], work[frame + F_SLOT]
@@ -140,7 +145,7 @@ def fill_missing(program, work, out, frame, at):
     return at
 
 
-@njit(boundscheck=False)
+@compiled
 def _hash(out, at, size, seed):
     word = size ^ seed
     for place in range(0, size - 7, 8):
@@ -153,7 +158,7 @@ def _hash(out, at, size, seed):
     return word ^ word >> 32
 
 
-@njit(boundscheck=False)
+@compiled
 def is_new_map_key(program, work, out, node, slot, serial):
     """Return whether the key in `slot` of the key column `node` is the first of its name in the MAP
     with this serial number, and note it."""

@@ -19,6 +19,8 @@ from numba.extending import intrinsic
 
 from headrace.kernels.memory import address_of, byte_at, copy_32, long_at
 
+compiled = njit(boundscheck=False, error_model="numpy", _nrt=False)
+"""Decorate a part of the kernel. LLVM inlines the small ones: numba's own inlining took a minute."""
 CHECKED = os.environ.get("NUMBA_BOUNDSCHECK") == "1"
 STRIDE = 32
 
@@ -31,7 +33,7 @@ llvm.add_symbol(
 )
 
 
-@njit(inline="always")
+@compiled
 def _check(array, at, size):
     if CHECKED and (at < 0 or at + size > array.shape[0]):
         raise IndexError("the JSON kernel left its buffer")
@@ -68,9 +70,7 @@ def _special_32(typing_context, source, at):
         array, position = values
         data = context.make_array(signature.args[0])(context, builder, array).data
         vector = ir.VectorType(_I8, 32)
-        loaded = builder.load(
-            builder.bitcast(builder.gep(data, [position]), vector.as_pointer())
-        )
+        loaded = builder.load(builder.bitcast(builder.gep(data, [position]), vector.as_pointer()))
         loaded.align = 1
 
         def filled(byte):
@@ -159,7 +159,7 @@ def _parse_at(typing_context, address):
     return types.float64(types.int64), generate
 
 
-@njit
+@compiled
 def parse_double(source, at):
     """Return Python's `float` of the valid number at `at`; ±inf beyond its range. Needs the GIL,
     and a byte after the number that cannot belong to it."""
@@ -167,28 +167,28 @@ def parse_double(source, at):
     return _parse_at(address_of(source) + at)
 
 
-@njit(inline="always")
+@compiled
 def load_8(source, at):
     """Return the byte at `at`."""
     _check(source, at, 1)
     return byte_at(source, at)
 
 
-@njit(inline="always")
+@compiled
 def load_64(source, at):
     """Return eight bytes as a signed number."""
     _check(source, at, 8)
     return long_at(source, at)
 
 
-@njit(inline="always")
+@compiled
 def store_8(target, at, value):
     """Write the low byte of `value`."""
     _check(target, at, 1)
     _store_8(target, at, np.int64(value))
 
 
-@njit(inline="always")
+@compiled
 def store_64(target, at, value):
     """Write a number of eight bytes. A narrower element's slot is written so, too: its neighbour's
     bytes are written later, as slots are filled in ascending order."""
@@ -196,7 +196,7 @@ def store_64(target, at, value):
     _store_64(target, at, np.int64(value))
 
 
-@njit(inline="always")
+@compiled
 def move_32(target, target_at, source, source_at):
     """Copy 32 bytes."""
     _check(target, target_at, STRIDE)
@@ -204,7 +204,7 @@ def move_32(target, target_at, source, source_at):
     copy_32(target, target_at, source, source_at)
 
 
-@njit(inline="always")
+@compiled
 def special_32(source, at):
     """Return a bit for each of 32 bytes: set for quotes, backslashes, control characters and bytes
     beyond ASCII."""
@@ -212,7 +212,7 @@ def special_32(source, at):
     return _special_32(source, at)
 
 
-@njit(inline="always")
+@compiled
 def lowest_bit(bits):
     """Return the number of the lowest set bit; 64 if none is set."""
     return _trailing_zeros(bits)

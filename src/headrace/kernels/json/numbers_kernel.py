@@ -5,10 +5,9 @@
 # Types here are numba's, inferred from the arrays handed in; Python annotations would say nothing.
 
 import numpy as np
-from numba import njit
 
 from headrace.kernels.json.doubles_kernel import read_digits, read_exponent
-from headrace.kernels.json.memory_kernel import load_8, multiply_high
+from headrace.kernels.json.memory_kernel import compiled, load_8, multiply_high
 from headrace.typed.refusal import Fault
 
 SYNTAX, TYPE, RANGE = int(Fault.SYNTAX), int(Fault.TYPE), int(Fault.RANGE)
@@ -20,7 +19,7 @@ WORD_DIGITS = 19
 """Decimal digits that any uint64 holds."""
 
 
-@njit(inline="always")
+@compiled
 def read_integer(src, at, end, bits):
     """Return the integer at `at`, which must fit `bits`, and the place after it, or -fault."""
     negative = load_8(src, at) == MINUS
@@ -42,7 +41,7 @@ def read_integer(src, at, end, bits):
     return -value if negative else value, at
 
 
-@njit(boundscheck=False)
+@compiled
 def after_number(src, at, end):
     """Return the place after the JSON number at `at`, or -SYNTAX."""
     if at < end and load_8(src, at) == MINUS:
@@ -61,7 +60,7 @@ def after_number(src, at, end):
     return at
 
 
-@njit(boundscheck=False)
+@compiled
 def _digits_of(src, at, end):
     """Return of the valid number at `at`: the place and the count of its digits from the first that
     is not 0 to the last before the exponent, the count after the point, and the exponent."""
@@ -85,7 +84,7 @@ def _digits_of(src, at, end):
     return first, count, after_point, exponent
 
 
-@njit(boundscheck=False)
+@compiled
 def read_decimal(src, at, end, precision, scale):
     """Return the unscaled decimal at `at` (low and high word) and the place after it, or -fault.
 

@@ -226,5 +226,3 @@ def _same_space(node: Node) -> list[Node]:
         if child.type.kind is Kind.STRUCT:
             found += _same_space(child)
     return found
-
-

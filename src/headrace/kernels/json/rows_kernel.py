@@ -33,10 +33,9 @@ from headrace.kernels.json.marks_kernel import (
     restore_marks,
     save_marks,
 )
-from headrace.kernels.json.memory_kernel import load_8, load_64, store_8
+from headrace.kernels.json.memory_kernel import compiled, load_8, load_64, store_8
 from headrace.kernels.json.scalars_kernel import put_scalar, put_string
 from headrace.kernels.json.skip_kernel import (
-    ARRAY_END,
     COLON,
     COMMA,
     NULL,
@@ -63,7 +62,7 @@ OPENED, MEMBER, AFTER, CLOSED = 0, 1, 2, 3
 BYTE_ORDER_MARK = int.from_bytes(b"\xef\xbb\xbf", "little")
 
 
-@njit(inline="always")
+@compiled
 def _is_pattern(src, at, end, names, pattern, size):
     """Return whether the key's text, quotes and colon included, is at `at`."""
     if size == 0 or at + size > end:
@@ -77,7 +76,7 @@ def _is_pattern(src, at, end, names, pattern, size):
     return (load_64(src, at + place) ^ load_64(names, pattern + place)) & rest == 0
 
 
-@njit(inline="always")
+@compiled
 def _field(src, at, end, program, names, work, out, frame):
     """Return the place of the value of the key at `at`, or -fault, and its node; -1: unknown."""
     node = work[frame + F_GUESS]
@@ -95,7 +94,7 @@ def _field(src, at, end, program, names, work, out, frame):
     return at, node
 
 
-@njit(boundscheck=False)
+@compiled
 def _map_key(src, at, end, program, work, out, frame):
     """Store the key at `at` of a MAP; return the place of its value, or -fault."""
     node = program[work[frame + F_NODE], CHILD]
@@ -115,7 +114,7 @@ def _map_key(src, at, end, program, work, out, frame):
     return at + 1
 
 
-@njit(inline="always")
+@compiled
 def _open(src, at, program, work, out, frame, node, slot):
     """Open the object or array of `node` at `at`; return the place after its bracket, or -TYPE."""
     kind = program[node, KIND]
@@ -128,7 +127,7 @@ def _open(src, at, program, work, out, frame, node, slot):
     return at + 1
 
 
-@njit(inline="always")
+@compiled
 def _close(program, work, out, frame, at):
     """Complete the object or array that ended before `at`; return `at`, or -MISSING."""
     node = work[frame + F_NODE]
@@ -140,7 +139,7 @@ def _close(program, work, out, frame, at):
     return at
 
 
-@njit(inline="always")
+@compiled
 def _value(src, at, end, program, work, out, frame, node):
     """Read the value at `at` of `node`; return the place after it, or after the bracket that begins
     it, or -fault."""
@@ -166,7 +165,7 @@ def _value(src, at, end, program, work, out, frame, node):
     return put_scalar(src, at, end, program, work, out, node, slot), False
 
 
-@njit(inline="always")
+@compiled
 def _begin(src, at, end):
     """Return the place of the record's opening brace, or -fault and where it is found."""
     begin = at
@@ -179,7 +178,7 @@ def _begin(src, at, end):
     return at, at
 
 
-@njit(inline="always")
+@compiled
 def _record(src, at, end, program, names, work, out, row):
     """Read one record into slot `row`; return the place after it, or -fault."""
     at, work[AT] = _begin(src, at, end)
@@ -237,7 +236,7 @@ def _record(src, at, end, program, names, work, out, row):
                 step = OPENED
 
 
-@njit(cache=True, boundscheck=False, error_model="numpy")
+@njit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
 def decode_rows(
     src, offsets, base, first, present, program, names, work, out, rows, refused, refusals
 ):

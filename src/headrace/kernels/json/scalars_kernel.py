@@ -5,12 +5,17 @@
 # Types here are numba's, inferred from the arrays handed in; Python annotations would say nothing.
 
 import numpy as np
-from numba import njit
 
 from headrace.kernels.json.doubles_kernel import float_bits, read_double
 from headrace.kernels.json.layout import Col, Head
 from headrace.kernels.json.marks_kernel import put_end
-from headrace.kernels.json.memory_kernel import bits_of_double, load_8, store_8, store_64
+from headrace.kernels.json.memory_kernel import (
+    bits_of_double,
+    compiled,
+    load_8,
+    store_8,
+    store_64,
+)
 from headrace.kernels.json.numbers_kernel import read_decimal, read_integer
 from headrace.kernels.json.skip_kernel import FALSE, INFINITY, NAN, TRUE, is_word
 from headrace.kernels.json.text_kernel import QUOTE, decode_base64, read_string
@@ -35,7 +40,7 @@ DAY_MAX = 2932896
 PLUS_INFINITY, INF = tuple(b"+Infinity"), tuple(b"INF")
 
 
-@njit(boundscheck=False)
+@compiled
 def _not_number(src, at, end):
     """Return the double of the token NaN, Infinity or -Infinity at `at` and the place after it, or
     -TYPE."""
@@ -48,7 +53,7 @@ def _not_number(src, at, end):
     return 0.0, np.int64(-TYPE)
 
 
-@njit(boundscheck=False)
+@compiled
 def _text_number(out, at, end):
     """Return the double that the text between `at` and `end` names, and its end, or -TYPE."""
     number, after = _not_number(out, at, end)
@@ -64,7 +69,7 @@ def _text_number(out, at, end):
     return 0.0, np.int64(-TYPE)
 
 
-@njit(inline="always")
+@compiled
 def put_string(src, at, end, program, work, out, node, slot):
     """Store the string whose opening quote is before `at`; return the place after it, or -fault."""
     mark = work[MARKS] + program[node, MARK]
@@ -77,7 +82,7 @@ def put_string(src, at, end, program, work, out, node, slot):
     return at
 
 
-@njit(boundscheck=False)
+@compiled
 def _put_binary(src, at, end, program, work, out, node, slot):
     mark = work[MARKS] + program[node, MARK]
     data = program[node, BYTES]
@@ -92,7 +97,7 @@ def _put_binary(src, at, end, program, work, out, node, slot):
     return at
 
 
-@njit(boundscheck=False)
+@compiled
 def _put_double(src, at, end, program, work, out, node, slot):
     """Store a DOUBLE or FLOAT: a number, or a name of a double that JSON does not have."""
     byte = load_8(src, at)
@@ -121,7 +126,7 @@ def _put_double(src, at, end, program, work, out, node, slot):
     return at
 
 
-@njit(boundscheck=False)
+@compiled
 def _put_decimal(src, at, end, program, work, out, node, slot):
     precision, scale = program[node, PRECISION], program[node, SCALE]
     if load_8(src, at) == QUOTE:
@@ -146,7 +151,7 @@ def _put_decimal(src, at, end, program, work, out, node, slot):
     return at
 
 
-@njit(inline="always")
+@compiled
 def _iso(src, at, end, program, node):
     """Return the value of an ISO time or date and the place after it, or -fault."""
     if program[node, KIND] == DATE:
@@ -155,7 +160,7 @@ def _iso(src, at, end, program, node):
     return read_time(src, at, end, program[node, UNIT], program[node, KIND] == TIMESTAMP)
 
 
-@njit(boundscheck=False)
+@compiled
 def _put_epoch(src, at, end, program, out, node, slot):
     if program[node, UNIT] == DAYS:
         number, at = read_integer(src, at, end, DAY_BITS)
@@ -168,7 +173,7 @@ def _put_epoch(src, at, end, program, out, node, slot):
     return at
 
 
-@njit(boundscheck=False)
+@compiled
 def _iso_escaped(src, at, end, program, work, out, node):
     """Do as `_iso` for a string that has escapes, or that is not valid."""
     scratch = work[SCRATCH]
@@ -184,7 +189,7 @@ def _iso_escaped(src, at, end, program, work, out, node):
     return value, at if after == to else np.int64(-TIME)
 
 
-@njit(inline="always")
+@compiled
 def put_time(src, at, end, program, work, out, node, slot):
     """Store a TIMESTAMP, TIMESTAMP_NTZ or DATE; return the place after it, or -fault."""
     if program[node, UNIT] > ISO_UTC:
@@ -202,7 +207,7 @@ def put_time(src, at, end, program, work, out, node, slot):
     return at
 
 
-@njit(inline="always")
+@compiled
 def put_scalar(src, at, end, program, work, out, node, slot):
     """Store the value at `at`, which is not null; return the place after it, or -fault."""
     kind = program[node, KIND]

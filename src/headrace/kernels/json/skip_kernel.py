@@ -5,10 +5,9 @@
 # Types here are numba's, inferred from the arrays handed in; Python annotations would say nothing.
 
 import numpy as np
-from numba import njit
 
 from headrace.kernels.json.layout import SKIPPED_AT, Head
-from headrace.kernels.json.memory_kernel import load_8
+from headrace.kernels.json.memory_kernel import compiled, load_8
 from headrace.kernels.json.numbers_kernel import after_number
 from headrace.kernels.json.text_kernel import QUOTE, after_blanks, read_string
 from headrace.typed.refusal import Fault
@@ -19,7 +18,7 @@ SCRATCH = int(Head.SCRATCH)
 OBJECT, ARRAY, OBJECT_END, ARRAY_END, COMMA, COLON = 0x7B, 0x5B, 0x7D, 0x5D, 0x2C, 0x3A
 
 
-@njit(boundscheck=False)
+@compiled
 def is_word(src, at, end, word):
     """Return whether the token `word` is at `at`."""
     if at + len(word) > end:
@@ -34,7 +33,7 @@ NULL, TRUE, FALSE = tuple(b"null"), tuple(b"true"), tuple(b"false")
 NAN, INFINITY = tuple(b"NaN"), tuple(b"Infinity")
 
 
-@njit(boundscheck=False)
+@compiled
 def _after_scalar(src, at, end, out, scratch):
     """Return the place after the string, number or word at `at`, or -fault."""
     byte = load_8(src, at)
@@ -55,7 +54,7 @@ def _after_scalar(src, at, end, out, scratch):
     return after_number(src, at, end)
 
 
-@njit(boundscheck=False)
+@compiled
 def after_key(src, at, end, out, scratch):
     """Return the place of the value whose key is at `at`, and the end of the key's text in
     `scratch`; the place is -fault if either is invalid."""
@@ -70,7 +69,7 @@ def after_key(src, at, end, out, scratch):
     return after_blanks(src, at + 1, end), text_end
 
 
-@njit(boundscheck=False)
+@compiled
 def after_value(src, at, end, work, out, depth):
     """Return the place after the value at `at`, or -fault. `depth`: open containers around it."""
     scratch = work[SCRATCH]

@@ -5,10 +5,10 @@
 # Types here are numba's, inferred from the arrays handed in; Python annotations would say nothing.
 
 import numpy as np
-from numba import njit
 
 from headrace.kernels.json.memory_kernel import (
     STRIDE,
+    compiled,
     load_8,
     lowest_bit,
     move_32,
@@ -22,7 +22,7 @@ TYPE = int(Fault.TYPE)
 QUOTE, BACKSLASH, SPACE = 0x22, 0x5C, 0x20
 
 
-@njit(inline="always")
+@compiled
 def after_blanks(src, at, end):
     """Return the place of the next byte that is not white space, at most `end`."""
     while at < end:
@@ -33,7 +33,7 @@ def after_blanks(src, at, end):
     return at
 
 
-@njit(boundscheck=False)
+@compiled
 def _utf8_size(src, at, end):
     """Return the size of the UTF-8 sequence at `at`, which is not ASCII; 0 if it is invalid."""
     first = load_8(src, at)
@@ -51,7 +51,7 @@ def _utf8_size(src, at, end):
     return np.int64(size)
 
 
-@njit(boundscheck=False)
+@compiled
 def _hex_4(src, at, end):
     """Return the number of four hexadecimal digits; -1 if they are not there."""
     if at + 4 > end:
@@ -70,7 +70,7 @@ def _hex_4(src, at, end):
     return number
 
 
-@njit(boundscheck=False)
+@compiled
 def _put_code_point(out, to, code):
     """Write a code point in UTF-8; return the place after it."""
     if code < 0x80:
@@ -92,7 +92,7 @@ def _put_code_point(out, to, code):
     return to + 4
 
 
-@njit(boundscheck=False)
+@compiled
 def _short_escape(byte):
     """Return the character of an escape with one letter; -1 if JSON has no such escape."""
     if byte == QUOTE or byte == BACKSLASH or byte == 0x2F:
@@ -110,7 +110,7 @@ def _short_escape(byte):
     return np.int64(-1)
 
 
-@njit(boundscheck=False)
+@compiled
 def _escape(src, at, end, out, to):
     """Write the character of the escape at `at`; return the places after both, or -fault."""
     if at + 2 > end:
@@ -137,7 +137,7 @@ def _escape(src, at, end, out, to):
     return at, _put_code_point(out, to, code)
 
 
-@njit(boundscheck=False)
+@compiled
 def _long_string(src, at, end, out, to):
     """Do as `read_string` for any string."""
     while at < end:
@@ -172,7 +172,7 @@ def _long_string(src, at, end, out, to):
     return np.int64(-SYNTAX), to
 
 
-@njit(inline="always")
+@compiled
 def read_string(src, at, end, out, to):
     """Write the string whose opening quote is before `at`, unescaped and checked, to `out`.
 
@@ -187,7 +187,7 @@ def read_string(src, at, end, out, to):
     return _long_string(src, at, end, out, to)
 
 
-@njit(boundscheck=False)
+@compiled
 def _base64_digit(byte):
     if 0x41 <= byte <= 0x5A:
         return byte - 0x41
@@ -200,7 +200,7 @@ def _base64_digit(byte):
     return np.int64(63) if byte == 0x2F else np.int64(-1)
 
 
-@njit(boundscheck=False)
+@compiled
 def decode_base64(out, at, end):
     """Decode the base64 text between `at` and `end` in place; return the end of its bytes, or
     -fault."""

@@ -8,10 +8,9 @@ Microseconds since 1970 for TIMESTAMP and TIMESTAMP_NTZ, days for DATE. Years ar
 # Types here are numba's, inferred from the arrays handed in; Python annotations would say nothing.
 
 import numpy as np
-from numba import njit
 
 from headrace.kernels.json.doubles_kernel import HIGH_BITS, read_digits
-from headrace.kernels.json.memory_kernel import load_8, load_64
+from headrace.kernels.json.memory_kernel import compiled, load_8, load_64
 from headrace.typed.refusal import Fault
 from headrace.typed.types import Unit
 
@@ -32,14 +31,14 @@ DATE_BOUNDS = int.from_bytes(b"\x76\x76\x76\x76\x7f\x76\x76\x7f", "little")
 POINT, COLON, MINUS, PLUS, LETTER_Z = 0x2E, 0x3A, 0x2D, 0x2B, 0x5A
 
 
-@njit(inline="always")
+@compiled
 def _two_digits(src, at):
     """Return the number of two digits; 100 or more if either is not a digit."""
     tens, units = load_8(src, at) - 0x30, load_8(src, at + 1) - 0x30
     return tens * 10 + units if 0 <= tens <= 9 and 0 <= units <= 9 else np.int64(100)
 
 
-@njit(inline="always")
+@compiled
 def read_date(src, at, end):
     """Return the days of the date at `at`; DAY_MIN - 1 if it is not a valid date of ten bytes."""
     nothing = np.int64(DAY_MIN - 1)
@@ -66,7 +65,7 @@ def read_date(src, at, end):
     return (1461 * years >> 2) - century + (century >> 2) + (153 * months + 2) // 5 + day - 719469
 
 
-@njit(inline="always")
+@compiled
 def _fraction(src, at, end):
     """Return the microseconds of the digits at `at`, and the place after them; -1 without digits.
 
@@ -85,7 +84,7 @@ def _fraction(src, at, end):
     return micros, at if at > begin else np.int64(-1)
 
 
-@njit(inline="always")
+@compiled
 def _offset(src, at, end):
     """Return minutes ahead of UTC and the place after the zone at `at`; without a zone the place is
     `at`. -1 if it is not valid."""
@@ -111,7 +110,7 @@ def _offset(src, at, end):
     return -ahead if sign == MINUS else ahead, at
 
 
-@njit(inline="always")
+@compiled
 def read_time(src, at, end, unit, zoned):
     """Return the microseconds of the ISO time at `at` and the place after it, or -fault.
 
@@ -156,7 +155,7 @@ def read_time(src, at, end, unit, zoned):
     return micros, at
 
 
-@njit(boundscheck=False)
+@compiled
 def read_epoch(src, at, end, unit):
     """Return the microseconds of a number of units since 1970, rounded down, and the place after
     it, or -fault."""
