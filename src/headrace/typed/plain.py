@@ -66,7 +66,7 @@ class _Placed(NamedTuple):
     word: str
     """A scalar's text; `{` or `[`."""
     members: tuple[tuple[int, str, _Placed], ...] = ()
-    """Of an object: place of the key, key, value, in the text's order. Of an array: 0, "", value."""
+    """Of an object: the key's place, the key, the value. Of an array: 0, "", the value."""
 
 
 def decode_record(value: bytes, schema: ColumnType) -> dict[str, Value] | Refusal:
@@ -101,8 +101,8 @@ def _placed(text: str) -> _Placed:
     except json.JSONDecodeError as error:
         fault = Fault.TRAILING if error.msg == "Extra data" else Fault.SYNTAX
         raise _Refused(fault, "", error.pos) from None
-    found, _ = _read(text, 0)
-    return found
+    placed, _ = _read(text, 0)
+    return placed
 
 
 def _read(text: str, at: int) -> tuple[_Placed, int]:
@@ -261,8 +261,8 @@ def _decimal(word: str, column: ColumnType) -> Scalar | Fault:
 def _date(word: str, column: ColumnType) -> Scalar | Fault:
     if column.unit is Unit.DAYS:
         days = _integer(word, ColumnType(Kind.BIGINT))
-        if not isinstance(days, int):
-            return days if isinstance(days, Fault) else Fault.TYPE
+        if isinstance(days, Fault) or not isinstance(days, int):
+            return days
         first, last = date.min.toordinal(), date.max.toordinal()
         in_range = first <= days + _EPOCH_DAY <= last
         return date.fromordinal(days + _EPOCH_DAY) if in_range else Fault.RANGE
@@ -331,7 +331,10 @@ def _binary(word: str, column: ColumnType) -> Scalar | Fault:
     return binascii.a2b_base64(text)
 
 
-_SCALARS: dict[Kind, Callable[[str, ColumnType], Scalar | Fault]] = {
+_INTEGERS: dict[Kind, Callable[[str, ColumnType], Scalar | Fault]] = dict.fromkeys(
+    INTEGERS, _integer
+)
+_SCALARS = _INTEGERS | {
     Kind.STRING: _string,
     Kind.BOOLEAN: _boolean,
     Kind.DOUBLE: _double,
@@ -341,4 +344,4 @@ _SCALARS: dict[Kind, Callable[[str, ColumnType], Scalar | Fault]] = {
     Kind.TIMESTAMP_NTZ: _time,
     Kind.DATE: _date,
     Kind.BINARY: _binary,
-} | dict.fromkeys(INTEGERS, _integer)
+}

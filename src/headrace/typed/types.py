@@ -7,7 +7,7 @@ from enum import IntEnum
 
 DECIMAL_DIGITS_MAX = 38
 DEPTH_MAX = 256
-"""Bound on open objects and arrays in a record. Spark's parser has 1,000, json.loads slightly fewer."""
+"""Bound on open objects and arrays in a record; 1,000 in Spark's parser and in json.loads."""
 
 
 class Kind(IntEnum):

@@ -12,9 +12,7 @@ from headrace.typed.types import Kind
 Array = np.ndarray[Any, Any]
 
 
-def assemble_rows(
-    program: Program, work: Array, out: Array, schema: pa.Schema
-) -> pa.RecordBatch:
+def assemble_rows(program: Program, work: Array, out: Array, schema: pa.Schema) -> pa.RecordBatch:
     """Return the decoded rows, which keep `out` alive."""
     marks = work[work[Head.MARKS] :][: work[Head.MARK_COUNT]].tolist()
     assembly = _Assembly(program, marks, out)

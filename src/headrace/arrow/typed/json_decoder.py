@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 ARENA_BYTES = 32 << 20
 """Output memory for the values that are decoded at once; a larger record gets what it needs."""
-_NO_BYTES = np.zeros(0, np.uint8)
+_NO_BYTES = np.frombuffer(b"", np.uint8)
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,9 @@ class JsonDecoder:
         present = _NO_BYTES
         if values.null_count:
             present = values.is_valid().cast(pa.uint8()).to_numpy()
+        # The kernel is compiled for each kind of array: here for such as cannot be written to.
+        for array in (offsets, source, present):
+            array.flags.writeable = False
         for first, last in self._pieces(offsets):
             yield self._decode_piece(source, offsets, present, first, last)
 
@@ -107,6 +110,7 @@ class JsonDecoder:
             tail_begin = int(offsets[middle])
             tail = np.zeros(end - tail_begin + SLACK, np.uint8)
             tail[: end - tail_begin] = source[tail_begin:end]
+            tail.flags.writeable = False
         count = 0
         for data, base, at, until in (
             (source, 0, first, middle),
@@ -123,9 +127,7 @@ class JsonDecoder:
             batch, rows[: batch.num_rows], self._refusals(source, offsets, refused[:count])
         )
 
-    def _refusals(
-        self, source: Array, offsets: Array, refused: Array
-    ) -> tuple[RefusedValue, ...]:
+    def _refusals(self, source: Array, offsets: Array, refused: Array) -> tuple[RefusedValue, ...]:
         nodes, found = self._program.nodes, []
         for row, fault, node, at in refused.tolist():
             value = source[offsets[row] : offsets[row + 1]].tobytes()

@@ -47,10 +47,7 @@ def _powers_of_five():
     for power in range(POWER_MIN, POWER_MAX + 1):
         five = 5 ** abs(power)
         bits = five.bit_length()
-        if power < 0:
-            number = (1 << (bits + 127)) // five + 1
-        else:
-            number = five << 128 >> bits
+        number = (1 << bits + 127) // five + 1 if power < 0 else five << 128 >> bits
         place = 2 * (power - POWER_MIN)
         words[place], words[place + 1] = number >> 64, number & (1 << 64) - 1
     return words

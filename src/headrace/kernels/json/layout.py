@@ -1,8 +1,8 @@
 """Where the JSON kernel finds its schema program and its state.
 
 `program` has a row for each node: the record (row 0), each field, each element, the key and the
-value of each MAP. A node's elements are in *slots*. Nodes of one *space* have their slots in common:
-the record with all its fields and their STRUCTs; below each ARRAY or MAP a further space begins.
+value of each MAP. A node's elements are in *slots*. Nodes of one *space* share their slots: the
+record with all its fields and their STRUCTs; below each ARRAY or MAP a further space begins.
 
 `work` is one array of int64:
 

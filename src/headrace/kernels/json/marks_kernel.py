@@ -78,7 +78,7 @@ def put_null(program, work, out, node, slot):
         part = node if place < 0 else work[fill + place]
         store_8(out, program[part, VALID] + slot, 0)
         kind = program[part, KIND]
-        if kind == STRING or kind == BINARY or kind == ARRAY or kind == MAP:
+        if kind in (STRING, BINARY, ARRAY, MAP):
             put_end(program, work, out, part, slot)
         elif kind != STRUCT:
             width = np.int64(1) << program[part, SHIFT]

@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 from headrace.kernels.memory import address_of, byte_at, copy_32, long_at
 
 compiled = njit(boundscheck=False, error_model="numpy", _nrt=False)
-"""Decorate a part of the kernel. LLVM inlines the small ones: numba's own inlining took a minute."""
+"""Decorate a part of the kernel. LLVM inlines small ones; numba's own inlining took a minute."""
 CHECKED = os.environ.get("NUMBA_BOUNDSCHECK") == "1"
 STRIDE = 32
 

@@ -14,9 +14,12 @@ it: a comma, or the container's end.
 A refused record leaves nothing behind: marks are restored. `headrace.typed.plain` is the twin.
 """
 
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN202
 # mypy: ignore-errors
 # Types here are numba's, inferred from the arrays handed in; Python annotations would say nothing.
+
+import zlib
+from pathlib import Path
 
 import numpy as np
 from numba import njit
@@ -45,6 +48,8 @@ from headrace.kernels.json.skip_kernel import (
     is_word,
 )
 from headrace.kernels.json.text_kernel import QUOTE, after_blanks
+from headrace.typed import refusal
+from headrace.typed import types as typed_types
 from headrace.typed.refusal import Fault
 from headrace.typed.types import Kind
 
@@ -236,35 +241,57 @@ def _record(src, at, end, program, names, work, out, row):
                 step = OPENED
 
 
-@njit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
-def decode_rows(
-    src, offsets, base, first, present, program, names, work, out, rows, refused, refusals
-):
-    """Decode the records between the places `offsets` - `base` of `src`; return how many records
-    are refused, with the `refusals` of earlier calls on this output.
+def _kernel(sources):
+    """Return the compiled entry.
 
-    `first`: the number of the first record. `present`: which of these records have a value; empty
-    if all do. `rows`: for each decoded row the number of its record. `refused`: for each refused
-    record its number, fault, node and byte. `src` and each buffer in `out` have SLACK bytes more.
+    numba looks up cached code by the time of this file alone, but it contains code of others: after
+    an edit of one of those, tests would run the code before. A number that a function closes over
+    is part of the key, and it counts as used only if the function reads it.
     """
-    row = work[work[MARKS]]
-    for place in range(offsets.shape[0] - 1):
-        if present.shape[0] > 0 and not present[place]:
-            continue
-        number = first + place
-        begin, end = np.int64(offsets[place]) - base, np.int64(offsets[place + 1]) - base
-        save_marks(work)
-        at = _record(src, begin, end, program, names, work, out, row)
-        if at >= 0:
-            work[AT] = after_blanks(src, at, end)
-            at = np.int64(0) if work[AT] == end else np.int64(-TRAILING)
-        if at >= 0:
-            rows[row] = number
-            row += 1
-            work[work[MARKS]] = row
-        else:
-            restore_marks(work)
-            refused[refusals, 0], refused[refusals, 1] = number, -at
-            refused[refusals, 2], refused[refusals, 3] = work[NODE_AT], work[AT] - begin
-            refusals += 1
-    return refusals
+
+    @njit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
+    def decode_rows(
+        src, offsets, base, first, present, program, names, work, out, rows, refused, refusals
+    ):
+        """Decode the records between the places `offsets` - `base` of `src`; return how many are
+        refused, with the `refusals` of earlier calls on this output.
+
+        `first`: the number of the first record. `present`: which of these records have a value;
+        empty if all do. `rows`: for each decoded row the number of its record. `refused`: for each
+        refused record its number, fault, node and byte. `src` and each buffer in `out` have SLACK
+        bytes more than their content.
+        """
+        row = work[work[MARKS]]
+        if sources < 0:
+            return refusals
+        for place in range(offsets.shape[0] - 1):
+            if present.shape[0] > 0 and not present[place]:
+                continue
+            number = first + place
+            begin, end = np.int64(offsets[place]) - base, np.int64(offsets[place + 1]) - base
+            save_marks(work)
+            at = _record(src, begin, end, program, names, work, out, row)
+            if at >= 0:
+                work[AT] = after_blanks(src, at, end)
+                at = np.int64(0) if work[AT] == end else np.int64(-TRAILING)
+            if at >= 0:
+                rows[row] = number
+                row += 1
+                work[work[MARKS]] = row
+            else:
+                restore_marks(work)
+                refused[refusals, 0], refused[refusals, 1] = number, -at
+                refused[refusals, 2], refused[refusals, 3] = work[NODE_AT], work[AT] - begin
+                refusals += 1
+        return refusals
+
+    return decode_rows
+
+
+def _digest():
+    folder = Path(__file__).parent
+    files = [*folder.glob("*.py"), folder.parent / "memory.py", Path(refusal.__file__)]
+    return sum(zlib.crc32(path.read_bytes()) for path in [*files, Path(typed_types.__file__)])
+
+
+decode_rows = _kernel(_digest())

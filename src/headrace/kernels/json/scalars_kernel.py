@@ -16,7 +16,7 @@ from headrace.kernels.json.memory_kernel import (
     store_8,
     store_64,
 )
-from headrace.kernels.json.numbers_kernel import read_decimal, read_integer
+from headrace.kernels.json.numbers_kernel import after_number, read_decimal, read_integer
 from headrace.kernels.json.skip_kernel import FALSE, INFINITY, NAN, TRUE, is_word
 from headrace.kernels.json.text_kernel import QUOTE, decode_base64, read_string
 from headrace.kernels.json.times_kernel import DAY_MIN, MINUS, read_date, read_epoch, read_time
@@ -134,9 +134,9 @@ def _put_decimal(src, at, end, program, work, out, node, slot):
         at, to = read_string(src, at + 1, end, out, scratch)
         if at < 0:
             return at
+        if after_number(out, scratch, to) != to:
+            return np.int64(-TYPE)
         low, high, after = read_decimal(out, scratch, to, precision, scale)
-        if after >= 0 and after != to or after == -SYNTAX:
-            after = np.int64(-TYPE)
         if after < 0:
             return after
     else:

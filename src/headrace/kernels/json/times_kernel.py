@@ -27,7 +27,7 @@ MICROS_MIN, MICROS_MAX = DAY_MIN * MICROS_PER_DAY, (DAY_MAX + 1) * MICROS_PER_DA
 OFFSET_MINUTES_MAX = 18 * 60
 DATE_CHARACTERS = int.from_bytes(b"0000-00-", "little")
 DATE_BOUNDS = int.from_bytes(b"\x76\x76\x76\x76\x7f\x76\x76\x7f", "little")
-"""Added to a digit, the high bit is set from 10 on; added to a separator's difference, from 1 on."""
+"""Added to a digit, it sets the high bit from 10 on; to a separator's difference, from 1 on."""
 POINT, COLON, MINUS, PLUS, LETTER_Z = 0x2E, 0x3A, 0x2D, 0x2B, 0x5A
 
 

@@ -1,0 +1,75 @@
+"""The plain decoder and the kernel do what the type table says."""
+
+import math
+import struct
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from headrace.arrow.typed.json_decoder import JsonDecoder
+from headrace.typed.ddl import parse_ddl
+from headrace.typed.plain import decode_record
+from headrace.typed.refusal import MALFORMED, Fault, Refusal
+from tests.support.type_table import CASES, DDL, RECORDS, Case, RecordCase
+
+
+def same(left: object, right: object) -> bool:
+    """Return whether two values are equal, doubles bit by bit."""
+    if isinstance(left, float) and isinstance(right, float):
+        return struct.pack("<d", left) == struct.pack("<d", right) or (
+            math.isnan(left) and math.isnan(right)
+        )
+    if isinstance(left, dict) and isinstance(right, dict):
+        return list(left) == list(right) and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(same, left, right))
+    return type(left) is type(right) and left == right
+
+
+def by_kernel(value: bytes, ddl: str) -> Any:  # noqa: ANN401
+    """Decode one value; return the row or the refusal."""
+    (found,) = JsonDecoder(ddl).decode(pa.array([value], pa.binary()))
+    found.batch.validate(full=True)
+    return found.refused[0].refusal if found.refused else found.batch.to_pylist()[0]
+
+
+def check(got: dict[str, Any] | Refusal, expected: object, column: str) -> None:
+    """Compare a row or a refusal with the table's entry."""
+    if isinstance(expected, Fault):
+        assert isinstance(got, Refusal), got
+        assert got.fault is expected
+    else:
+        assert isinstance(got, dict), got
+        assert same(got[column], expected), got
+
+
+@pytest.mark.parametrize("name", DDL)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.json)
+def test_plain_decoder_follows_the_type_table(case: Case, name: str) -> None:
+    value = b'{"v":%s}' % case.json.encode()
+    check(decode_record(value, parse_ddl(f"v {DDL[name]}")), case.of(name), "v")
+
+
+@pytest.mark.parametrize("name", DDL)
+def test_kernel_follows_the_type_table(name: str) -> None:
+    pytest.importorskip("numba")
+    for case in CASES:
+        value = b'{"v":%s}' % case.json.encode()
+        ddl = f"v {DDL[name]}"
+        got = by_kernel(value, ddl)
+        check(got, case.of(name), "v")
+        judged = decode_record(value, parse_ddl(ddl))
+        assert same(got, judged) or got == judged, value
+
+
+@pytest.mark.parametrize("case", RECORDS, ids=lambda case: case.note)
+def test_both_decoders_follow_the_table_of_records(case: RecordCase) -> None:
+    pytest.importorskip("numba")
+    got = by_kernel(case.record, "id BIGINT")
+    check(decode_record(case.record, parse_ddl("id BIGINT")), case.got, "id")
+    if isinstance(case.got, Fault) and case.got in MALFORMED:
+        # Of a record that is not JSON, the kernel may find a value of the wrong type first.
+        assert isinstance(got, Refusal)
+    else:
+        check(got, case.got, "id")
