@@ -4,6 +4,9 @@ Written by hand from the decisions on docs/typed-topics.md, whose tables are gen
 `tests/unit/typed` holds the plain decoder, the kernel and the page to it.
 """
 
+# ruff: noqa: E501
+# A case a line, so that rows can be compared.
+
 from __future__ import annotations
 
 import math
@@ -40,7 +43,7 @@ class Case:
     spark: str = ""
     """How Spark's from_json differs."""
 
-    def of(self, name: str) -> Any:  # noqa: ANN401 - a value of any type
+    def of(self, name: str) -> Any:
         """Return the value by a type, or the fault."""
         return self.values[name] if name in self.values else self.faults.get(name, Fault.TYPE)
 
@@ -57,7 +60,7 @@ def _at(*parts: int) -> datetime:
     return datetime(*parts, tzinfo=UTC)  # type: ignore[misc,arg-type]
 
 
-def _times(aware: datetime | None, local: datetime | None, **others: Any) -> dict[str, Any]:  # noqa: ANN401
+def _times(aware: datetime | None, local: datetime | None, **others: Any) -> dict[str, Any]:
     """Return the values of the types of time: `aware` with a zone, `local` without."""
     found = dict(others)
     if aware is not None:
@@ -261,7 +264,7 @@ class RecordCase:
     """A record as a whole, by the schema `id BIGINT`; `got` is its column or the fault."""
 
     record: bytes
-    got: int | None | Fault
+    got: int | Fault | None
     note: str
     spark: str = ""
 

@@ -1,7 +1,5 @@
 """The plain decoder and the kernel do what the type table says."""
 
-import math
-import struct
 from typing import Any
 
 import pyarrow as pa
@@ -11,23 +9,11 @@ from headrace.arrow.typed.json_decoder import JsonDecoder
 from headrace.typed.ddl import parse_ddl
 from headrace.typed.plain import decode_record
 from headrace.typed.refusal import MALFORMED, Fault, Refusal
+from tests.support.same_values import same
 from tests.support.type_table import CASES, DDL, RECORDS, Case, RecordCase
 
 
-def same(left: object, right: object) -> bool:
-    """Return whether two values are equal, doubles bit by bit."""
-    if isinstance(left, float) and isinstance(right, float):
-        return struct.pack("<d", left) == struct.pack("<d", right) or (
-            math.isnan(left) and math.isnan(right)
-        )
-    if isinstance(left, dict) and isinstance(right, dict):
-        return list(left) == list(right) and all(same(left[key], right[key]) for key in left)
-    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        return len(left) == len(right) and all(map(same, left, right))
-    return type(left) is type(right) and left == right
-
-
-def by_kernel(value: bytes, ddl: str) -> Any:  # noqa: ANN401
+def by_kernel(value: bytes, ddl: str) -> Any:
     """Decode one value; return the row or the refusal."""
     (found,) = JsonDecoder(ddl).decode(pa.array([value], pa.binary()))
     found.batch.validate(full=True)
