@@ -76,15 +76,15 @@ def batches(seed: int, count: int, *, harm: bool) -> tuple[int, int]:
 @pytest.mark.timeout(3600)
 def test_damaged_records_are_decoded_and_refused_alike() -> None:
     decoded, refused = batches(1, DAMAGED, harm=True)
-    assert decoded > DAMAGED // 20
+    assert decoded > DAMAGED // 10
     assert refused > DAMAGED // 4
 
 
 @pytest.mark.timeout(3600)
 def test_sound_records_of_any_schema_are_decoded_alike() -> None:
     decoded, refused = batches(2, SOUND, harm=False)
-    assert decoded > SOUND // 10
-    assert refused > SOUND // 10
+    assert decoded > SOUND // 2
+    assert refused > SOUND // 50
 
 
 @pytest.mark.timeout(3600)

@@ -19,6 +19,8 @@ COMMENTS = {
     "TIMESTAMP": ("", "epoch s", "epoch ms", "epoch us", "epoch ns", "zone UTC"),
     "DATE": ("", "epoch days"),
 }
+EPOCH_DIGITS = {"epoch s": 11, "epoch ms": 14, "epoch us": 17, "epoch ns": 18, "epoch days": 6}
+ZONES = ("Z", "Z", "Z", "+02:00", "-0330", "+14", "-18:00", "\\u002b02:00")
 NAMES = ("id", "a", "amount", "a longer name", "zeit€", 'qu"ote', "back\\slash", "name", "x")
 TOKENS = tuple(case.json.encode() for case in CASES)
 PIECES = (
@@ -33,6 +35,8 @@ class Schema:
 
     def __init__(self, random: Random) -> None:
         self._random = random
+        self._odd = random.choice((0.0, 0.0, 0.002, 0.02))
+        """How often a value is null or does not fit its type."""
         self.fields = self._fields(2)
         self.ddl = ", ".join(self._ddl(field, " ") for field in self.fields)
 
@@ -77,13 +81,13 @@ class Schema:
         members = [
             self._key(name) + b":" + self._space() + self._value(kind, suffix)
             for name, kind, suffix in fields
-            if random.random() < 0.97
+            if random.random() < 0.97 or ("NOT NULL" in suffix and random.random() > self._odd)
         ]
         if random.random() < 0.1:
             random.shuffle(members)
         if random.random() < 0.1:
             members.insert(random.randint(0, len(members)), b'"other":' + random.choice(TOKENS))
-        if random.random() < 0.02 and members:
+        if random.random() < self._odd and members:
             members.append(random.choice(members))
         comma = b"," + self._space()
         return b"{" + self._space() + comma.join(members) + self._space() + b"}"
@@ -96,9 +100,9 @@ class Schema:
 
     def _value(self, kind: Any, suffix: str = "") -> bytes:
         random = self._random
-        if random.random() < 0.05:
+        if (random.random() < 0.03 and "NOT NULL" not in suffix) or random.random() < self._odd:
             return b"null"
-        if random.random() < 0.02:
+        if random.random() < self._odd:
             return random.choice(TOKENS)
         if isinstance(kind, list):
             return self._object(kind)
@@ -126,18 +130,24 @@ class Schema:
                 bits = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}[kind]
                 bound = 1 << (bits - 1)
                 edge = random.choice((-bound - 1, -bound, bound - 1, bound))
-                return b"%d" % (edge if random.random() < 0.1 else random.randrange(-bound, bound))
+                is_edge = random.random() < 2 * self._odd
+                return b"%d" % (edge if is_edge else random.randrange(-bound, bound))
             case "FLOAT" | "DOUBLE":
                 return random_number(random)
             case "STRING":
                 return json.dumps(self.text(), ensure_ascii=random.random() < 0.3).encode()
             case "BINARY":
-                return random.choice((b'"aGk="', b'""', b'"\\/+\\u002b8="', b'"aGkh"', b'"a==="'))
+                return random.choice((b'"aGk="', b'""', b'"\\/+\\u002b8="', b'"aGkh"', b'"aA=="'))
+        is_odd = random.random() < self._odd
         if "epoch" in suffix:
-            return b"%d" % random.randrange(-(10**5), 10 ** random.choice((3, 6, 11, 14, 17, 19)))
+            digits = 19 if is_odd else EPOCH_DIGITS[suffix.split("'")[1]]
+            fraction = b".%d" % random.randrange(10**9) if "days" not in suffix else b""
+            whole = b"%d" % random.randrange(-(10**5), 10**digits)
+            return whole + fraction if random.random() < 0.3 else whole
         if kind.startswith("DECIMAL"):
-            return random_decimal(random)
-        return random_time(random, kind, suffix)
+            precision, scale = (38, 0) if is_odd else map(int, kind[8:-1].split(","))
+            return random_decimal(random, precision, scale)
+        return random_time(random, kind, suffix, is_odd)
 
 
 def random_number(random: Random) -> bytes:
@@ -161,31 +171,34 @@ def random_number(random: Random) -> bytes:
     return (sign + whole + fraction + (exponent if random.random() < 0.5 else "")).encode()
 
 
-def random_decimal(random: Random) -> bytes:
-    """Return a decimal number, at times in quotes or with an exponent."""
-    digits = random.choice((1, 2, 2, 10, 18, 19, 20, 27, 28, 38, 39))
-    text = str(random.randrange(10**digits))
-    point = random.choice((0, 0, 1, 2, 10, 12))
-    if point:
-        text = f"{text[:-point] or '0'}.{text[-point:].zfill(min(point, 2))}"
-    text = (
-        random.choice(("", "-")) + text + random.choice(("", "", "", "0", "e0", "e2", "e-2", "E+1"))
-    )
+def random_decimal(random: Random, precision: int, scale: int) -> bytes:
+    """Return a decimal number that fits, at times in quotes or with an exponent."""
+    unscaled = str(random.randrange(10 ** random.randint(1, precision))).zfill(scale + 1)
+    whole, fraction = unscaled[: len(unscaled) - scale], unscaled[len(unscaled) - scale :]
+    text = f"{whole}.{fraction}" if fraction else whole
+    form = random.randrange(5)
+    if form == 0:
+        text = f"{unscaled.lstrip('0') or '0'}{random.choice('eE')}{-scale}"
+    elif form == 1:
+        text = f"0.{unscaled}e+{len(unscaled) - scale}"
+    elif form == 2 and fraction:
+        text += "00"
+    text = random.choice(("", "-")) + text
     return f'"{text}"'.encode() if random.random() < 0.3 else text.encode()
 
 
-def random_time(random: Random, kind: str, suffix: str) -> bytes:
+def random_time(random: Random, kind: str, suffix: str, is_odd: bool) -> bytes:
     """Return a date or time as text."""
     year = random.choice((1, 1600, 1900, 1969, 1970, 2000, 2024, 2026, 2100, 9999))
-    text = f"{year:04}-{random.randint(1, 12):02}-{random.randint(1, random.choice((28, 31))):02}"
+    text = f"{year:04}-{random.randint(1, 12):02}-{random.randint(1, 31 if is_odd else 28):02}"
     if kind == "DATE":
         return f'"{text}"'.encode()
     text += f"{random.choice('TTT ')}{random.randint(0, 23):02}:{random.randint(0, 59):02}"
     if random.random() < 0.9:
-        text += f":{random.randint(0, random.choice((59, 59, 60))):02}"
+        text += f":{random.randint(0, 59 + is_odd):02}"
         if random.random() < 0.7:
             text += f".{random.randrange(10 ** random.choice((1, 3, 6, 9)))}"
-    zones = ("Z", "Z", "+02:00", "-0330", "+14", "-18:00", "+18:01", "-00:60")
+    zones = ("+18:01", "-00:60", "+02:0", "") if is_odd else ZONES
     zoned = kind == "TIMESTAMP" and ("zone" not in suffix or random.random() < 0.5)
     return f'"{text}{random.choice(zones) if zoned else ""}"'.encode()
 

@@ -6,14 +6,16 @@ the value itself, so both say the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
 from enum import IntEnum
+from functools import cache
+from typing import NamedTuple
 
 from headrace.typed.types import DEPTH_MAX, INTEGERS, ColumnType, Kind, Unit
 
 EXCERPT_CHARACTERS = 40
-_DELIMITERS = b' \t\r\n,:]}[{"'
-_QUOTE, _BACKSLASH = 0x22, 0x5C
+_EXCERPT = re.compile(rb'"(?:[^"\\]|\\.){0,160}"?|[^ \t\r\n,:\]}\[{"]{1,160}|.', re.DOTALL)
+"""A string, a number or word, or a single mark."""
 
 
 class Fault(IntEnum):
@@ -64,8 +66,7 @@ _EXPECTED = {
 }
 
 
-@dataclass(frozen=True)
-class Refusal:
+class Refusal(NamedTuple):
     """A refused value: the fault, the column's path (empty: the record) and the byte."""
 
     fault: Fault
@@ -119,6 +120,7 @@ def _of_field(fault: Fault, got: str, column: ColumnType | None) -> str:
     return f"expected {expected(column)}, got {got}"
 
 
+@cache
 def expected(column: ColumnType | None) -> str:
     """Return the JSON value that is expected for a type, in words."""
     if column is None:
@@ -130,20 +132,10 @@ def expected(column: ColumnType | None) -> str:
 
 def excerpt(value: bytes, at: int) -> str:
     """Return the JSON value that begins at byte `at`, in at most 40 characters."""
-    if at >= len(value):
+    found = _EXCERPT.match(value, at)
+    if found is None:
         return "the end"
-    first = value[at]
-    if first == _QUOTE:
-        end = at + 1
-        while end < len(value) and value[end] != _QUOTE and end - at <= 4 * EXCERPT_CHARACTERS:
-            end += 2 if value[end] == _BACKSLASH else 1
-        end += 1
-    else:
-        end = at + 1
-        if first not in _DELIMITERS:
-            while end < len(value) and value[end] not in _DELIMITERS and end - at < 200:
-                end += 1
-    text = value[at:end].decode("utf-8", "replace")
+    text = found[0].decode("utf-8", "replace")
     if not text.isprintable():
         text = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
     return text if len(text) <= EXCERPT_CHARACTERS else f"{text[: EXCERPT_CHARACTERS - 1]}…"

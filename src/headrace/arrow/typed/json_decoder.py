@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +21,11 @@ Array = np.ndarray[Any, Any]
 
 ARENA_BYTES = 32 << 20
 """Output memory for the values that are decoded at once; a larger record gets what it needs."""
+FAULTS = {int(fault): fault for fault in Fault}
 _NO_BYTES = np.frombuffer(b"", np.uint8)
 
 
-@dataclass(frozen=True)
-class RefusedValue:
+class RefusedValue(NamedTuple):
     """A refused value: the number of its record in the input, and why."""
 
     row: int
@@ -129,12 +129,14 @@ class JsonDecoder:
 
     def _refusals(self, source: Array, offsets: Array, refused: Array) -> tuple[RefusedValue, ...]:
         nodes, found = self._program.nodes, []
-        for row, fault, node, at in refused.tolist():
-            value = source[offsets[row] : offsets[row + 1]].tobytes()
-            known = nodes[node]
-            path = known.path if fault >= Fault.TYPE else ""
-            refusal = Refusal(Fault(fault), path, at)
-            found.append(RefusedValue(row, refusal, refusal.words(value, known.type)))
+        numbers = refused[:, 0]
+        places = zip(offsets[numbers].tolist(), offsets[numbers + 1].tolist(), strict=True)
+        data = memoryview(source)
+        for (row, fault, node, at), (begin, end) in zip(refused.tolist(), places, strict=True):
+            column = nodes[node]
+            refusal = Refusal(FAULTS[fault], column.path if fault >= Fault.TYPE else "", at)
+            words = refusal.words(data[begin:end].tobytes(), column.type)
+            found.append(RefusedValue(row, refusal, words))
         return tuple(found)
 
     def _decode_plainly(self, values: pa.Array) -> TypedRows:

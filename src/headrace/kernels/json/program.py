@@ -78,7 +78,7 @@ class Program:
         self.mark_count = self.spaces + len(self.texts)
 
     def _add_nodes(self, schema: ColumnType) -> None:
-        """Number the nodes so that the children of each follow each other."""
+        """Give numbers to the nodes so that the children of each follow each other."""
         root = Node(0, schema, False, "", 0)
         self.nodes.append(root)
         waiting = deque([root])
