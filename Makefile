@@ -6,7 +6,7 @@ PYTEST := $(PY) -m pytest -n $(or $(TEST_PROCESSES),3) --dist loadfile
 # CPU time of all that a run started, beside the clock's: a loaded machine changes only the latter.
 MEASURED := TIMEFORMAT='CPU %lU + %lS (programs, kernel), %lR by the clock'; time
 # What a release is held to besides all tests, without what needs root.
-RELEASE := crash security-test clients-test spark-test sim sim-moves amqp-model soak cluster-test compat compat-kafka amqp-test spark-compat docs-test dist-test
+RELEASE := crash typed-test security-test clients-test spark-test sim sim-moves amqp-model soak cluster-test compat compat-kafka amqp-test spark-compat docs-test dist-test
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -76,6 +76,12 @@ crash: setup-dev ## Every crash state enumerated and counted, damaged files, ful
 	@HEADRACE_LONG=1 $(PYTEST) tests/crash tests/property/test_log_model.py tests/property/test_compacted_log_model.py tests/property/test_log_bits.py --timeout 1200 $(ARGS)
 	@$(PY) -m tests.crash.kill_loop --kills 100
 	@$(PY) -m tests.crash.queue_kill_loop --kills 100
+
+.PHONY: typed-test
+typed-test: setup-dev ## JSON decoders on a million damaged records and doubles, then with each access of the kernel checked
+	@HEADRACE_LONG=1 $(PY) -m pytest tests/unit/typed tests/property/test_json_twin.py $(ARGS)
+	@# Code that is compiled with checks must not be found by runs without.
+	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$(mktemp -d) $(PY) -m pytest tests/unit/typed tests/property/test_json_twin.py $(ARGS)
 
 .PHONY: sim
 sim: setup-dev ## Three brokers in one process, their order drawn from SEED=: the digests of the histories; SEEDS=0..199: replicas while all fails
@@ -180,6 +186,7 @@ bench-spark: setup-dev ## Spark on our broker beside its own connector on Kafka 
 docs: setup-dev ## Write the generated references in docs/ anew
 	@$(PY) tools/gen_config_docs.py
 	@$(PY) tools/gen_protocol_docs.py
+	@$(PY) tools/gen_typed_docs.py
 
 .PHONY: docs-test
 docs-test: setup-dev ## Every block of README and docs, run as it stands; the site's links (ARGS=--quick: without Spark and ZooKeeper)

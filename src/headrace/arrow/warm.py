@@ -5,6 +5,7 @@ import time
 import pyarrow as pa
 
 from headrace.arrow.read.decode import PartitionDecoder
+from headrace.arrow.typed.json_decoder import JsonDecoder
 from headrace.arrow.write.encode import RowEncoder
 from headrace.kernels.choose import numba_unwanted
 from headrace.kernels.compact_records import KernelRecords
@@ -44,4 +45,6 @@ def warm() -> float:
     span = Span(data[HEADER_BYTES:], len(records), 0, len(records) - 1)
     kernel.index(span, 0)
     kernel.filter(span, 1, True)
+    for _ in JsonDecoder("number BIGINT").decode(pa.array([b"{}"], pa.binary())):
+        pass
     return time.monotonic() - began

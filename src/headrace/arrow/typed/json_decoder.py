@@ -1,6 +1,6 @@
 """Decode a typed topic's values to RecordBatches, and say why others are refused."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from headrace.arrow.typed.arrow_types import arrow_schema
 from headrace.arrow.typed.assemble_rows import assemble_rows
 from headrace.kernels.choose import numba_unwanted, typed_decoder
 from headrace.kernels.json.layout import SLACK, Head
-from headrace.kernels.json.program import Program
+from headrace.kernels.json.program import Node, Program
 from headrace.typed.ddl import parse_ddl
 from headrace.typed.plain import decode_record
 from headrace.typed.refusal import Fault, Refusal
@@ -40,7 +40,36 @@ class TypedRows:
     batch: pa.RecordBatch
     rows: Array
     """For each row of `batch`, the number of its record in the input."""
-    refused: tuple[RefusedValue, ...]
+    refused: Collection[RefusedValue]
+
+
+class RefusedValues(Collection[RefusedValue]):
+    """Refused values of an array, worded as they are iterated: a caller may need their number only.
+
+    Keeps the array's memory alive.
+    """
+
+    def __init__(self, nodes: list[Node], source: Array, offsets: Array, refused: Array) -> None:
+        self._nodes = nodes
+        self._source = source
+        self._offsets = offsets
+        self._refused = refused
+
+    def __len__(self) -> int:
+        return len(self._refused)
+
+    def __contains__(self, value: object) -> bool:
+        return value in tuple(self)
+
+    def __iter__(self) -> Iterator[RefusedValue]:
+        nodes, data = self._nodes, memoryview(self._source.data)
+        numbers = self._refused[:, 0]
+        begins, ends = self._offsets[numbers].tolist(), self._offsets[numbers + 1].tolist()
+        found = zip(self._refused.tolist(), begins, ends, strict=True)
+        for (row, fault, node, at), begin, end in found:
+            column = nodes[node]
+            refusal = Refusal(FAULTS[fault], column.path if fault >= Fault.TYPE else "", at)
+            yield RefusedValue(row, refusal, refusal.words(data[begin:end].tobytes(), column.type))
 
 
 class JsonDecoder:
@@ -123,21 +152,8 @@ class JsonDecoder:
                 )  # fmt: skip
         self.unknown_keys += int(work[Head.UNKNOWN])
         batch = assemble_rows(program, work, out, self.arrow_schema)
-        return TypedRows(
-            batch, rows[: batch.num_rows], self._refusals(source, offsets, refused[:count])
-        )
-
-    def _refusals(self, source: Array, offsets: Array, refused: Array) -> tuple[RefusedValue, ...]:
-        nodes, found = self._program.nodes, []
-        numbers = refused[:, 0]
-        places = zip(offsets[numbers].tolist(), offsets[numbers + 1].tolist(), strict=True)
-        data = memoryview(source)
-        for (row, fault, node, at), (begin, end) in zip(refused.tolist(), places, strict=True):
-            column = nodes[node]
-            refusal = Refusal(FAULTS[fault], column.path if fault >= Fault.TYPE else "", at)
-            words = refusal.words(data[begin:end].tobytes(), column.type)
-            found.append(RefusedValue(row, refusal, words))
-        return tuple(found)
+        refusals = RefusedValues(program.nodes, source, offsets, refused[:count])
+        return TypedRows(batch, rows[: batch.num_rows], refusals)
 
     def _decode_plainly(self, values: pa.Array) -> TypedRows:
         decoded, rows, refused = [], [], []
