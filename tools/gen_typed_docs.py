@@ -71,7 +71,7 @@ another type. *Spark* tells where `from_json` (4.3, FAILFAST) differs.
 
 def main() -> int:
     """Write or check the page; return the exit code."""
-    text = "\n".join(_page()) + "\n"
+    text = render()
     if "--check" not in sys.argv[1:]:
         TARGET.write_text(text, "utf-8")
         return 0
@@ -79,6 +79,11 @@ def main() -> int:
         return 0
     print(f"{TARGET} is not up to date: run tools/gen_typed_docs.py", file=sys.stderr)
     return 1
+
+
+def render() -> str:
+    """Return the whole page."""
+    return "\n".join(_page()) + "\n"
 
 
 def _page() -> Iterator[str]:
@@ -123,7 +128,11 @@ def _row(case: Case) -> str:
 
 
 def _grouped(groups: dict[str, list[str]]) -> str:
-    return "; ".join(f"{', '.join(names)}: {value}" for value, names in groups.items())
+    return "; ".join(f"{', '.join(map(_name, names))}: {value}" for value, names in groups.items())
+
+
+def _name(name: str) -> str:
+    return f"`{name}`" if "<" in name else name
 
 
 def _value(value: Any) -> str:  # noqa: ANN401

@@ -117,7 +117,9 @@ def _of_field(fault: Fault, got: str, column: ColumnType | None) -> str:
             return f"{got} has no zone (TIMESTAMP_NTZ, or COMMENT 'zone UTC')"
         case Fault.ZONE:
             return f"{got} has a zone (TIMESTAMP has one, TIMESTAMP_NTZ has none)"
-    return f"expected {expected(column)}, got {got}"
+    is_count = column is not None and column.kind is Kind.TIMESTAMP and got[0] in "-0123456789"
+    hint = " (COMMENT 'epoch ms' declares its unit)" if is_count else ""
+    return f"expected {expected(column)}, got {got}{hint}"
 
 
 @cache

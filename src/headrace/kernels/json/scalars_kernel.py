@@ -214,7 +214,7 @@ def put_scalar(src, at, end, program, work, out, node, slot):
     if TINYINT <= kind <= BIGINT:
         number, at = read_integer(src, at, end, program[node, PRECISION])
         store_64(out, program[node, DATA] + (slot << program[node, SHIFT]), number)
-    elif kind == DOUBLE or kind == FLOAT:
+    elif kind in (DOUBLE, FLOAT):
         at = _put_double(src, at, end, program, work, out, node, slot)
     elif kind == BOOLEAN:
         value = load_8(src, at) == 0x74

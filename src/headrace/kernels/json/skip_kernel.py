@@ -23,7 +23,7 @@ def is_word(src, at, end, word):
     """Return whether the token `word` is at `at`."""
     if at + len(word) > end:
         return False
-    for place in range(len(word)):
+    for place in range(len(word)):  # noqa: SIM110 - numba has no generators
         if load_8(src, at + place) != word[place]:
             return False
     return True
@@ -78,7 +78,7 @@ def after_value(src, at, end, work, out, depth):
         if at >= end:
             return np.int64(-SYNTAX)
         byte = load_8(src, at)
-        if byte == OBJECT or byte == ARRAY:
+        if byte in (OBJECT, ARRAY):
             if depth >= DEPTH_MAX:
                 return np.int64(-DEPTH)
             closing = byte + 2

@@ -19,7 +19,7 @@ from headrace.typed.refusal import Fault
 
 SYNTAX, UTF8, SURROGATE = int(Fault.SYNTAX), int(Fault.UTF8), int(Fault.SURROGATE)
 TYPE = int(Fault.TYPE)
-QUOTE, BACKSLASH, SPACE = 0x22, 0x5C, 0x20
+QUOTE, BACKSLASH, SLASH, SPACE = 0x22, 0x5C, 0x2F, 0x20
 
 
 @compiled
@@ -95,7 +95,7 @@ def _put_code_point(out, to, code):
 @compiled
 def _short_escape(byte):
     """Return the character of an escape with one letter; -1 if JSON has no such escape."""
-    if byte == QUOTE or byte == BACKSLASH or byte == 0x2F:
+    if byte in (QUOTE, BACKSLASH, SLASH):
         return byte
     if byte == 0x6E:
         return np.int64(0x0A)
