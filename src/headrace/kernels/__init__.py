@@ -9,5 +9,6 @@ layout                            state slots and outcomes shared by the decoder
 encode_numba, encode_python       twins: encode columns to records; encode_layout: their state
 compact_records, compact_numba    the records of a compaction; its twin in plain Python is
                                   `log.compaction.records`, used by the log without numba
+json                              typed JSON to Arrow's buffers; its twin is `headrace.typed.plain`
 compile_cache                     a private directory for compiled code
 """
