@@ -40,7 +40,7 @@ class TypedRows:
     batch: pa.RecordBatch
     rows: Array
     """For each row of `batch`, the number of its record in the input."""
-    refused: Collection[RefusedValue]
+    refused: "RefusedValues"
 
 
 class RefusedValues(Collection[RefusedValue]):
@@ -60,6 +60,10 @@ class RefusedValues(Collection[RefusedValue]):
 
     def __contains__(self, value: object) -> bool:
         return value in tuple(self)
+
+    def numbers(self) -> Array:
+        """Return the records' numbers, without words."""
+        return self._refused[:, 0]
 
     def __iter__(self) -> Iterator[RefusedValue]:
         nodes, data = self._nodes, memoryview(self._source.data)
@@ -85,10 +89,8 @@ class JsonDecoder:
         """Keys, of all records so far, that the schema does not declare."""
         self._program = Program(self.schema)
         self._kernel = None if numba_unwanted() else typed_decoder()
-        self._columns = {node.path: node.type for node in self._program.nodes[::-1]}
-        self._columns |= {
-            node.path: node.type for node in self._program.nodes if not node.path.endswith("[]")
-        }
+        # Of a MAP's key and value, which have one path, the value is the later node.
+        self._paths = [node.path for node in self._program.nodes]
 
     def decode(self, values: pa.Array) -> Iterator[TypedRows]:
         """Decode an array of type `binary`."""
@@ -156,16 +158,21 @@ class JsonDecoder:
         return TypedRows(batch, rows[: batch.num_rows], refusals)
 
     def _decode_plainly(self, values: pa.Array) -> TypedRows:
+        numbers = {path: number for number, path in enumerate(self._paths)}
         decoded, rows, refused = [], [], []
-        for number, value in enumerate(values.to_pylist()):
+        texts = values.to_pylist()
+        for number, value in enumerate(texts):
             if value is None:
                 continue
             row = decode_record(value, self.schema)
             if isinstance(row, Refusal):
-                words = row.words(value, self._columns.get(row.path))
-                refused.append(RefusedValue(number, row, words))
+                refused.append((number, row.fault, numbers.get(row.path, 0), row.at))
             else:
                 decoded.append(row)
                 rows.append(number)
         batch = pa.RecordBatch.from_pylist(decoded, self.arrow_schema)
-        return TypedRows(batch, np.array(rows, np.int64), tuple(refused))
+        sizes = np.array([0, *(len(value or b"") for value in texts)]).cumsum()
+        source = np.frombuffer(b"".join(value or b"" for value in texts), np.uint8)
+        found = np.array(refused, np.int64).reshape(-1, 4)
+        refusals = RefusedValues(self._program.nodes, source, sizes, found)
+        return TypedRows(batch, np.array(rows, np.int64), refusals)

@@ -10,7 +10,7 @@ from headrace.client.calls.offsets import EARLIEST, LATEST
 from headrace.model.nouns import TopicPartition
 from headrace.spark.errors import SourceError
 from headrace.spark.source.cluster import Cluster
-from headrace.spark.source.columns import chosen_columns
+from headrace.spark.source.columns import columns_of
 from headrace.spark.source.offsets import Ends
 from headrace.spark.source.options import Bound, Options
 from headrace.spark.source.plan import backlog, parts_of
@@ -22,7 +22,7 @@ class BatchReader(DataSourceReader):
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
-        self._columns = chosen_columns(schema)
+        self._columns = columns_of(options, schema)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks of this read, from the current offsets."""

@@ -18,6 +18,8 @@ from pyspark.sql.types import (
 
 from headrace.arrow.read.columns import AMQP_TYPE, NEVER_NULL
 from headrace.spark.errors import OptionError
+from headrace.spark.source.options import Options
+from headrace.spark.source.typed_values import OFFSET, VALUE, typed_row_schema
 
 _HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 _TYPES: dict[str, DataType] = {
@@ -64,3 +66,20 @@ def chosen_columns(schema: StructType) -> Columns:
             raise OptionError(f"schema: {column.name} may be null, and is to be NOT NULL")
     required = frozenset(column.name for column in schema if not column.nullable)
     return Columns(tuple(schema.fieldNames()), required)
+
+
+def schema_of(options: Options) -> StructType:
+    """Return the schema of the rows that the options ask for."""
+    if options.typed is None:
+        return row_schema(options.columns)
+    return typed_row_schema(options.typed, options.columns)
+
+
+def columns_of(options: Options, schema: StructType) -> Columns:
+    """Return the columns of the records to read for rows of this schema."""
+    if options.typed is None:
+        return chosen_columns(schema)
+    if schema != schema_of(options):
+        raise OptionError("schema: valueSchema gives the columns; leave .schema(…) out")
+    names = dict.fromkeys((VALUE, OFFSET, *options.columns))
+    return Columns(tuple(names), NEVER_NULL.intersection(names))

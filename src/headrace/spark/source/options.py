@@ -2,7 +2,8 @@
 
 Names are case-insensitive. Invalid options are refused with name, value and reason before any
 connection is opened. Ours: `maxBytesPerTrigger`, `maxBytesPerPartition`, `startingTimestampOn`,
-`columns`, `includeAmqp`, `configFile`; `bootstrap.servers` and `isolation.level` as short forms.
+`columns`, `includeAmqp`, `configFile`, `valueSchema`, `mode`, `columnNameOfCorruptRecord`;
+`bootstrap.servers` and `isolation.level` as short forms.
 """
 
 import json
@@ -25,6 +26,7 @@ from headrace.spark.source.kafka_options import (
     checked_bootstrap,
 )
 from headrace.spark.source.plan import Splitting
+from headrace.spark.source.typed_values import RECORD_COLUMNS, TypedValues, given_typed
 
 Partitions = dict[str, dict[int, int]]
 """A number (an offset or a timestamp) by topic and partition."""
@@ -108,6 +110,8 @@ class Options:
     start_by_time_always: bool
     """`startingTimestampOn=everyStart`: each start skips records older than the starting
     timestamp."""
+    typed: TypedValues | None
+    """How values are decoded; None: rows have the connector's columns."""
     ignored: tuple[str, ...]
     """Names of accepted Kafka options that have no effect here, for a warning."""
 
@@ -121,7 +125,7 @@ _NAMES = (
     "groupIdPrefix",
     "bootstrap.servers", "isolation.level", "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "startingTimestampOn", "columns",
-    "configFile",
+    "configFile", "valueSchema", "mode", "columnNameOfCorruptRecord",
 )  # fmt: skip
 _ENDING = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _STREAM_ONLY = (
@@ -147,13 +151,14 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> Options:
     for name, value in (("kafka.group.id", group), ("groupIdPrefix", prefix)):
         if value is not None and not value.strip():
             raise OptionError(f"{name}: an empty name is none")
+    columns = _columns(given)
     return Options(
         bootstrap=checked_bootstrap(client.bootstrap),
         subscription=_subscription(given),
         starting=starting,
         ending=ending,
         fail_on_data_loss=given.flag("failOnDataLoss", True),
-        columns=_columns(given),
+        columns=columns,
         fetching=_fetching(given, client.security),
         group=group,
         group_prefix=None if group else prefix,
@@ -167,6 +172,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> Options:
             given.number("maxBytesPerPartition"),
         ),
         start_by_time_always=_start_by_time_always(given, starting) if streaming else False,
+        typed=given_typed(given, columns),
         ignored=(*ignored, *client.ignored),
     )
 
@@ -322,7 +328,8 @@ def _columns(given: GivenOptions) -> tuple[str, ...]:
     }
     text = given.text("columns")
     if text is None:
-        return (*COLUMNS, *(name for name, wanted in included.items() if wanted))
+        usual = RECORD_COLUMNS if "valueSchema" in given else COLUMNS
+        return (*usual, *(name for name, wanted in included.items() if wanted))
     spelled = {name.lower(): name for name in (*COLUMNS, *included)}
     columns = []
     for word in filter(None, (part.strip() for part in text.split(","))):

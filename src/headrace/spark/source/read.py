@@ -33,6 +33,7 @@ from headrace.record.last_batch import last_header
 from headrace.spark.errors import DataLossError, SourceError
 from headrace.spark.source.connections import kept_connections
 from headrace.spark.source.options import Fetching
+from headrace.spark.source.typed_values import TypedValues
 from headrace.wire.kafka.primitives import NO_UUID
 
 _log = logging.getLogger(__name__)
@@ -65,6 +66,10 @@ class RangePartition(InputPartition):
     """Whether `begin` was `earliest`, so that records deleted since are no data loss."""
     required: frozenset[str] = frozenset()
     """Columns that the schema declares NOT NULL."""
+    typed: TypedValues | None = None
+    """How values are decoded after they are read."""
+    record_columns: tuple[str, ...] = ()
+    """Of typed rows: the record's columns after the fields."""
 
     @property
     def place(self) -> TopicPartition:

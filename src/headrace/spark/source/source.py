@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from headrace.spark.errors import OptionError
 from headrace.spark.sink.sink import batch_writer, stream_writer
 from headrace.spark.source.batch_reader import BatchReader
-from headrace.spark.source.columns import row_schema
+from headrace.spark.source.columns import schema_of
 from headrace.spark.source.options import parse_options
 from headrace.spark.source.stream_reader import StreamReader
 
@@ -37,7 +37,7 @@ class HeadraceSource(DataSource):
     def schema(self) -> StructType:
         """Return the schema of a row: the connector's, or the chosen columns."""
         # Spark does not say yet whether this is a batch or a stream; columns are the same for both.
-        return row_schema(parse_options(_without_bounds(self.options), streaming=False).columns)
+        return schema_of(parse_options(_without_bounds(self.options), streaming=False))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader for `spark.read`."""

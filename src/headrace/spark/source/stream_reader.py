@@ -22,7 +22,7 @@ from headrace.client.calls.offsets import EARLIEST, LATEST
 from headrace.model.nouns import TopicPartition
 from headrace.spark.errors import DataLossError
 from headrace.spark.source.cluster import Cluster, View
-from headrace.spark.source.columns import chosen_columns
+from headrace.spark.source.columns import columns_of
 from headrace.spark.source.commits import Commits
 from headrace.spark.source.connections import kept_connections
 from headrace.spark.source.offsets import Ends, Position
@@ -46,7 +46,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         `commits`: commit the offsets to a consumer group; not needed if a listener does it.
         """
         self._options = options
-        self._columns = chosen_columns(schema)
+        self._columns = columns_of(options, schema)
         # Only the source knows secrets given as options, so a listener could not connect.
         commits = commits or bool(options.fetching.security.given)
         self._commits = Commits(options.bootstrap, options.fetching) if commits else None

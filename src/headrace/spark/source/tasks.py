@@ -13,6 +13,7 @@ from headrace.spark.source.offsets import Ends, id_of_text
 from headrace.spark.source.options import Options
 from headrace.spark.source.plan import OffsetRange, split
 from headrace.spark.source.read import RangePartition, RangeReader
+from headrace.spark.source.typed_values import TypedRanges
 from headrace.wire.kafka.primitives import NO_UUID
 
 _log = logging.getLogger(__name__)
@@ -53,6 +54,8 @@ def tasks_of(
             fetching=options.fetching,
             leader=leaders.get(range_.place),
             topic_id=topic_ids.get(range_.topic, NO_UUID),
+            typed=options.typed,
+            record_columns=options.columns,
             from_earliest=range_.place in from_earliest and range_.begin == begins[range_.place],
         )
         for range_ in split(ranges, parts)
@@ -63,7 +66,11 @@ def read_task(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """Yield one task's rows. Runs on an executor."""
     if not isinstance(partition, RangePartition):
         return iter(())  # Spark's placeholder partition for a read without tasks.
-    return RangeReader(partition).batches()
+    batches = RangeReader(partition).batches()
+    if partition.typed is None:
+        return batches
+    place = str(partition.place)
+    return TypedRanges(partition.typed, partition.record_columns, place).rows(batches)
 
 
 def warn_of_ignored(options: Options) -> None:
