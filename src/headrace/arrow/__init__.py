@@ -10,6 +10,7 @@
     read/partition_files    finding segments and positions while a broker writes
     read/segment_stream     reading one partition
     read/parallel           reading several partitions at once
+    typed/                  JSON values to typed columns, and why others are refused
     amqp/                   the column `amqp`: AMQP properties and headers of records
     sql/                    SQL on topics by DuckDB: sessions, JSON columns, topic sources
     write/                  rows to record batches; topics to Parquet, CSV or lines of JSON

@@ -7,10 +7,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from headrace.arrow.typed.typed_rows import Mode, TypedValues
 from headrace.spark.errors import OptionError, SourceError
 from headrace.spark.source.columns import columns_of, schema_of
 from headrace.spark.source.options import Options, parse_options
-from headrace.spark.source.typed_values import Mode, TypedRanges, TypedValues
+from headrace.spark.source.typed_values import typed_rows
 
 pytest.importorskip("numba")
 
@@ -30,10 +31,10 @@ def rows(ddl: str, mode: Mode, records: list[bytes | None], **more: Any) -> list
             "offset": pa.array(range(7, 7 + len(records)), pa.int64()),
         }
     )
-    ranges = TypedRanges(TypedValues(ddl, mode, **more), ("offset",), "t-0")
-    (found,) = ranges.rows(iter([batch]))
+    (found,) = typed_rows(TypedValues(ddl, mode, **more), ("offset",), "t-0", iter([batch]))
     found.validate(full=True)
-    return found.to_pylist()
+    rows: list[dict[str, Any]] = found.to_pylist()
+    return rows
 
 
 def test_dropmalformed_leaves_refused_records_out() -> None:

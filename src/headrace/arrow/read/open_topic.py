@@ -7,7 +7,7 @@ what recovery is certain to keep.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Literal
@@ -18,6 +18,13 @@ from headrace.arrow.read.columns import COLUMNS, TYPES, schema
 from headrace.arrow.read.parallel import in_turn, side_by_side
 from headrace.arrow.read.partition_files import PartitionFiles
 from headrace.arrow.read.segment_stream import PartitionRead, read
+from headrace.arrow.typed.typed_rows import (
+    RECORD_COLUMNS,
+    Mode,
+    TypedRanges,
+    TypedValues,
+    columns_to_read,
+)
 from headrace.log import file_names
 from headrace.log.directory.state_files.durable_read_bounds import (
     ReadBound,
@@ -35,6 +42,7 @@ faster than 32,768; smaller ones cost more to create than they save."""
 _TRIES = 20
 
 Isolation = Literal["read_uncommitted", "read_committed"]
+RefusedMode = Literal["failfast", "permissive", "dropmalformed"]
 Range = tuple[int | None, int | None]
 Time = datetime | int
 """A point in time: a datetime with time zone, or ms since 1970."""
@@ -51,6 +59,8 @@ def open(  # noqa: A001 - headrace.arrow.open is its name
     isolation: Isolation = "read_uncommitted",
     batch_rows: int = BATCH_ROWS,
     threads: int = 1,
+    value_schema: str | None = None,
+    mode: RefusedMode = "failfast",
 ) -> pa.RecordBatchReader:
     """Return the records of `topic` in log directory `log_dir` as a pyarrow.RecordBatchReader.
 
@@ -65,6 +75,11 @@ def open(  # noqa: A001 - headrace.arrow.open is its name
     * `batch_rows`: maximum rows per RecordBatch.
     * `threads`: partitions read at once. With 1 they come one after the other; with more they are
       interleaved, each in order.
+    * `value_schema`: the fields of JSON values in Spark's DDL (docs/typed-topics.md). A row has
+      these fields, then the record's `columns` with an underscore before their names, by default
+      partition, offset and timestamp.
+    * `mode`: with a value that does not fit, "failfast" raises RefusedRecordError, "permissive"
+      makes all fields null, "dropmalformed" leaves the row out.
 
     ApiError UNKNOWN_TOPIC_OR_PARTITION (also while reading, if the topic is deleted) or
     INVALID_TOPIC_EXCEPTION. CorruptLogError, with file and position, for corrupt data. ValueError
@@ -72,16 +87,27 @@ def open(  # noqa: A001 - headrace.arrow.open is its name
     """
     directory = os.fspath(log_dir)
     _check(topic, columns, isolation, batch_rows, threads, offsets, times)
+    typed = None
+    if value_schema is not None:
+        columns = RECORD_COLUMNS if columns is COLUMNS else columns
+        typed = _typed(value_schema, mode, columns)
     tasks = [
         _plan(directory, TopicPartition(topic, number), _range(offsets, number), times, isolation)
         for number in _partitions(directory, topic, partitions)
     ]
 
-    sources = [
-        partial(read, task, tuple(columns), batch_rows) for task in tasks if task.start < task.end
-    ]
+    names = tuple(columns) if typed is None else columns_to_read(columns)
+    tasks = [task for task in tasks if task.start < task.end]
+    sources = [partial(read, task, names, batch_rows) for task in tasks]
+    row_schema = schema(columns, topic_dictionary=True)
+    if typed is not None:
+        row_schema = typed.schema(columns)
+        sources = [
+            partial(_typed_rows, typed, columns, task, source)
+            for task, source in zip(tasks, sources, strict=True)
+        ]
     batches = in_turn(sources) if threads == 1 else side_by_side(sources, threads)
-    return pa.RecordBatchReader.from_batches(schema(columns, topic_dictionary=True), batches)
+    return pa.RecordBatchReader.from_batches(row_schema, batches)
 
 
 def ranges(
@@ -113,6 +139,24 @@ def _check(
         raise ValueError("batch_rows and threads are 1 or more")
     if offsets is not None and times is not None:
         raise ValueError("offsets or times, not both")
+
+
+def _typed(ddl: str, mode: str, columns: Sequence[str]) -> TypedValues:
+    if mode not in {known.value for known in Mode}:
+        raise ValueError(f"mode {mode!r}: {', '.join(known.value for known in Mode)}")
+    typed = TypedValues(ddl, Mode(mode))
+    problem = typed.problem(columns)
+    if problem is not None:
+        raise ValueError(f"value_schema: {problem}")
+    return typed
+
+
+def _typed_rows(
+    typed: TypedValues, columns: Sequence[str], task: PartitionRead,
+    source: Callable[[], Iterator[pa.RecordBatch]],
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    # A decoder of its own for each partition: several may be read at once.
+    return TypedRanges(typed, columns, str(task.files.place)).rows(source())
 
 
 def _partitions(directory: str, topic: str, wanted: Sequence[int] | None) -> list[int]:

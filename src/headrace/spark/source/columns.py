@@ -17,9 +17,10 @@ from pyspark.sql.types import (
 )
 
 from headrace.arrow.read.columns import AMQP_TYPE, NEVER_NULL
+from headrace.arrow.typed.typed_rows import columns_to_read
 from headrace.spark.errors import OptionError
 from headrace.spark.source.options import Options
-from headrace.spark.source.typed_values import OFFSET, VALUE, typed_row_schema
+from headrace.spark.source.typed_values import typed_row_schema
 
 _HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 _TYPES: dict[str, DataType] = {
@@ -81,5 +82,5 @@ def columns_of(options: Options, schema: StructType) -> Columns:
         return chosen_columns(schema)
     if schema != schema_of(options):
         raise OptionError("schema: valueSchema gives the columns; leave .schema(…) out")
-    names = dict.fromkeys((VALUE, OFFSET, *options.columns))
-    return Columns(tuple(names), NEVER_NULL.intersection(names))
+    names = columns_to_read(options.columns)
+    return Columns(names, NEVER_NULL.intersection(names))

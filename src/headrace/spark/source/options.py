@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from headrace.arrow.read.columns import AMQP, COLUMNS, HEADERS
+from headrace.arrow.typed.typed_rows import RECORD_COLUMNS, TypedValues
 from headrace.client.calls.offsets import EARLIEST, LATEST
 from headrace.config.client_settings import is_security
 from headrace.spark.errors import OptionError
@@ -26,7 +27,7 @@ from headrace.spark.source.kafka_options import (
     checked_bootstrap,
 )
 from headrace.spark.source.plan import Splitting
-from headrace.spark.source.typed_values import RECORD_COLUMNS, TypedValues, given_typed
+from headrace.spark.source.typed_values import given_typed
 
 Partitions = dict[str, dict[int, int]]
 """A number (an offset or a timestamp) by topic and partition."""

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from headrace.arrow.read.decode import ROWS_MAX, PartitionDecoder
+from headrace.arrow.typed.typed_rows import TypedValues
 from headrace.client.calls.call import RETRIABLE, error_code
 from headrace.client.calls.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.consumer.damage import (
@@ -33,7 +34,6 @@ from headrace.record.last_batch import last_header
 from headrace.spark.errors import DataLossError, SourceError
 from headrace.spark.source.connections import kept_connections
 from headrace.spark.source.options import Fetching
-from headrace.spark.source.typed_values import TypedValues
 from headrace.wire.kafka.primitives import NO_UUID
 
 _log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from headrace.spark.source.offsets import Ends, id_of_text
 from headrace.spark.source.options import Options
 from headrace.spark.source.plan import OffsetRange, split
 from headrace.spark.source.read import RangePartition, RangeReader
-from headrace.spark.source.typed_values import TypedRanges
+from headrace.spark.source.typed_values import typed_rows
 from headrace.wire.kafka.primitives import NO_UUID
 
 _log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ def read_task(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     if partition.typed is None:
         return batches
     place = str(partition.place)
-    return TypedRanges(partition.typed, partition.record_columns, place).rows(batches)
+    return typed_rows(partition.typed, partition.record_columns, place, batches)
 
 
 def warn_of_ignored(options: Options) -> None:

@@ -1,0 +1,153 @@
+"""Typed rows: the fields of the values by a schema, then columns of the record.
+
+A record without a value (a tombstone) is a row whose fields are null. So fields are nullable in a
+row's schema even if the declared schema says NOT NULL, which the decoder checks.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.arrow.read.columns import NEVER_NULL, TYPES
+from headrace.arrow.typed.arrow_types import arrow_schema
+from headrace.arrow.typed.json_decoder import JsonDecoder, TypedRows
+from headrace.model.errors import HeadraceError
+from headrace.typed.ddl import parse_ddl
+from headrace.typed.types import ColumnType, Kind
+
+RECORD_COLUMNS = ("partition", "offset", "timestamp")
+"""The default columns of the record."""
+PREFIX = "_"
+CORRUPT = "_corrupt_record"
+OFFSET, VALUE = "offset", "value"
+
+
+class RefusedRecordError(HeadraceError):
+    """A record's value does not fit the schema; the text names partition, offset and reason."""
+
+
+class Mode(Enum):
+    """Outcomes of a refused value, by Spark's names."""
+
+    FAILFAST = "failfast"
+    PERMISSIVE = "permissive"
+    DROPMALFORMED = "dropmalformed"
+
+
+@dataclass(frozen=True)
+class TypedValues:
+    """How values are decoded."""
+
+    ddl: str
+    mode: Mode = Mode.FAILFAST
+    corrupt: str = CORRUPT
+    """With PERMISSIVE: the STRING field that has a refused value's text, if the schema has it."""
+
+    def fields(self) -> ColumnType:
+        """Return the fields that are decoded."""
+        schema = parse_ddl(self.ddl)
+        return ColumnType(
+            Kind.STRUCT,
+            fields=tuple(field for field in schema.fields if not self._is_corrupt(field.name)),
+        )
+
+    def problem(self, columns: Sequence[str]) -> str | None:
+        """Return why the schema cannot be used with these columns of the record."""
+        if not self.fields().fields:
+            return "no field besides the column for refused values"
+        for field in parse_ddl(self.ddl).fields:
+            if field.name in {PREFIX + name for name in columns}:
+                return f"{field.name} is a column of the record: see columns"
+            if self._is_corrupt(field.name) and field.type.kind is not Kind.STRING:
+                return f"{field.name} {field.type}: it must be STRING"
+        return None
+
+    def has_corrupt(self) -> bool:
+        """Return whether rows have the field for refused values."""
+        return any(self._is_corrupt(field.name) for field in parse_ddl(self.ddl).fields)
+
+    def _is_corrupt(self, name: str) -> bool:
+        return self.mode is Mode.PERMISSIVE and name == self.corrupt
+
+    def schema(self, columns: Sequence[str]) -> pa.Schema:
+        """Return the Arrow schema of a row."""
+        fields = [field.with_nullable(True) for field in arrow_schema(parse_ddl(self.ddl))]
+        record = [pa.field(PREFIX + name, TYPES[name], name not in NEVER_NULL) for name in columns]
+        return pa.schema([*fields, *record])
+
+
+class TypedRanges:
+    """Makes typed rows of one task's RecordBatches, which have `value`, `offset` and `columns`."""
+
+    def __init__(self, typed: TypedValues, columns: Sequence[str], place: str) -> None:
+        self._typed = typed
+        self._columns = columns
+        self._place = place
+        self._schema = typed.schema(columns)
+        self._decoder = JsonDecoder(typed.fields())
+        self._has_corrupt = typed.has_corrupt()
+
+    def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of each RecordBatch."""
+        for batch in batches:
+            yield self._rows(batch)
+
+    def _rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        values = batch.column(VALUE)
+        pieces = self._decoder.decode(values)
+        decoded, rows, refused = [], [np.zeros(0, np.int64)], []
+        for piece in pieces:
+            self._check(piece, batch)
+            decoded.append(piece.batch)
+            rows.append(piece.rows)
+            refused.append(piece.refused.numbers())
+        table = pa.Table.from_batches(decoded, self._decoder.arrow_schema).combine_chunks()
+        fields = {
+            name: _chunk(column)
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        }
+        place = np.full(len(batch), -1)
+        place[np.concatenate(rows)] = np.arange(len(table))
+        bad = np.zeros(len(batch), np.bool_)
+        bad[np.concatenate([np.zeros(0, np.int64), *refused])] = True
+        if self._typed.mode is Mode.DROPMALFORMED and bad.any():
+            batch, place = batch.filter(pa.array(~bad)), place[~bad]
+        if len(table) < len(place):
+            index = pa.array(place, mask=place < 0)
+            fields = {name: column.take(index) for name, column in fields.items()}
+        if self._has_corrupt:
+            fields[self._typed.corrupt] = _texts(values, bad)
+        # The topic may be dictionary-encoded.
+        columns = {PREFIX + name: batch.column(name).cast(TYPES[name]) for name in self._columns}
+        return pa.RecordBatch.from_arrays(
+            [(fields | columns)[name] for name in self._schema.names], schema=self._schema
+        )
+
+    def _check(self, piece: TypedRows, batch: pa.RecordBatch) -> None:
+        """Raise RefusedRecordError for a refused value, if one ends the read."""
+        if self._typed.mode is Mode.FAILFAST:
+            for refused in piece.refused:
+                offset = batch.column(OFFSET)[refused.row].as_py()
+                raise RefusedRecordError(f"{self._place}@{offset}: {refused.words}")
+
+
+def _chunk(column: pa.ChunkedArray) -> pa.Array:
+    chunks = column.chunks
+    return chunks[0] if chunks else pa.array([], column.type)
+
+
+def columns_to_read(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that `TypedRanges` needs for rows with these columns of the record."""
+    return tuple(dict.fromkeys((VALUE, OFFSET, *columns)))
+
+
+def _texts(values: pa.Array, bad: np.ndarray[Any, Any]) -> pa.Array:
+    """Return the text of refused values, else null; bytes that are not UTF-8 become U+FFFD."""
+    texts: list[str | None] = [None] * len(values)
+    for number in np.flatnonzero(bad).tolist():
+        texts[number] = values[number].as_py().decode("utf-8", "replace")
+    return pa.array(texts, pa.string())
