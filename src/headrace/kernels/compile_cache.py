@@ -10,6 +10,10 @@ import tempfile
 from pathlib import Path
 
 
+KERNELS = ("decode_", "rows_kernel")
+"""Kernels that are compiled at different times: of record batches, and of typed JSON."""
+
+
 def private_directory(name: str) -> Path:
     """Return a private directory in the user's cache or in the temporary directory.
 
@@ -55,12 +59,12 @@ def prepare_cache() -> None:
 def tell_compiling(kernels: str = "decode_", *, is_asked_for: bool = False) -> None:
     """Print once per process that kernels are about to be compiled, if none are cached.
 
-    `kernels`: how the names of their modules begin.
+    `kernels`: how the names of their modules begin, one of KERNELS.
     `is_asked_for`: the user asked for it, so no advice to compile beforehand is printed.
     """
     if kernels in _told:
         return
-    _told.add(kernels)
+    _told.update(KERNELS if is_asked_for else (kernels,))
     kept = Path(os.environ["NUMBA_CACHE_DIR"])
     if next(kept.glob(f"**/{kernels}*.nbi"), None) is None:
         advice = "" if is_asked_for else "; headrace arrow warm does it beforehand"

@@ -61,7 +61,7 @@ def test_compiling_is_said_once_where_nothing_is_kept_yet(
         if kept:
             (tmp_path / "kernels").mkdir()
             (tmp_path / "kernels" / "decode_numba.decode_records-1.py311.nbi").touch()
-        monkeypatch.setattr(compile_cache, "_told", False)
+        monkeypatch.setattr(compile_cache, "_told", set())
         compile_cache.tell_compiling()
         compile_cache.tell_compiling()
         lines = capsys.readouterr().err.splitlines()
@@ -73,7 +73,7 @@ def test_who_asks_for_it_is_not_told_to_ask_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(compile_cache, "_told", False)
+    monkeypatch.setattr(compile_cache, "_told", set())
     monkeypatch.setattr("headrace.arrow.warm.warm", lambda: 0.0)
     assert command(["arrow", "warm"]) == 0
     (line,) = capsys.readouterr().err.splitlines()
