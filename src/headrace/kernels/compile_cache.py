@@ -9,7 +9,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-
 KERNELS = ("decode_", "rows_kernel")
 """Kernels that are compiled at different times: of record batches, and of typed JSON."""
 
