@@ -81,6 +81,17 @@ def test_equal_keys_of_a_large_map_are_found() -> None:
     assert words == [f"m[][]: given twice (byte {at})"]
 
 
+def test_maps_inside_of_a_map_do_not_hide_its_equal_keys() -> None:
+    inner = {str(number): number for number in range(1_000)}
+    # Few slots of the table of keys are free, so that some of the many keys share one.
+    for number in range(80):
+        sound = json.dumps({f"first {number}": {}, "second": inner}).encode()
+        record = b'{"m":%s,"first %d":{}}}' % (sound[:-1], number)
+        rows, (word,) = decode("m MAP<STRING, MAP<STRING, INT>>", [record])
+        assert rows == []
+        assert word.startswith("m[]: given twice")
+
+
 def test_a_schema_as_deep_as_the_ddl_allows_is_decoded() -> None:
     ddl = "a " + "ARRAY<" * 32 + "INT" + ">" * 32
     rows, words = decode(ddl, [b'{"a":' + b"[" * 32 + b"7" + b"]" * 32 + b"}"])

@@ -58,7 +58,7 @@ class TypedValues:
     def problem(self, columns: Sequence[str]) -> str | None:
         """Return why the schema cannot be used with these columns of the record."""
         if not self.fields().fields:
-            return "no field other than the column for refused values"
+            return "no field but the column for refused values"
         for field in parse_ddl(self.ddl).fields:
             if field.name in {PREFIX + name for name in columns}:
                 return f"{field.name} is a column of the record: see columns"
