@@ -288,7 +288,7 @@ class Quotas:
         )
 
     def mutations(self, user: str, client: str, *, strict: bool) -> Mutations:
-        """Return the topic change quota for one request of a client of a user."""
+        """Return the object that counts one request's topic changes against its client's quota."""
         found = self._bound(QuotaKey.MUTATION, user, client)
         if found is None:
             return Mutations(None, strict=strict)

@@ -152,7 +152,8 @@ def _is_old(segment: Segment, now_ms: int, retention_ms: int) -> bool:
 def delete_between(log: Log, gone: Sequence[Segment]) -> None:
     """Delete middle segments, oldest first. Raises StorageError.
 
-    `directory.thinning` has made durable before what a start needs to accept the gap.
+    `directory.thinning` calls it once the flushed offset and the gap limit (`recovery.gaps`) are
+    durable.
     """
     log.context.events.about_to_cut(log, log.end_offset)
     try:

@@ -219,8 +219,7 @@ class PartitionFiles:
         return self.segment_at(self.bases[at]) if at < len(self.bases) else None
 
     def limit_of(self, segment: SegmentFile, end: int) -> int:
-        """Return the exclusive upper bound of a segment's offsets; `end` for the last known
-        segment."""
+        """Return the base offset of the next known segment, or `end` after the last one."""
         at = bisect_right(self.bases, segment.base_offset)
         return self.bases[at] if at < len(self.bases) else end
 

@@ -16,7 +16,7 @@ _NOWHERE = Offset(0)
 
 
 class Following(Protocol):
-    """The partition role that owns a follower."""
+    """The interface of a partition role to the `Follower` that it owns."""
 
     @property
     def log(self) -> Log: ...

@@ -135,7 +135,7 @@ def _started(words: Sequence[str], out: int | None) -> "subprocess.Popen[bytes]"
 
 
 def _await(port: int, process: "subprocess.Popen[bytes]", what: str) -> None:
-    """Wait until the process listens on `port`; CommandError if it ends before."""
+    """Wait until the process listens on `port`; CommandError if it ends or takes too long."""
     deadline = time.monotonic() + START_SECONDS_MAX
     while time.monotonic() < deadline and process.poll() is None:
         try:

@@ -225,7 +225,7 @@ def _ids(options: TransferOptions, asked: Mapping[str, tuple[bytes, int]] | None
 
 
 def _ask(options: TransferOptions) -> dict[str, tuple[bytes, int]]:
-    """Return the topic ids and partition counts of the target's cluster, from its brokers."""
+    """Ask the target cluster's brokers for each topic's id and partition count, by topic name."""
     brokers = BrokerOptions(
         bootstrap=options.bootstrap,
         profile=options.profile,

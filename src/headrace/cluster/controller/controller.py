@@ -224,7 +224,10 @@ class Controller:
         self.known.id = None
 
     def _back(self) -> None:
-        """Look for changes that were missed while the store was unreachable."""
+        """Read settings, brokers and controller again, as changes may have been missed.
+
+        Called when the session with the metadata store is re-established or has expired.
+        """
         self._watches.missed()
         self._look_again()
 

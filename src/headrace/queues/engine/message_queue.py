@@ -183,7 +183,7 @@ class MessageQueue(ReadyMessages):
             self._expire_head(now)
 
     def _hand_out(self, now: float, count: int, size: int) -> None:
-        """Deliver at most `count` messages, and none after `size` bytes of bodies."""
+        """Deliver up to `count` messages; stop once their bodies reach `size` bytes."""
         self.more = False
         consumers = self.consumers
         while self._has_ready(now):

@@ -112,7 +112,7 @@ class Delta(Table):
         return ()
 
     def owners(self) -> Collection[str]:
-        """Return the pipeline that created the table, if any."""
+        """Return the name of the pipeline that created the table, as a set; empty without one."""
         owner = self._opened.metadata().configuration.get(OWNER)
         return {owner} if owner else set()
 

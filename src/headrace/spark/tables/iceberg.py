@@ -125,7 +125,7 @@ class Iceberg(Table):
         return None if text is None else Marker.of_json(self.options.pipeline, text)
 
     def owners(self) -> Collection[str]:
-        """Return the pipeline that created the table, if any."""
+        """Return the name of the pipeline that created the table, as a set; empty without one."""
         owner = self._opened.properties.get(OWNER)
         return {owner} if owner else set()
 

@@ -111,7 +111,7 @@ class ParquetDirectory(Table):
         return None if text is None else Marker.of_json(self.options.pipeline, text)
 
     def owners(self) -> Collection[str]:
-        """Return the pipeline that created the table, if any."""
+        """Return the name of the pipeline that created the table, as a set; empty without one."""
         return {self._last["owner"]} if self._last["owner"] else set()
 
     def append(

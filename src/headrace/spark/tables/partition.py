@@ -34,7 +34,7 @@ class PartitionField(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of the table's partition column."""
+        """Name of the table's partition column: `column`, with `_day` appended if `by_day`."""
         return f"{self.column}_day" if self.by_day else self.column
 
 

@@ -60,7 +60,7 @@ class Table(ABC):
 
     @abstractmethod
     def owners(self) -> Collection[str]:
-        """Return the pipelines that have written to the table, in the loaded state."""
+        """Return the names of the pipelines that own the table, in the loaded state."""
 
     @abstractmethod
     def append(

@@ -338,7 +338,7 @@ class ReplicaWatch:
             raise Broken(f"G5: {self.topic}-{index} has {twice[0]!r} twice")
 
     def _compare_bytes(self, log: Log, other: Log) -> None:
-        """Compare the common part of two logs byte for byte. Broken."""
+        """Raise Broken unless the shorter of two logs is, byte for byte, the end of the longer."""
         tails = [bytes_of(log), bytes_of(other)]
         short, long = sorted(tails, key=len)
         if not long.endswith(short):

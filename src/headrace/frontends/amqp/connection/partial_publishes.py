@@ -20,7 +20,7 @@ class Beginner(Protocol):
 
 
 class Unfinished:
-    """Bytes of incomplete and uncommitted messages, by connection."""
+    """Bytes of incomplete and uncommitted messages by connection, with a limit on their sum."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes = 0

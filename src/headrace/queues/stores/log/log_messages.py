@@ -58,11 +58,12 @@ class _Written(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """Positions below which all of a log is settled."""
+    """Two positions in a log: all messages below each are settled."""
 
     below: int = 0
+    """Position below which all messages are settled, perhaps only in memory."""
     durably: int = 0
-    """Position below which the settlement is durable, too."""
+    """Position, at most `below`, below which the settlement has also been written to disk."""
 
 
 class LogMessages(LogWriting):
@@ -352,7 +353,7 @@ class LogMessages(LogWriting):
                 self._again.pop(position, None)
 
     def settled(self) -> Settled:
-        """Return the positions below which all is settled, and durably so."""
+        """Return two positions: all below the first is settled, all below the second durably so."""
         return Settled(self._settlement.start, self._settlement.start_durable)
 
     def write_settled(self) -> None:

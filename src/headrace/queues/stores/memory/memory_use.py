@@ -33,7 +33,10 @@ class Sweepable(Protocol):
 
 
 class Spillable(Protocol):
-    """A store in memory whose messages may go to disk. `memory_messages.MemoryMessages`."""
+    """An in-memory store that can spill messages to disk.
+
+    Implemented by `memory_messages.MemoryMessages`.
+    """
 
     bytes: int
     """Bytes of its messages in memory."""

@@ -65,7 +65,7 @@ class DurableStream(DurableMessages):
 
     @property
     def ready(self) -> int:
-        """Number of messages in the stream."""
+        """Number of readable offsets, markers included; of messages before the log exists."""
         log = self.log
         return len(self._waiting) if log is None else log.count
 
