@@ -94,7 +94,7 @@ class LogPlacement:
         """Return the partition's log and its directory; create the log if it is missing.
 
         StorageError: it is another topic's, or its directory failed. CorruptLogError: it is out of
-        service. ApiError: KAFKA_STORAGE_ERROR, no directory is left. OSError.
+        service. ApiError: KAFKA_STORAGE_ERROR, no directory is left. Raises OSError.
         """
         key, topic_id, config = new
         for directory in self._directories:

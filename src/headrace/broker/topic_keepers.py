@@ -22,7 +22,10 @@ class TopicKeeper(Protocol):
         """Return whether `identity` may purge a topic by its protocol's own permissions."""
 
     async def purge(self, topic: str, partition: int, before: int) -> int:
-        """Remove what is below an offset, -1: all; returns where the log starts. ApiError."""
+        """Remove what is below an offset, -1: all; returns where the log starts.
+
+        Raises ApiError.
+        """
 
 
 class TopicKeepers:
@@ -44,7 +47,10 @@ class TopicKeepers:
 
 
 class _NotServed:
-    """The keeper while no listener speaks the protocol: all stays as it is. `TopicKeeper`."""
+    """The keeper while no listener speaks the protocol: all stays as it is.
+
+    Implements `TopicKeeper`.
+    """
 
     def __init__(self, reserved: ReservedTopics) -> None:
         self._reserved = reserved

@@ -251,7 +251,10 @@ class Cursor:
         return [done]
 
     def renew(self, holder: Hashable, first: int, last: int, deadline: float | None) -> None:
-        """Replace the deadline of acquired records; None: until the holder leaves. NotHeld."""
+        """Replace the deadline of acquired records; None: until the holder leaves.
+
+        Raises NotHeld.
+        """
         self.check_held(holder, first, last)
         pieces = self._runs.between(max(first, self.start), last)
         if not pieces:

@@ -32,7 +32,10 @@ def apply_retention(log: Log, now_ms: int) -> int:
 
 
 def delete_below_start(log: Log) -> int:
-    """Delete the segments below the log's start offset; return their number. StorageError."""
+    """Delete the segments below the log's start offset; return their number.
+
+    Raises StorageError.
+    """
     return _delete(log, _below_start(log, _bound(log)), "below the log's start")
 
 

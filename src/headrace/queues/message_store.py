@@ -125,7 +125,10 @@ def when_all(waited: Collection[Waited], done: StoredDone) -> None:
 
 
 class TopicStore(Waited, Protocol):
-    """The store of messages that exchanges store in a Kafka topic. `topic_writer.TopicWriter`."""
+    """The store of messages that exchanges store in a Kafka topic.
+
+    Implemented by `topic_writer.TopicWriter`.
+    """
 
     def check(self, message: Message, key_header: str | None) -> None:
         """Raise the HeadraceError that `append` would raise, as far as it is known."""

@@ -98,10 +98,11 @@ async def known_or_given(
 
 
 async def agreed_cluster(store: Store, config: BrokerConfig, known: str) -> str:
-    """Return the cluster id of directories that name `known`, once the store agrees. ConfigError.
+    """Return the cluster id of directories that name `known`, once the store agrees.
 
-    A store with no cluster id, or another one, has none of the directories' topics: clients would
-    create topics of the same names, and the records on disk would be out of reach.
+    Raises ConfigError. A store with no cluster id, or another one, has none of the directories'
+    topics: clients would create topics of the same names, and the records on disk would be out of
+    reach.
     """
     found = await Catalog(store).known_cluster_id()
     accepted = config.accept_cluster_id

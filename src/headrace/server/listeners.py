@@ -57,10 +57,10 @@ class Doors:
         world: "World",
         verifiers: "dict[str, TokenVerifier]",
     ) -> None:
-        """Bind all addresses and read the certificates; nothing is accepted yet. ConfigError.
+        """Bind all addresses and read the certificates; nothing is accepted yet.
 
-        `verifiers` receives the token verifier of each OAUTHBEARER listener, by the listener's
-        name.
+        Raises ConfigError. `verifiers` receives the token verifier of each OAUTHBEARER listener, by
+        the listener's name.
         """
         if any(listener.oauthbearer is not None for listener in config.sasl.values()):
             from headrace.server.token_keys import TokenKeys

@@ -99,7 +99,7 @@ def _new_round() -> _Round:
 
 
 class DurableQueues:
-    """The durable declarations of one broker. `queues.model.durability.Durability`."""
+    """The durable declarations of one broker. Implements `queues.model.durability.Durability`."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class DurableQueues:
     # Declarations
 
     def added(self, host: Model, declared: Declared) -> None:
-        """Schedule a declaration to be stored, if it is durable. `Declarations`."""
+        """Schedule a declaration to be stored, if it is durable. Implements `Declarations`."""
         record = _record(host, declared)
         if record is None:
             return
@@ -147,7 +147,10 @@ class DurableQueues:
             self._run_soon()
 
     def removed(self, host: Model, removed: Removed) -> None:
-        """Schedule the deletion of declarations and of their queues' topics. `Declarations`."""
+        """Schedule the deletion of declarations and of their queues' topics.
+
+        Implements `Declarations`.
+        """
         upcoming = self._next
         for record in _records_of(removed):
             node = record_name(host.name, record)
@@ -163,7 +166,10 @@ class DurableQueues:
             self._run_soon()
 
     def when_kept(self, done: KeptDone) -> None:
-        """Call `done` once all changes so far are stored, or with the error. `Declarations`."""
+        """Call `done` once all changes so far are stored, or with the error.
+
+        Implements `Declarations`.
+        """
         upcoming = self._next
         if self._running is None and not (upcoming.removed or upcoming.added):
             done(None)
@@ -176,7 +182,7 @@ class DurableQueues:
     # Queues' topics
 
     def make_store(self, vhost: str, queue: DeclaredQueue, priority: int) -> DurableMessages:
-        """Make the message store of one priority of a durable queue. `Durability`."""
+        """Make the message store of one priority of a durable queue. Implements `Durability`."""
         read = queue.settings.topic
         if read is not None:
             partition = self.partition(read.topic, priority)
@@ -186,7 +192,7 @@ class DurableQueues:
         return kind(self.logs, vhost, queue, priority)
 
     def topic_store(self, topic: str) -> TopicStore:
-        """Return the store of messages that exchanges store in a topic. `Durability`."""
+        """Return the store of messages that exchanges store in a topic. Implements `Durability`."""
         return self.topics.writer(topic)
 
     def _want(self, messages: DurableMessages) -> None:

@@ -68,7 +68,7 @@ def open(  # noqa: A001 - headrace.arrow.open is its name
 
     ApiError UNKNOWN_TOPIC_OR_PARTITION (also while reading, if the topic is deleted) or
     INVALID_TOPIC_EXCEPTION. CorruptLogError, with file and position, for corrupt data. ValueError
-    for invalid arguments. OSError.
+    for invalid arguments. Raises OSError.
     """
     directory = os.fspath(log_dir)
     _check(topic, columns, isolation, batch_rows, threads, offsets, times)

@@ -98,7 +98,7 @@ class SegmentFile:
     def _batch_at(self, position: int) -> BatchHeader | None:
         """Return the header of the valid batch at this position.
 
-        None at the end of the file; CorruptLogError.
+        None at the end of the file. Raises CorruptLogError.
         """
         size = self.file.size()
         batch = next(batches(self.file.read, position, size, self.path, self.base_offset), None)
@@ -128,7 +128,10 @@ class SegmentFile:
         return None
 
     def end_offset(self) -> int:
-        """Return the offset after the last batch, of a file that is not being written. BadBatch."""
+        """Return the offset after the last batch, of a file that is not being written.
+
+        Raises BadBatch.
+        """
         end: int = self.base_offset
         for _, header in self._headers(self._last_indexed(), self.file.size()):
             end = header.base_offset + header.last_offset_delta + 1
@@ -165,7 +168,10 @@ class PartitionFiles:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.directory} {how}")
 
     def list_again(self) -> None:
-        """List the segments again. ApiError if the partition was deleted. CorruptLogError."""
+        """List the segments again. ApiError if the partition was deleted.
+
+        Raises CorruptLogError.
+        """
         for _ in range(_SWAP_WAITS_MAX):
             try:
                 # A listing that races with a rename may miss the file under both its names.
@@ -224,7 +230,10 @@ class PartitionFiles:
         return self.bases[at] if at < len(self.bases) else end
 
     def end_offset(self) -> int:
-        """Return the log end offset according to the files, after a clean shutdown. BadBatch."""
+        """Return the log end offset according to the files, after a clean shutdown.
+
+        Raises BadBatch.
+        """
         segment = self.segment_at(_OFFSET_MAX)
         if segment is None:
             return 0

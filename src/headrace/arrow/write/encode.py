@@ -61,7 +61,7 @@ class RowEncoder:
         """Yield the batches of these rows, each partition's in the order of the rows.
 
         `topic`: used for all rows in place of the column. Rows without key and partition go to one
-        partition of their topic, those of the next call to the next partition. RowError.
+        partition of their topic, those of the next call to the next partition. Raises RowError.
         """
         columns = {name: _one_array(rows, name) for name in rows.schema.names}
         names, codes = _topics(columns.get("topic"), topic)

@@ -72,7 +72,7 @@ class Follower:
     def move_start(self, leader_start: Offset) -> None:
         """Move the log's start to the leader's, at most to the own high watermark.
 
-        ApiError: NOT_LEADER_OR_FOLLOWER as `append`. StorageError.
+        ApiError: NOT_LEADER_OR_FOLLOWER as `append`. Raises StorageError.
         """
         self._check()
         log = self._following.log

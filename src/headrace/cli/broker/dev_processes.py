@@ -57,7 +57,7 @@ def find_zookeeper() -> ZooKeeperFiles:
 def run_processes(
     count: int, place: Path, port: int, given: Mapping[str, str], *, quiet: bool
 ) -> int:
-    """Run a ZooKeeper and `count` brokers until Ctrl-C. CommandError, UsageError."""
+    """Run a ZooKeeper and `count` brokers until Ctrl-C. Raises CommandError or UsageError."""
     if not 1 <= count <= PROCESSES_MAX:
         raise UsageError(f"--processes {count}: must be 1 to {PROCESSES_MAX}")
     found = find_zookeeper()

@@ -178,7 +178,7 @@ def _stopped(source: Path) -> Path:
 
 @contextmanager
 def _target(target: Path, source: Path) -> Iterator[Path]:
-    """Create and lock the target's log directory. UsageError, CommandError."""
+    """Create and lock the target's log directory. Raises UsageError or CommandError."""
     into = target.absolute()
     if into.is_relative_to(source) or source.is_relative_to(into):
         raise UsageError(f"{target}: is inside the source, or contains it")

@@ -63,7 +63,10 @@ _PLACEHOLDERS: dict[str, _Part] = {
 
 
 def text_formatter(text: str) -> Formatter:
-    """Return the formatter of a text with `%` placeholders and backslash escapes. UsageError."""
+    """Return the formatter of a text with `%` placeholders and backslash escapes.
+
+    Raises UsageError.
+    """
     parts: list[_Part | bytes] = []
     for literal, mark in re.findall(r"([^%]*)(%.?|$)", unescape(text), re.DOTALL):
         if literal:

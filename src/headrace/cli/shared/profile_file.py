@@ -99,7 +99,7 @@ def _all_names(known: Mapping[str, Profile]) -> list[str]:
 
 
 def save(profiles: Profiles) -> None:
-    """Write the file atomically, with mode 0600. OSError."""
+    """Write the file atomically, with mode 0600. Raises OSError."""
     where = path()
     where.parent.mkdir(mode=_MODE_OF_DIRECTORY, parents=True, exist_ok=True)
     content = {

@@ -44,7 +44,10 @@ class PartitionState(NamedTuple):
 
 
 def follow_topics(client: Client, names: Sequence[str], interval: float, *, json: bool) -> None:
-    """Print a line for each change of these topics' partitions, until interrupted. CommandError."""
+    """Print a line for each change of these topics' partitions, until interrupted.
+
+    Raises CommandError.
+    """
     known = run(client.metadata())
     for name in names:
         check_topic(known, name)

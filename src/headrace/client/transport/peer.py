@@ -51,7 +51,7 @@ class Peer:
     async def ask_until_answered(
         self, call: Call[T], failed: Callable[[ClientError | ApiError], None]
     ) -> T:
-        """Send one request again, with backoff, until it is answered. Malformed.
+        """Send one request again, with backoff, until it is answered. Raises Malformed.
 
         `failed` is called with each failure, and raises the ones that another attempt cannot mend.
         """

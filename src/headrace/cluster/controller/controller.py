@@ -363,7 +363,7 @@ class Controller:
         validate_only: bool = False,
         spend: Spend = freely,
     ) -> None:
-        """Add partitions to topic `name`, up to `count` in all. ApiError."""
+        """Add partitions to topic `name`, up to `count` in all. Raises ApiError."""
 
         async def grow() -> None:
             self._present_term()
@@ -378,7 +378,7 @@ class Controller:
         return await self._auto_creation.auto_create(names, spend=spend)
 
     async def ensure_internal_topic(self, name: str) -> TopicInfo:
-        """Create the internal topic with its own settings if it is missing. ApiError."""
+        """Create the internal topic with its own settings if it is missing. Raises ApiError."""
         return await self._auto_creation.ensure_internal_topic(name)
 
     async def _create_one(self, wanted: NewTopic, spend: Spend) -> TopicInfo | ApiError:
@@ -386,11 +386,11 @@ class Controller:
         return outcome
 
     async def next_producer_id(self) -> int:
-        """Return a producer id that is unique in the cluster. ApiError."""
+        """Return a producer id that is unique in the cluster. Raises ApiError."""
         return await self._producer_ids.next()
 
     async def reserve_producer_ids(self, broker: BrokerId) -> ProducerIdBlock:
-        """Reserve a block of producer ids for a broker; ApiError."""
+        """Reserve a block of producer ids for a broker. Raises ApiError."""
         try:
             return await self._catalog.reserve_producer_ids(broker, PRODUCER_ID_BLOCK_SIZE)
         except StoreError as error:

@@ -20,7 +20,7 @@ class ProducerIdBlocks:
         self._refill = asyncio.Lock()
 
     async def next(self) -> int:
-        """Return a producer id that is unique in the cluster. ApiError."""
+        """Return a producer id that is unique in the cluster. Raises ApiError."""
         ids = self._ids
         while (taken := ids.take()) is None:
             async with self._refill:

@@ -92,7 +92,7 @@ class OwnDoubts:
     async def judge(self) -> None:
         """Read each directory's note of its last stop, and write the note for the next start.
 
-        Call it before any log is loaded. ConfigError: a note is malformed. StoreError.
+        Call it before any log is loaded. ConfigError: a note is malformed. Raises StoreError.
         """
         broker, stamps = self._broker, self._stamps
         await stamps.read()
@@ -326,7 +326,7 @@ class OwnDoubts:
         return Note(directory_id, together, boot_id, acks, stamps, older)
 
     async def _write(self) -> None:
-        """Write the notes of all working directories. OSError."""
+        """Write the notes of all working directories. Raises OSError."""
         for directory in self._working():
             await self._write_note(directory)
 

@@ -52,7 +52,7 @@ class DirectoryStamps:
         self._timer: Timer | None = None
 
     async def read(self) -> None:
-        """Read the stamps in the store, before the directories are judged. StoreError."""
+        """Read the stamps in the store, before the directories are judged. Raises StoreError."""
         try:
             node = await self._store.get(self._path)
             self._known = stamps.decode(self._path, node.value)

@@ -270,7 +270,10 @@ class Settings:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Change the run-time settings of this broker, or those of every broker (""). ApiError."""
+        """Change the run-time settings of this broker, or those of every broker ("").
+
+        Raises ApiError.
+        """
         await carried_on(self._alter_broker(name, change, validate_only))
 
     async def _alter_broker(

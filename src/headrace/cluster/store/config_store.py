@@ -34,8 +34,8 @@ class ConfigStore:
         """Write the result of `change` as an entity's settings, with a notice; return the settings.
 
         Repeated on the new settings if another broker was faster. `change` returns None to leave
-        them. `owner`: a node that must exist; NoNode. `drop_empty`: delete the node if no setting
-        is left. BadVersion: other brokers kept being faster.
+        them. `owner`: a node that must exist (else NoNode). `drop_empty`: delete the node if no
+        setting is left. BadVersion: other brokers kept being faster.
         """
         outcome: Mapping[str, str] | None = None
 

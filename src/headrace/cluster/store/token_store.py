@@ -50,7 +50,7 @@ def encode_token(token: DelegationToken) -> bytes:
 
 
 def decode_token(path: str, value: bytes) -> DelegationToken:
-    """Decode a token's node of version 1 to 3; BadPayload."""
+    """Decode a token's node of version 1 to 3. Raises BadPayload."""
     try:
         payload = json.loads(value)
         version = payload["version"]

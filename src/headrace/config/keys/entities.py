@@ -160,7 +160,7 @@ def bounds_of_group_key(name: str) -> tuple[str, str]:
 
 
 def match_patterns(value: Value) -> dict[str, "re.Pattern[str]"]:
-    """Return the patterns of a subscription's `match`, by client attribute; ValueError.
+    """Return the patterns of a subscription's `match`, by client attribute. Raises ValueError.
 
     They are compiled as Python patterns: for what such patterns contain, Java's syntax is the same.
     """

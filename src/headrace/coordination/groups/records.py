@@ -129,7 +129,7 @@ def parse_key(key: bytes) -> Place | str | int:
 
 
 def parse_offset(value: bytes, log_offset: int) -> Committed:
-    """Decode the record value of a committed offset. CorruptBatch."""
+    """Decode the record value of a committed offset. Raises CorruptBatch."""
     read = decode_offset_value(value)
     return Committed(
         read.offset,

@@ -54,7 +54,7 @@ def parse_key(data: bytes) -> str | None:
 
 
 def parse_value(data: bytes) -> TransactionState:
-    """Decode a record value into a transaction's state. CorruptBatch."""
+    """Decode a record value into a transaction's state. Raises CorruptBatch."""
     read = decode_value(data)
     return TransactionState(
         read.producer_id,

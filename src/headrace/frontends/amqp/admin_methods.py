@@ -30,7 +30,7 @@ _NOWHERE = Peer("", "")
 
 
 class _Answer:
-    """The pending answer of a method done for an administrator. `ports.Outlet`."""
+    """The pending answer of a method done for an administrator. Implements `ports.Outlet`."""
 
     number = _NUMBER
     frame_bytes_max = METHOD_BYTES_MAX

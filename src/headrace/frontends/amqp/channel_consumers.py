@@ -12,7 +12,7 @@ CONSUMER_BYTES = 1024
 
 
 class Tagged(Protocol):
-    """A consumer with its tag. `channel.ChannelConsumer`."""
+    """A consumer with its tag. Implemented by `channel.ChannelConsumer`."""
 
     tag: str
 

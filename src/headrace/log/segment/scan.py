@@ -111,10 +111,10 @@ def headers(
 
 
 def contradicted(last: int, fetch: Fetch, behind: int, end: int) -> bool:
-    """Return whether the batch at byte `behind` begins at or before offset `last`. NotCached.
+    """Return whether the batch at byte `behind` begins at or before offset `last`.
 
-    `last` is the last offset of the batch before. The CRC does not cover base offsets: an offset
-    gap (as compaction leaves) is accepted only if the next batch agrees.
+    Raises NotCached. `last` is the last offset of the batch before. The CRC does not cover base
+    offsets: an offset gap (as compaction leaves) is accepted only if the next batch agrees.
     """
     if behind + HEADER_BYTES > end:
         return False

@@ -87,7 +87,7 @@ class KafkaDump:
     def lines(self, path: str, shown: str) -> Iterator[str]:
         """Yield the output lines of a file, which is called `shown` in them.
 
-        CorruptLogError where Kafka's tool fails with a stack trace; OSError.
+        CorruptLogError where Kafka's tool fails with a stack trace. Raises OSError.
         """
         name = path.rpartition("/")[2]
         suffix = name[name.rfind(".") :] if "." in name else ""

@@ -75,7 +75,10 @@ class Transfer:
     brought: list[TopicPartition] = field(default_factory=list)
 
     def bring(self, place: TopicPartition, where: str, topic_id: bytes | None) -> None:
-        """Copy a partition; `topic_id`: its topic's id in the target. OSError, BadBatch."""
+        """Copy a partition; `topic_id`: its topic's id in the target.
+
+        Raises OSError or BadBatch.
+        """
         disk = self.disk
         temporary = f"{self.target}/{file_names.delete_directory(place, self.random.uuid())}"
         disk.make_directory(temporary)

@@ -181,7 +181,7 @@ def verify_directory(disk: Disk, path: str, report: Report) -> Iterator[Partitio
 
 
 def verify_path(disk: Disk, path: str, report: Report) -> None:
-    """Verify a log directory or a partition's directory, whichever `path` is. OSError."""
+    """Verify a log directory or a partition's directory, whichever `path` is. Raises OSError."""
     if is_log_directory(disk, path):
         for _ in verify_directory(disk, path, report):
             pass

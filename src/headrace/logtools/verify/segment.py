@@ -122,7 +122,10 @@ class SegmentCheck:
         return entries
 
     def _look_at(self, batch: Batch) -> None:
-        """Check a batch's records and the index entries that refer to the batch. BadBatch."""
+        """Check a batch's records and the index entries that refer to the batch.
+
+        Raises BadBatch.
+        """
         header, facts = batch.header, self.facts
         count = check_records(batch, facts.path)
         last = header.base_offset + header.last_offset_delta

@@ -104,7 +104,7 @@ class EmbeddedStore(Store):
     def __init__(self, file: str | StoreFile) -> None:
         """Open or create the file, closed with this session; or join a shared StoreFile.
 
-        Blocks once, at the start. ConfigError.
+        Blocks once, at the start. Raises ConfigError.
         """
         self.shared = isinstance(file, StoreFile)
         self._file = file if isinstance(file, StoreFile) else StoreFile(file)

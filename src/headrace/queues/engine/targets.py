@@ -23,7 +23,7 @@ TopicStoreOf = Callable[[str], TopicStore]
 
 
 class TopicTarget:
-    """A Kafka topic that exchanges store messages in. `port.Target`."""
+    """A Kafka topic that exchanges store messages in. Implements `port.Target`."""
 
     takes_turns = False
     confirms_late = True

@@ -42,7 +42,7 @@ class KafkaTopics(Protocol):
 
 
 class NoTopics:
-    """No topics, for vhosts in memory only. `KafkaTopics`."""
+    """No topics, for vhosts in memory only. Implements `KafkaTopics`."""
 
     def check(self, topic: str, resource: str, access: Access) -> None:
         """Raise Refused: exchanges cannot store messages here."""

@@ -73,7 +73,7 @@ class BindingTable(Protocol):
 
 
 class DirectTable:
-    """Bindings of a direct exchange, by routing key. `BindingTable`."""
+    """Bindings of a direct exchange, by routing key. Implements `BindingTable`."""
 
     by_key = True
     by_headers = False
@@ -101,7 +101,7 @@ class DirectTable:
 
 
 class FanoutTable:
-    """Bindings of a fanout exchange, whose keys have no meaning. `BindingTable`."""
+    """Bindings of a fanout exchange, whose keys have no meaning. Implements `BindingTable`."""
 
     by_key = False
     by_headers = False
@@ -123,7 +123,7 @@ class FanoutTable:
 
 
 class TopicTable:
-    """Bindings of a topic exchange, by patterns of words. `BindingTable`."""
+    """Bindings of a topic exchange, by patterns of words. Implements `BindingTable`."""
 
     by_key = True
     by_headers = False
@@ -148,7 +148,10 @@ class TopicTable:
 
 
 class HeadersTable:
-    """Bindings of a headers exchange; each is compared with a message. `BindingTable`."""
+    """Bindings of a headers exchange; each is compared with a message.
+
+    Implements `BindingTable`.
+    """
 
     by_key = False
     by_headers = True

@@ -61,7 +61,7 @@ class _Named(NamedTuple):
 
 
 class PermissionRules:
-    """The AMQP permissions of all users, as rules of the authorizer. `RuleSource`."""
+    """The AMQP permissions of all users, as rules of the authorizer. Implements `RuleSource`."""
 
     def __init__(
         self, permissions: Permissions, has_vhost: Callable[[str], bool], others: RuleSource | None

@@ -89,7 +89,10 @@ def check_principals(owner: Principal, renewers: Iterable[Principal]) -> None:
 def renewed(
     token: DelegationToken, by: Principal, period_ms: int, now_ms: int, lifetimes: Lifetimes
 ) -> DelegationToken:
-    """Return the token renewed for `period_ms`; 0 or less: for the default period. ApiError."""
+    """Return the token renewed for `period_ms`; 0 or less: for the default period.
+
+    Raises ApiError.
+    """
     _check_may_change(token, by, now_ms)
     usual = lifetimes.renewed_ms
     period = usual if period_ms <= 0 else min(usual, period_ms)

@@ -71,7 +71,7 @@ class ScramServer(SaslServer):
         self._known = False
 
     def respond(self, token: bytes) -> bytes:
-        """Answer the client's first or final message; SaslRefused."""
+        """Answer the client's first or final message. Raises SaslRefused."""
         if self.done:
             raise SaslRefused("a message behind the last one")
         if self._first is None:

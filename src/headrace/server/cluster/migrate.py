@@ -42,7 +42,8 @@ async def migrate(config: BrokerConfig, disk: BrokerDisk, *, dry_run: bool = Fal
     """Copy the metadata of the broker of `config.log_dirs` into `config.zookeeper_connect`.
 
     `dry_run`: write nothing, neither there nor in the directories. ConfigError: the broker runs,
-    the directories do not belong to one broker, or ZooKeeper has another cluster. StoreError.
+    the directories do not belong to one broker, or ZooKeeper has another cluster. Raises
+    StoreError.
     """
     connect = config.zookeeper_connect
     if connect is None:

@@ -60,7 +60,7 @@ class Marker:
 
 
 def marker_of_batch(pipeline: str, checkpoint: Path, batch: int) -> Marker:
-    """Return the marker of a micro-batch, computed from its checkpoint. TableError."""
+    """Return the marker of a micro-batch, computed from its checkpoint. Raises TableError."""
     planned = checkpoint / "offsets" / str(batch)
     try:
         content = planned.read_bytes()

@@ -39,7 +39,7 @@ class PartitionField(NamedTuple):
 
 
 def parse_fields(text: str) -> tuple[PartitionField, ...]:
-    """Parse partition columns such as "region, day(timestamp)"; OptionError."""
+    """Parse partition columns such as "region, day(timestamp)". Raises OptionError."""
     fields = []
     for word in filter(None, (part.strip() for part in text.split(","))):
         match = re.fullmatch(r"(?:(day)\s*\(\s*)?([^()\s]+)(\s*\))?", word)

@@ -69,7 +69,7 @@ class Ensemble:
         await asyncio.sleep(self._random.uniform(*WAY_SECONDS) * self.slower)
 
     def read(self, session: "EnsembleSession", look: Callable[[Tree], T]) -> T:
-        """Return `look(tree)` now. SessionLost."""
+        """Return `look(tree)` now. Raises SessionLost."""
         session.check()
         return look(self.tree)
 

@@ -171,7 +171,7 @@ class ReplicaWatch:
                 told.pop(index, None)
 
     def _check_in_sync(self, index: int) -> None:
-        """Check that each member of the stored ISR has all committed records. Broken."""
+        """Check that each member of the stored ISR has all committed records. Raises Broken."""
         committed = self._committed[index]
         for number in self._stored[index].in_sync:
             partition = self._held(number, index)
@@ -193,7 +193,7 @@ class ReplicaWatch:
         return broker.partitions.get(at) or broker.followed.get(at)
 
     def look(self) -> None:
-        """Check every replica that has changed since the last call. Broken."""
+        """Check every replica that has changed since the last call. Raises Broken."""
         for number in self._brokers:
             broker = self._cluster.broker(number)
             if broker is None:
@@ -263,7 +263,7 @@ class ReplicaWatch:
     # --- the responses to clients ---------------------------------------------------------------
 
     def note_acknowledged(self, index: int, offset: int, value: bytes, asked_at: float) -> None:
-        """Store and check an acknowledged record, sent at `asked_at`. Broken."""
+        """Store and check an acknowledged record, sent at `asked_at`. Raises Broken."""
         if asked_at > self.unclean_at.get(index, _NEVER):
             if index not in self.unclean_at and offset >= self._committed[index]:
                 raise Broken(f"G1: {self.topic}-{index}: {offset} is acknowledged, not committed")
@@ -312,7 +312,7 @@ class ReplicaWatch:
         return "; ".join((*found, *map(str, self._stored.values())))
 
     def judge(self) -> None:
-        """Compare all replicas with each other and with the responses to clients. Broken."""
+        """Compare all replicas with each other and with the responses to clients. Raises Broken."""
         for index in range(self.count):
             logs = {number: self.partitions(number)[index].log for number in self._brokers}
             start = max(log.start_offset for log in logs.values())

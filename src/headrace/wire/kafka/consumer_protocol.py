@@ -34,7 +34,7 @@ def _numbers(topics: Iterable[Mapping[str, Any]]) -> TopicNumbers:
 
 
 def read_subscription(metadata: bytes) -> EmbeddedSubscription:
-    """Decode a member's subscription. Malformed."""
+    """Decode a member's subscription. Raises Malformed."""
     version, read = _read(SUBSCRIPTION, metadata)
     return EmbeddedSubscription(
         version,
@@ -45,13 +45,13 @@ def read_subscription(metadata: bytes) -> EmbeddedSubscription:
 
 
 def read_topics(metadata: bytes) -> list[str]:
-    """Decode the topics of a member's subscription, in its order. Malformed."""
+    """Decode the topics of a member's subscription, in its order. Raises Malformed."""
     topics: list[str] = _read(SUBSCRIPTION, metadata)[1]["topics"]
     return topics
 
 
 def read_assignment(data: bytes) -> TopicNumbers:
-    """Decode a member's assigned partitions by topic; empty for empty bytes. Malformed."""
+    """Decode a member's assigned partitions by topic; empty for empty bytes. Raises Malformed."""
     return _numbers(_read(ASSIGNMENT, data)[1]["assignedPartitions"]) if data else ()
 
 

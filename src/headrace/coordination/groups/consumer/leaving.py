@@ -27,7 +27,10 @@ from headrace.ports.callbacks import Done
 def leave(
     shard: ShardContext, request: HeartbeatRequest, done: Done[HeartbeatAnswer[OwnedPartitions]]
 ) -> None:
-    """Handle a heartbeat of epoch -1 (leave) or -2 (static member leaves for a while). ApiError."""
+    """Handle a heartbeat of epoch -1 (leave) or -2 (static member leaves for a while).
+
+    Raises ApiError.
+    """
     group = find_members.find(shard, request.group_id)
     if request.instance_id is None:
         member = group.member(request.member_id)

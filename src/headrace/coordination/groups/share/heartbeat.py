@@ -199,7 +199,7 @@ def _make_state(
 def _beat(
     context: ShareContext, request: Heartbeat, turn: Turn[ShareGroup]
 ) -> HeartbeatAnswer[Assigned]:
-    """Apply a member's heartbeat and return its response. ApiError."""
+    """Apply a member's heartbeat and return its response. Raises ApiError."""
     shard, group, member_id = turn.shard, turn.group, request.member_id
     _check_member(group, request, context.members_max())
     present = group.members.get(member_id)

@@ -35,7 +35,10 @@ Unsent = tuple[Consumer, int, Deliveries]
 
 
 class ChannelUnacked:
-    """The unacknowledged deliveries of one channel, and its credit. `port.Subscriber`."""
+    """The unacknowledged deliveries of one channel, and its credit.
+
+    Implements `port.Subscriber`.
+    """
 
     __slots__ = (
         "_cancelled", "_lowest", "_send", "_unacked_max", "_unsent", "closed", "held", "limit",
@@ -102,12 +105,15 @@ class ChannelUnacked:
         return tag
 
     def send(self) -> None:
-        """Send the deliveries gathered so far to the client. `port.Subscriber`."""
+        """Send the deliveries gathered so far to the client. Implements `port.Subscriber`."""
         unsent, self._unsent = self._unsent, []
         self._send(unsent)
 
     def cancelled(self, consumer: Consumer, refused: Refused | None = None) -> None:
-        """Notify the client that a consumer's queue was deleted or closed. `port.Subscriber`."""
+        """Notify the client that a consumer's queue was deleted or closed.
+
+        Implements `port.Subscriber`.
+        """
         self._cancelled(consumer, refused)
 
     # Settlements by the client

@@ -52,7 +52,7 @@ class _Proof(NamedTuple):
 
 
 class UserLogins:
-    """Password and certificate logins of the broker's users. `queue_broker.Logins`."""
+    """Password and certificate logins of the broker's users. Implements `queue_broker.Logins`."""
 
     def __init__(
         self,

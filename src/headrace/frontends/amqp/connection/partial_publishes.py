@@ -10,7 +10,7 @@ from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
 
 
 class Beginner(Protocol):
-    """A connection that publishes. `client.Client`."""
+    """A connection that publishes. Implemented by `client.Client`."""
 
     def __hash__(self) -> int:
         """Hash by identity: connections are counted one by one."""

@@ -50,7 +50,7 @@ class Outcome(NamedTuple):
 
 
 class Door(Protocol):
-    """The session whose client authenticates. `dispatch.KafkaSession`."""
+    """The session whose client authenticates. Implemented by `dispatch.KafkaSession`."""
 
     def serve(self, stage: Stage) -> None:
         """Serve only the requests that are allowed in `stage`."""

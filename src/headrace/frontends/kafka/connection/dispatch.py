@@ -133,7 +133,7 @@ class Dispatcher:
 
 
 class KafkaSession:
-    """The requests of one connection. `net.session.Session`."""
+    """The requests of one connection. Implements `net.session.Session`."""
 
     __slots__ = (
         "_authentication",

@@ -33,7 +33,7 @@ _CORRELATION_ID = struct.Struct(">4xi")
 
 
 class Framer(Protocol):
-    """Adds the response header to a body. `route.Route`."""
+    """Adds the response header to a body. Implemented by `route.Route`."""
 
     version: int
     stats: ApiStats

@@ -37,7 +37,7 @@ _ACKS = (0, 1, -1)
 
 
 class ProduceRoute(Framer, Protocol):
-    """A version of Produce. `route.Route`."""
+    """A version of Produce. Implemented by `route.Route`."""
 
     tagged_head: bool
 

@@ -26,7 +26,10 @@ class Read(NamedTuple):
 
 
 class LeftOut(Protocol):
-    """The settled positions of a log, which reads skip. On any thread. `settlement.Settlement`."""
+    """The settled positions of a log, which reads skip. On any thread.
+
+    Implemented by `settlement.Settlement`.
+    """
 
     def was_settled(self, position: int) -> bool:
         """Tell whether a position of the log was settled."""

@@ -38,7 +38,7 @@ class Counts(NamedTuple):
 
 
 class _Frame:
-    """A frame that is being written. `settled_files.SettledFrame`."""
+    """A frame that is being written. Implements `settled_files.SettledFrame`."""
 
     def __init__(
         self,

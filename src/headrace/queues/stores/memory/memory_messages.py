@@ -28,7 +28,7 @@ class MemoryFull(HeadraceError):
 
 
 class Owner(Protocol):
-    """The queue of a store. `hosted_queue.HostedQueue`."""
+    """The queue of a store. Implemented by `hosted_queue.HostedQueue`."""
 
     title: str
 
@@ -119,7 +119,10 @@ class MemoryMessages(MessageRun):
         self.settle(range(start, self.end))
 
     def sweep(self, count: int) -> int:
-        """Free up to `count` settled messages; return how many are left. `memory_use.Sweepable`."""
+        """Free up to `count` settled messages; return how many are left.
+
+        Implements `memory_use.Sweepable`.
+        """
         settled = self._unswept.pop()
         self._forget(settled[-count:][::-1])
         if type(settled) is list:
@@ -168,7 +171,7 @@ class MemoryMessages(MessageRun):
     # Spilling to disk
 
     def cut(self, size: int) -> list[Extent]:
-        """Remove messages needed last, to be written to disk. `memory_use.Spillable`."""
+        """Remove messages needed last, to be written to disk. Implements `memory_use.Spillable`."""
         older, spill = self._older, self._use.spill
         if spill is None or self._unswept:
             return []

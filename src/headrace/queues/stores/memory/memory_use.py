@@ -49,7 +49,7 @@ class Spillable(Protocol):
 
 
 class SpillPort(Protocol):
-    """The spilling of messages while memory is short. `spill.Spill`."""
+    """The spilling of messages while memory is short. Implemented by `spill.Spill`."""
 
     extent_bytes: int
     """Bytes of memory of an extent's messages."""

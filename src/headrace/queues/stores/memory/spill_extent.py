@@ -41,7 +41,10 @@ class Content(NamedTuple):
 
 
 class ExtentOwner(Protocol):
-    """The store whose spilled messages are in extents. `spilled_messages.SpilledMessages`."""
+    """The store whose spilled messages are in extents.
+
+    Implemented by `spilled_messages.SpilledMessages`.
+    """
 
     def loaded(self, extent: "Extent") -> None:
         """Note that the messages of an extent were read back."""

@@ -17,7 +17,7 @@ LOOK_QUEUES = 2000
 
 
 class HasStores(Protocol):
-    """A queue with its stores. `engine.message_queue.MessageQueue`."""
+    """A queue with its stores. Implemented by `engine.message_queue.MessageQueue`."""
 
     @property
     def stores(self) -> Iterable[object]:

@@ -63,7 +63,10 @@ class _Batch:
         self.waiting: list[StoredDone] = []
 
     def when_stored(self, done: StoredDone) -> None:
-        """Call `done` once the batch is committed; False: it is not known to be. `Waited`."""
+        """Call `done` once the batch is committed; False: it is not known to be.
+
+        Implements `Waited`.
+        """
         self.waiting.append(done)
 
 
@@ -128,7 +131,7 @@ class TopicWriter:
         return record, partition
 
     def check(self, message: Message, key_header: str | None) -> None:
-        """Raise HeadraceError if a message cannot be stored. `TopicStore`."""
+        """Raise HeadraceError if a message cannot be stored. Implements `TopicStore`."""
         self._record(message, key_header)
 
     def _for_keyless(self, count: int) -> "Partition":
