@@ -50,7 +50,7 @@ class LogPlacement:
 
         Call after loading. The log with the later epoch and end stays; the other is set aside as
         `-stray`. They were equal at the move, and only the partition's own has grown since.
-        StorageError.
+        Raises StorageError.
         """
         held: dict[TopicPartition, LogDirectory] = {}
         for directory in self._directories:
@@ -143,7 +143,7 @@ class LogPlacement:
 
     def set_aside_others(self, new: NewLog) -> None:
         """Set aside logs of other topics with the same name, as `-stray` directories.
-        StorageError."""
+        Raises StorageError."""
         key = new.topic_partition
         for directory in self._directories:
             log = directory.logs.get(key)

@@ -114,7 +114,7 @@ class TokenSettingsPort(Protocol):
     async def expire(self, by: Principal, hmac: bytes, period_ms: int) -> int:
         """Expire a token in `period_ms` (negative: now); return the time in ms since 1970.
 
-        ApiError.
+        Raises ApiError.
         """
 
 
@@ -130,7 +130,7 @@ class VhostSettingsPort(StoredSettings, Protocol):
     ) -> "VhostDefinition | None":
         """Write the result of `change` as the vhost's definition; None: the vhost is deleted.
 
-        ApiError.
+        Raises ApiError.
         """
 
     async def change_user(
@@ -138,7 +138,7 @@ class VhostSettingsPort(StoredSettings, Protocol):
     ) -> "UserDefinition | None":
         """Write the result of `change` as the user's definition; None: the definition is deleted.
 
-        ApiError.
+        Raises ApiError.
         """
 
 
@@ -290,7 +290,7 @@ class ControllerPort(Protocol):
     async def ensure_internal_topic(self, name: str) -> TopicInfo:
         """Create the internal topic if it is missing; on return the metadata image has it.
 
-        ApiError.
+        Raises ApiError.
         """
 
     async def next_producer_id(self) -> int:

@@ -35,7 +35,7 @@ class Copier:
     def __call__(self, source: str, target: str, closed: bool) -> None:
         """Copy a file; its content is flushed, its directory entry is not.
 
-        CommandError, OSError.
+        Raises CommandError or OSError.
         """
         try:
             if self._way == "link" and closed:

@@ -136,7 +136,7 @@ class Guard:
     def __init__(self, protocol: str, mechanism: str, directory: Path) -> None:
         """Create keys and users; `directory` receives the keys and the caller removes it.
 
-        ValueError.
+        Raises ValueError.
         """
         if protocol not in PROTOCOLS:
             raise ValueError(f"security={protocol!r}: must be one of {', '.join(PROTOCOLS)}")

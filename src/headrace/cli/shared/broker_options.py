@@ -204,7 +204,7 @@ def check_seconds(flag: str, seconds: float) -> None:
 def pairs(flag: str, texts: "tuple[str, ...]") -> dict[str, str]:
     """Return `k=v` arguments as a mapping; one argument may have several, with commas.
 
-    UsageError.
+    Raises UsageError.
     """
     values: dict[str, str] = {}
     for text in texts:
@@ -220,7 +220,7 @@ def pairs(flag: str, texts: "tuple[str, ...]") -> dict[str, str]:
 def setting_pairs(flag: str, texts: "tuple[str, ...]") -> dict[str, str]:
     """Return settings as `pairs` does, but values of *.ms keys like 1d in milliseconds.
 
-    UsageError.
+    Raises UsageError.
     """
     from headrace.cli.shared.offset_positions import span_ms
 

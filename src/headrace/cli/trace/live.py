@@ -73,7 +73,7 @@ def _look(
 ) -> dict[TopicPartition, PartitionState]:
     """Return the partitions' states; what gets no answer stays as in `seen`.
 
-    ClientError, ApiError.
+    Raises ClientError or ApiError.
     """
     known = run(client.metadata(list(names)))
     epochs = {

@@ -51,7 +51,7 @@ class AutoCreation:
     async def ensure_internal_topic(self, name: str) -> TopicInfo:
         """Create the internal topic with its own settings if it is missing, and return it.
 
-        ApiError.
+        Raises ApiError.
 
         The number of partitions of an existing topic is not changed by the configuration.
         """

@@ -351,7 +351,7 @@ class OwnDoubts:
 
 
 def _holds_logs(directory: LogDirectory) -> bool:
-    """Return whether the log directory has a partition's directory. Blocking. OSError."""
+    """Return whether the log directory has a partition's directory. Blocking. Raises OSError."""
     return any(map(file_names.parse_directory, directory.disk.list(directory.path)))
 
 

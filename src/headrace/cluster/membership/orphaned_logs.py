@@ -61,7 +61,7 @@ class OrphanedLogs:
     async def look(self) -> None:
         """Delete orphaned logs that are not needed, and name the others in the log.
 
-        StoreError, BadPayload.
+        Raises StoreError or BadPayload.
         """
         logs = self._without_role()
         self._named = {key: text for key, text in self._named.items() if key in logs}

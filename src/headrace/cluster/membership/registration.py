@@ -87,7 +87,7 @@ class OwnRegistration:
     async def announce_again(self) -> int:
         """Register with the same content in the present session; return the broker epoch.
 
-        ConfigError.
+        Raises ConfigError.
         """
         if self._store.shared:
             await self._keep(self._store.session)
@@ -187,7 +187,7 @@ def _place(directory: LogDirectory) -> str:
 
 
 def _write(directory: LogDirectory, session: int) -> None:
-    """Write the session to `headrace-session` of a directory. Blocking. OSError."""
+    """Write the session to `headrace-session` of a directory. Blocking. Raises OSError."""
     content = f"{_PREFIX}{session}\n{_place(directory)}"
     directory.disk.replace(_path_in(directory), content.encode())
 

@@ -237,7 +237,7 @@ class Settings:
     ) -> None:
         """Change a topic's own settings, or replace all (a mapping); effective at once.
 
-        ApiError.
+        Raises ApiError.
         """
         await carried_on(self._alter_topic(name, change, validate_only))
 

@@ -116,7 +116,7 @@ def group_metadata(group: ClassicGroup, assignments: Mapping[str, bytes]) -> tup
 def parse_key(key: bytes) -> Place | str | int:
     """Decode a record key: a committed offset's place, a classic group's id, or another key's type.
 
-    CorruptBatch.
+    Raises CorruptBatch.
     """
     parsed = decode_key(key)
     match parsed:

@@ -119,7 +119,7 @@ class Shard(ABC):
     ) -> None:
         """Apply a record; `producer_id`: of the transaction that wrote it, or None.
 
-        CorruptBatch.
+        Raises CorruptBatch.
         """
 
     def replay_end(  # noqa: B027 - not every topic has transactions

@@ -47,7 +47,7 @@ def value(state: TransactionState) -> bytes:
 def parse_key(data: bytes) -> str | None:
     """Return the transactional id of a record's key; None: a record of another kind.
 
-    CorruptBatch.
+    Raises CorruptBatch.
     """
     found = decode_key(data)
     return found.transactional_id if isinstance(found, TransactionKey) else None

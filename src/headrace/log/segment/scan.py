@@ -78,8 +78,8 @@ def headers(
     """Yield (position, header) of the batches in the byte range [start, end) of a segment.
 
     `expected`: the least base offset allowed, 0 if unknown; `limit`: all offsets must be below.
-    BadBatch for an invalid or torn batch, and for an offset gap that the next batch contradicts;
-    NotCached.
+    BadBatch for an invalid or torn batch, and for an offset gap that the next batch contradicts.
+    Raises NotCached.
     """
     position = start
     window: Buffer = b""

@@ -46,7 +46,7 @@ def empty_partitions(disk: Disk, path: str) -> dict[TopicPartition, bytes | None
 
 def check_room(disk: Disk, target: str, places: Places) -> None:
     """Raise TransferError unless none of `places` holds records in the target directory.
-    OSError."""
+    Raises OSError."""
     present = partitions_in(disk, target)
     empty = empty_partitions(disk, target)
     for place in places:

@@ -104,7 +104,7 @@ def ended(
 ) -> DelegationToken | None:
     """Return the token expiring in `period_ms`, or None to delete it at once (negative period).
 
-    ApiError.
+    Raises ApiError.
     """
     _check_may_change(token, by, now_ms)
     if period_ms < 0:

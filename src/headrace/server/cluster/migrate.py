@@ -142,7 +142,7 @@ async def _content(path: str, migrant: Migrant) -> dict[str, bytes]:
 def _leave(config: BrokerConfig, disk: BrokerDisk, connect: str) -> None:
     """Note the migration in each directory and rename the SQLite file, so no start uses it.
 
-    OSError.
+    Raises OSError.
     """
     for path in config.log_dirs:
         note = f"zookeeper.connect={connect}\n"

@@ -96,7 +96,7 @@ def client_of(options: SinkOptions) -> Client:
 
 def knock(options: SinkOptions) -> None:
     """Connect once, so that the driver reports a refused connection instead of each task.
-    SinkError."""
+    Raises SinkError."""
     with client_of(options) as client:
         try:
             run(client.metadata([]))
