@@ -29,7 +29,7 @@ class TopicKeeper(Protocol):
 
 
 class TopicKeepers:
-    """The keepers of a broker's listeners. Used on the loop."""
+    """The topic keepers of a broker, one for each protocol that a listener speaks. On the loop."""
 
     def __init__(self) -> None:
         self._keepers: dict[str, TopicKeeper] = {}
@@ -39,7 +39,7 @@ class TopicKeepers:
         self._keepers[reserved.prefix] = keeper
 
     def of(self, topic: str) -> TopicKeeper | None:
-        """Return the keeper of a topic; None: it is of no other protocol than Kafka's."""
+        """Return the keeper of a topic reserved by another protocol; None: the topic is Kafka's."""
         reserved = reserved_topics(topic)
         if reserved is None:
             return None

@@ -95,7 +95,10 @@ class EntryOptions:
     ] = ()
 
     def principals(self) -> list[tuple[Permission, str]]:
-        """Return the allowed and the denied principals. Raises UsageError."""
+        """Return (ALLOW or DENY, principal) for each option, the allowed first.
+
+        Raises UsageError if a principal is not `TYPE:NAME`.
+        """
         found = [(Permission.ALLOW, principal) for principal in self.allow]
         found += [(Permission.DENY, principal) for principal in self.deny]
         for _, principal in found:

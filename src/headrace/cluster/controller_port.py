@@ -155,15 +155,15 @@ class SettingsPort(Protocol):
 
     @property
     def quotas(self) -> QuotaSettingsPort:
-        """Quotas."""
+        """Settings of client quotas."""
 
     @property
     def acls(self) -> AclSettingsPort:
-        """ACLs."""
+        """The ACLs in the store."""
 
     @property
     def users(self) -> UserSettingsPort:
-        """SCRAM credentials."""
+        """SCRAM credentials of users."""
 
     @property
     def tokens(self) -> TokenSettingsPort | None:

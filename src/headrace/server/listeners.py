@@ -134,7 +134,7 @@ class Doors:
             self.local_path = None if self._local is None else os.path.abspath(path)
 
     def local_of(self, broker_id: BrokerId) -> tuple[BrokerId, Endpoint] | None:
-        """Return this broker's endpoint for clients on the Unix socket, None without a socket."""
+        """Return (`broker_id`, endpoint of the Unix socket for clients); None without a socket."""
         if self.local_path is None:
             return None
         return broker_id, Endpoint(LOCAL_LISTENER, f"unix:{self.local_path}", 0)

@@ -58,7 +58,7 @@ class RowEncoder:
     def encode(
         self, rows: pa.RecordBatch | pa.Table, topic: str | None = None
     ) -> Iterator[tuple[TopicPartition, EncodedRecords]]:
-        """Yield the batches of these rows, each partition's in the order of the rows.
+        """Yield (partition, batch) for these rows, each partition's batches in the rows' order.
 
         `topic`: used for all rows in place of the column. Rows without key and partition go to one
         partition of their topic, those of the next call to the next partition. Raises RowError.

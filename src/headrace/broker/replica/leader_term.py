@@ -18,7 +18,7 @@ _NOWHERE = Offset(0)
 
 
 class Led(Protocol):
-    """The partition role that owns a term."""
+    """The interface of a partition role to the `LeaderTerm` that it owns."""
 
     @property
     def log(self) -> Log: ...

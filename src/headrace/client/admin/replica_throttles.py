@@ -74,8 +74,10 @@ def _named(move: Move, brokers: Iterable[int]) -> str:
 async def end_throttles(
     client: Client, topics: Iterable[str], brokers: Iterable[int]
 ) -> tuple[list[str], list[int]]:
-    """Remove the replication throttles of topics and brokers; return those that had one.
-    Raises ApiError."""
+    """Remove the replication throttles of topics and brokers. Raises ApiError.
+
+    Returns the topics and the brokers that had a throttle.
+    """
     freed_topics = [
         topic for topic in topics if await _taken_back(client, TOPIC_RESOURCE, topic, REPLICAS)
     ]

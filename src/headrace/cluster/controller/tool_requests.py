@@ -216,7 +216,7 @@ class ToolRequests:
 
 
 def _encoded(moves: Mapping[TopicPartition, tuple[BrokerId, ...]]) -> bytes:
-    """Encode reassignments as tools write them."""
+    """Encode reassignments in the JSON that Kafka's tools write to `/admin/reassign_partitions`."""
     partitions = [
         {"topic": topic, "partition": index, "replicas": list(replicas)}
         for (topic, index), replicas in moves.items()

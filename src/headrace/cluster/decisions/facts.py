@@ -60,7 +60,7 @@ class ClusterFacts:
     """
 
     def __init__(self) -> None:
-        """Create without topics and brokers."""
+        """Create an empty copy of the store's facts: no topics and no brokers."""
         self.controller_epoch = 0
         self.brokers: dict[BrokerId, BrokerInfo] = {}
         """Live brokers: those registered in the store."""

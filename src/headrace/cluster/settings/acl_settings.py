@@ -46,7 +46,7 @@ class AclSettings:
             self._rules().replace(await self._acls.all())
 
     async def read(self, resources: "Iterable[Resource]") -> None:
-        """Replace the ACLs of some resource patterns by those of the store."""
+        """Read the ACLs of some resource patterns from the store, and replace those in force."""
         for resource, entries in (await self._acls.of(resources)).items():
             self._rules().put(resource, entries)
 

@@ -88,7 +88,7 @@ class ConfigStore:
         }
 
     async def of_broker(self, broker: BrokerId) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the run-time settings of all brokers, and those of this one."""
+        """Return the run-time settings set for every broker, and those set for `broker` only."""
         paths = [
             znodes.broker_config_path(znodes.CLUSTER_DEFAULT),
             znodes.broker_config_path(str(broker)),

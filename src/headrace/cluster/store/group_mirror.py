@@ -139,7 +139,7 @@ class GroupMirror:
     def _of_shard(
         self, shard: ShardContext
     ) -> Iterator[tuple[str, Iterator[tuple[str, str, bool]]]]:
-        """Yield for each group its name, and the path, value and ephemerality of its znodes."""
+        """Yield for each group its id, and its znodes: (path, value, whether it is ephemeral)."""
         names = {**shard.offsets.by_group, **shard.groups}
         names.update({group.group_id: None for group in shard.modern.all_of(ConsumerGroup)})
         for group_id in list(names):

@@ -297,7 +297,7 @@ def encode_registration(registration: Registration) -> bytes:
 
 
 def decode_registration(broker: BrokerId, path: str, value: bytes, epoch: int) -> BrokerInfo:
-    """Decode a live broker as the metadata image has it. Raises BadPayload."""
+    """Decode a registration node (`/brokers/ids/N`) to a live broker. Raises BadPayload."""
     try:
         payload = json.loads(value)
         protocols = payload.get("listener_security_protocol_map", {})

@@ -152,7 +152,7 @@ CLIENT_METRICS: dict[str, Definition] = {
 
 
 def bounds_of_group_key(name: str) -> tuple[str, str]:
-    """Return the names of the broker keys that bound a group key, whether or not they exist."""
+    """Return the broker keys for least and greatest value of a group key; they may not exist."""
     kind, _, rest = name.partition(".")
     if name == "streams.num.standby.replicas":
         rest = "standby.replicas"

@@ -55,9 +55,9 @@ class _Asked:
         self.dones = [done]
 
     def takes(self, question: Question | None, done: Done[Answer]) -> bool:
-        """Merge a write into this one, which is not in flight.
+        """Merge the write `question` into this one, which is not in flight; return whether it was.
 
-        Return False if they cannot merge.
+        False: one of them is no write, or the writes cannot be merged.
         """
         if not isinstance(self.question, Write) or not isinstance(question, Write):
             return False

@@ -35,7 +35,7 @@ class ReplicaSurvey:
         self.replica_lag_max = 0
 
     def slices(self) -> Iterator[None]:
-        """Survey all partitions, a slice at each step; the metrics change at the last step."""
+        """Survey all partitions in steps of one slice; all metrics change at the last step."""
         found = ReplicaSurvey(self._broker)
         for partition in sliced(self._broker.partitions.values()):
             if partition is None:

@@ -236,7 +236,7 @@ class KafkaDump:
                 before = timestamp
 
     def _places(self, path: str) -> list[tuple[int, int]]:
-        """Return offsets and positions of the `.index` that belongs to a `.timeindex`."""
+        """Return the entries (offset, position) of the `.index` that belongs to a `.timeindex`."""
         beside_it = path.removesuffix(file_names.TIME_INDEX) + file_names.INDEX
         content = read_file(self._disk, beside_it) or b""
         base = segment_files.base_of(path)

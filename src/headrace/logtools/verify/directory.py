@@ -115,7 +115,7 @@ class Checkpoints:
         return self._offsets[name].get(place)
 
     def all_of(self, name: str) -> dict[TopicPartition, int]:
-        """Return all offsets in the checkpoint `name`."""
+        """Return the offsets in the checkpoint file `name`, by partition."""
         return dict(self._offsets[name])
 
     def around(self, place: TopicPartition) -> Surroundings:

@@ -198,7 +198,10 @@ class EmbeddedStore(Store):
 
 
 def _reaching(work: Callable[[Tree], T], tree: Tree) -> tuple[T, float]:
-    """Run `work` and time it; sqlite3 errors (disk full, I/O error) become SessionLost."""
+    """Return the result of `work` and its duration in seconds.
+
+    sqlite3 errors (disk full, I/O error) become SessionLost.
+    """
     began = monotonic()
     try:
         return work(tree), monotonic() - began

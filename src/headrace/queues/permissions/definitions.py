@@ -142,7 +142,7 @@ class Definitions:
             self._follow(GUEST, GUEST_BY_DEFAULT)
 
     def put_vhost(self, name: str, vhost: VhostDefinition | None) -> None:
-        """Set or delete (None) a vhost and notify observers; `/` always exists."""
+        """Set or delete (None) a vhost and notify observers; deleting `/` resets it to defaults."""
         if vhost is None and name == DEFAULT_VHOST:
             vhost = VhostDefinition()
         if self.vhosts.get(name) == vhost:

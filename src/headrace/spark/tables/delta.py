@@ -176,8 +176,10 @@ class Delta(Table):
         return merged
 
     def _small_files(self) -> list[tuple[dict[str, str | None], int]]:
-        """Return the partitions with at least two small files and their total bytes, most files
-        first."""
+        """Return (partition values, bytes of its small files), most small files first.
+
+        Partitions with fewer than two small files are left out.
+        """
         names = [field.name for field in self.options.partition_by]
         found: dict[tuple[str | None, ...], list[int]] = {}
         for action in pa.table(self._opened.get_add_actions()).to_pylist():

@@ -152,7 +152,10 @@ def _pair_of(looked: RowBounds, name: str) -> Iterator[tuple[Value, Value]]:
 
 
 def _cut(least: Value, greatest: Value) -> tuple[Value, Value] | tuple[None, None]:
-    """Shorten string bounds to the maximum length; other values are returned unchanged."""
+    """Return the bounds, least and greatest, with strings shortened to TEXT_CHARACTERS.
+
+    (None, None) if no shorter string is an upper bound.
+    """
     if isinstance(greatest, str) and len(greatest) > TEXT_CHARACTERS:
         raised = _raised(greatest[:TEXT_CHARACTERS])
         if raised is None:

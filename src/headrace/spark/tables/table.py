@@ -60,7 +60,7 @@ class Table(ABC):
 
     @abstractmethod
     def owners(self) -> Collection[str]:
-        """Return the names of the pipelines that own the table, in the loaded state."""
+        """Return the name of the pipeline that created the table, as a set; empty without one."""
 
     @abstractmethod
     def append(

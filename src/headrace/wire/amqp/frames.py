@@ -62,7 +62,7 @@ class WrongFrameEnd(Malformed):
 def frame_bytes(data: bytes, at: int, end: int, frame_bytes_max: int) -> int:
     """Return the size in bytes of the frame at `at`; 0 if its header is incomplete.
 
-    FrameTooLarge once the header is complete. As in RabbitMQ, the payload may be as large as the
+    FrameTooLarge: the payload exceeds `frame_bytes_max`. As in RabbitMQ, it may be as large as the
     negotiated frame size: some clients forget the overhead.
     """
     if end - at < FRAME_HEADER_BYTES:

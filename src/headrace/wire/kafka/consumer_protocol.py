@@ -21,9 +21,9 @@ class EmbeddedSubscription(NamedTuple):
 
 
 def _read(message: MessageSchema, data: bytes) -> tuple[int, Mapping[str, Any]]:
-    """Decode a message; a version later than the known ones is read as the latest known one.
+    """Return a message's version and its fields by name. Raises Malformed.
 
-    Raises Malformed.
+    A version later than the known ones is read as the latest known one.
     """
     version = int.from_bytes(data[:2], "big", signed=True) if len(data) >= 2 else -1
     return version, message.decode(data, min(version, message.latest), 2)

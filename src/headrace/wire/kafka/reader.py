@@ -295,5 +295,5 @@ class CompactReader(Reader):
 
 
 def reader_of(flexible: bool) -> type[Reader]:
-    """Return the reader class of the flexible or the old encoding."""
+    """Return the reader class of the flexible (compact lengths, tagged fields) or old encoding."""
     return CompactReader if flexible else Reader

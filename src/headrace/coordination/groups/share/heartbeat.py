@@ -146,7 +146,7 @@ def _check_member(group: ShareGroup, request: Heartbeat, members_max: int) -> No
 
 
 def _without_state(group: ShareGroup, image: MetadataImage) -> list[tuple[str, Part]]:
-    """Return the subscribed partitions that have no share state yet, with their topics' names."""
+    """Return (topic name, (topic id, partition)) of subscribed partitions without share state."""
     found: list[tuple[str, Part]] = []
     for name in sorted(group.subscribed_topics()):
         topic = image.topics.get(name)

@@ -56,7 +56,7 @@ def _declare_replies(channel: "QueueChannel", method: QueueDeclare) -> None:
 
 
 def bind(channel: "QueueChannel", method: QueueBind) -> None:
-    """Bind a queue to an exchange."""
+    """Handle queue.bind: bind a queue to an exchange, and answer queue.bind-ok."""
     channel.host.model.bind(_binding(channel, method), channel.client, channel.client.access)
     channel.answer(QueueBindOk(), nowait=method.nowait)
 

@@ -279,7 +279,7 @@ class ChannelUnacked:
 
 
 def _runs(taken: Iterable[Held]) -> Iterator[tuple[Consumer, list[Held]]]:
-    """Yield neighbouring deliveries of the same consumer as a run."""
+    """Yield (consumer, its deliveries) for each run of neighbouring deliveries to one consumer."""
     for consumer, held in groupby(taken, itemgetter(0)):
         yield consumer, list(held)
 

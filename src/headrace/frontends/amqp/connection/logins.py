@@ -142,7 +142,7 @@ def _is_right(proof: _Proof | None, password: Secret) -> bool:
 
 
 def _is_far_guest(user: str, peer: Peer) -> bool:
-    """Tell whether user guest logs in from another machine, by whichever mechanism."""
+    """Tell whether the user is guest and logs in from another machine, which is refused."""
     return user == GUEST and not _is_loopback(peer.host)
 
 

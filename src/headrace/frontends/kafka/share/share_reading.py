@@ -157,7 +157,10 @@ class ShareReading:
             self._wait()
 
     def _look(self) -> tuple[list[Seen], int]:
-        """Return records that may be acquired, within the limits; nothing is changed."""
+        """Return the records that may be acquired, within the limits, and their size in bytes.
+
+        Acquires none. Stores the errors to report in `_found`.
+        """
         looks: list[Seen] = []
         size, records = 0, 0
         for part in self._parts:

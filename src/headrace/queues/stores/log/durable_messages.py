@@ -40,7 +40,7 @@ A publisher that continued would slow down the creation, and reach the bound abo
 
 
 class _Waiting(NamedTuple):
-    """A published message that waits for its queue's log."""
+    """A message published before its queue's log is open, to be appended then."""
 
     published: Published
     expires_at: float | None

@@ -61,9 +61,10 @@ class MessageReader:
         self._settled = settled
 
     def read(self, at: int, below: int, done: HaveRead) -> None:
-        """Read some messages from `at` on, of batches below `below`, which is committed.
+        """Read up to READ_BYTES of messages from offset `at` to below `below`, a committed offset.
 
-        Data that is not in the page cache, or slow to decode, is read on a thread.
+        `done` is called with them, perhaps at once. Data that is not in the page cache, or slow to
+        decode, is read on a thread.
         """
         log, disk = self._partition.log, self._disk
         if self._settled is not None:

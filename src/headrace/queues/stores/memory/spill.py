@@ -234,7 +234,7 @@ class Spill:
             self._kept_bytes -= extent.full
 
     def gone(self, extent: Extent) -> None:
-        """Note that an extent's messages are settled. Implements `memory_use.SpillPort`."""
+        """Free an extent whose messages are all settled. Implements `memory_use.SpillPort`."""
         self.released(extent)
         self._files.free(extent)
         if self._files.is_wasteful:

@@ -41,7 +41,7 @@ _partition_of = lru_cache(maxsize=_KEYS_KEPT_MAX)(partition_of)
 
 
 class Topics(Protocol):
-    """The partitions of this broker's topics."""
+    """The lookup of topics and of the partitions that this broker leads."""
 
     def partition_count(self, topic: str) -> int:
         """Return the number of a topic's partitions; 0: no such topic exists."""
@@ -169,7 +169,7 @@ class TopicWriter:
         batch.size += record.size
 
     def when_stored(self, done: StoredDone) -> None:
-        """Call `done` once all messages appended so far are committed; False: some may not be."""
+        """Call `done(True)` once all messages appended so far are committed, or `done(False)`."""
         when_all(self._unsettled, done)
 
     # Writing

@@ -42,7 +42,7 @@ class ShareKey:
 
 @dataclass(frozen=True, slots=True)
 class OtherShareKey:
-    """A key of a type that this version does not know."""
+    """A record key of a type that this version does not know, undecoded."""
 
     type: int
     rest: bytes
