@@ -337,7 +337,7 @@ class Cursor:
 
     @property
     def change_is_due(self) -> bool:
-        """Whether a change must be stored so that more records can be delivered soon."""
+        """Whether a change must be written to the log, so that more records can be delivered."""
         return self._changes.is_due(self.end)
 
     def kept(self, change: CursorState) -> None:

@@ -141,7 +141,9 @@ class Consumer:
         counted: bool = True,
         wishes: ConsumerSettings = _NO_WISHES,
     ) -> None:
-        """`prefetch`: limit of this consumer, 0: none. `counted`: False for a basic.get.
+        """Create a consumer.
+
+        `prefetch`: limit of this consumer, 0: none. `counted`: False for a basic.get.
 
         `wishes` are settings of a stream's consumer.
         """

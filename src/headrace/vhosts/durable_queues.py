@@ -108,7 +108,10 @@ class DurableQueues:
         store: Store,
         memory: MemoryUse | None = None,
     ) -> None:
-        """`memory` counts the messages that wait for their queues' logs."""
+        """Create the durable declarations of a broker.
+
+        `memory` counts the messages that wait for their queues' logs.
+        """
         files = SettledFiles(broker.disk, broker.clock)
         self.logs = QueueLogs(files, broker.clock, self._want, memory)
         self.topics = ExchangeTopics(broker, controller, self.logs)

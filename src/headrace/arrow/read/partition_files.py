@@ -74,7 +74,7 @@ class SegmentFile:
         return OffsetIndex(_DISK, self._path(file_names.INDEX), self.base_offset, _INDEX_BYTES_MAX)
 
     def _indexed(self, offset: int) -> int:
-        """Return the indexed position for an offset; 0 if the index has no valid entry."""
+        """Return a byte position at or before the batch of an offset by the index; 0 if unknown."""
         index = self._index()
         with suppress(CorruptLogError, OSError):
             index.load()

@@ -45,8 +45,11 @@ class RowEncoder:
     def __init__(
         self, partitions: Callable[[str], int], *, batch_bytes: int, codec: Codec = Codec.NONE
     ) -> None:
-        """`partitions`: returns a topic's partition count. `batch_bytes`: maximum size of a batch
-        before compression; a larger record is a batch by itself."""
+        """Create an encoder for the topics of a cluster.
+
+        `partitions`: returns a topic's partition count. `batch_bytes`: maximum size of a batch
+        before compression; a larger record is a batch by itself.
+        """
         self._partitions = partitions
         self.batch_bytes = batch_bytes
         """Maximum size of a batch in bytes; may be lowered between two calls of `encode`."""

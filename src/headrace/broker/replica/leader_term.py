@@ -53,7 +53,7 @@ class LeaderTerm(Watched):
         self._wake()
 
     def log_grew(self) -> None:
-        """Wake watchers after an append."""
+        """Wake watchers, such as followers' waiting fetches, after an append."""
         if self._watchers:
             self._wake()
 

@@ -19,7 +19,9 @@ class Formatter:
     """Converts records to the bytes to print."""
 
     def __init__(self, of_record: _Part, of_many: _OfMany | None = None) -> None:
-        """`of_many`: faster conversion of many records at once.
+        """Create a formatter of records.
+
+        `of_many`: faster conversion of many records at once.
 
         Returns None if it cannot convert them.
         """

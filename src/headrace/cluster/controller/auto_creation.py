@@ -19,7 +19,7 @@ class AutoCreation:
     """Returns topics, and creates missing ones. Two methods of `controller_port.ControllerPort`."""
 
     def __init__(self, broker: Broker, create: Create) -> None:
-        """Create it. `create` creates a topic by the controller."""
+        """Create the automatic creation of topics. `create` creates a topic by the controller."""
         self._broker = broker
         self._create = create
 

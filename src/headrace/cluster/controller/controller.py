@@ -63,8 +63,11 @@ class Controller:
         *,
         peers: Peers | None = None,
     ) -> None:
-        """Create it on an open store. `session`: gets callbacks of the store's session. `peers`:
-        order channels to other brokers; None: there are none."""
+        """Create the controller's part of this broker on an open store.
+
+        `session`: gets callbacks of the store's session. `peers`: order channels to other brokers;
+        None: there are none.
+        """
         self.broker = broker
         self._store = store
         self._catalog = Catalog(store)
@@ -293,7 +296,7 @@ class Controller:
         return await self.in_term(lambda term: term.carry_out(event))
 
     async def in_term(self, work: Callable[[ControllerTerm], Awaitable[T]]) -> T:
-        """Run `work` in the present term, in turn, to its end even if the caller is cancelled."""
+        """Run `work` in the present term, after earlier calls, even if the caller is cancelled."""
         return await self._in_turn(lambda: self._done(work))
 
     async def _in_turn(self, work: Callable[[], Awaitable[T]]) -> T:

@@ -65,7 +65,7 @@ class Heard:
 
 
 class LateLeaders:
-    """Passes late answers to the requests that wait for them. On the deciding thread."""
+    """Passes brokers' late answers to orders on to requests that wait. On the deciding thread."""
 
     def __init__(self) -> None:
         self._heard: list[Heard] = []

@@ -38,8 +38,8 @@ class ReplicaRequests:
     ) -> None:
         """Handle replicas' requests to the controller.
 
-        `carry_out` decides an event and executes the decision. `facts` returns those of the present
-        term, or raises ApiError NOT_CONTROLLER.
+        `carry_out` decides an event and executes the decision. `facts` returns the present
+        term's facts, or raises ApiError NOT_CONTROLLER.
         """
         self._broker = broker
         self._carry_out = carry_out

@@ -47,9 +47,9 @@ class ToolRequests:
         facts: Callable[[], ClusterFacts],
         change: asyncio.Lock,
     ) -> None:
-        """Create it. `facts` returns those of the present term.
+        """Create the watch, without starting it.
 
-        `change`: lock held by each writer.
+        `facts` returns the present term's facts. `change`: lock held by each writer.
         """
         self._broker = broker
         self._catalog = catalog

@@ -25,7 +25,10 @@ class TopicRequests:
     """Creation, deletion and growth of topics, each topic independently."""
 
     def __init__(self, broker: Broker, decided: Callable[[Event], Awaitable[Result]]) -> None:
-        """Create it. `decided` has an event decided, written and ordered. Raises ApiError."""
+        """Create the handler of requests about topics.
+
+        `decided` decides an event, writes the changes and sends the orders, or raises ApiError.
+        """
         self._broker = broker
         self._decided = decided
 

@@ -212,7 +212,7 @@ class OwnDoubts:
         return found if path in self._unclean else None
 
     def start(self) -> None:
-        """Begin to renew the stamps. Call it once the broker is registered."""
+        """Begin to renew the log directories' stamps. Call it once the broker is registered."""
         self._stamps.start()
 
     def _working(self) -> list[LogDirectory]:

@@ -36,7 +36,7 @@ class DirectoryStamps:
     def __init__(
         self, broker: Broker, store: Store, write: Callable[[], Awaitable[Iterable[str]]]
     ) -> None:
-        """Create it without stamps.
+        """Create the stamps; none is known before `read`.
 
         `write` writes them to the directories and returns the directories' ids.
         """

@@ -36,7 +36,10 @@ class OrphanedLogs:
     """
 
     def __init__(self, broker: "Broker", catalog: "Catalog", applier: "Applier") -> None:
-        """Create it. `applier` deletes logs, in sequence with the controller's orders."""
+        """Create the check for orphaned logs.
+
+        `applier` deletes logs, in sequence with the controller's orders.
+        """
         self._broker = broker
         self._catalog = catalog
         self._applier = applier

@@ -51,7 +51,7 @@ class OwnRegistration:
     """This broker's registration in the metadata store: endpoints, rack and doubts."""
 
     def __init__(self, broker: Broker, store: Store) -> None:
-        """Create it without registering the broker."""
+        """Create the registration without registering the broker."""
         self._broker = broker
         self._store = store
         self._path = znodes.broker_path(broker.broker_id)

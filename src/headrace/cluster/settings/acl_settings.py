@@ -29,7 +29,7 @@ class AclSettings:
     """The ACLs that the broker's authorizer uses, and their changes in the store."""
 
     def __init__(self, broker: Broker, store: Store, change: asyncio.Lock) -> None:
-        """Create it without ACLs. `change`: lock held during a change."""
+        """Create the ACL settings without ACLs. `change`: lock held during a change."""
         self._broker = broker
         self._acls = AclStore(store)
         self._change = change

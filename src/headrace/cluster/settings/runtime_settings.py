@@ -52,7 +52,10 @@ class Settings:
     """
 
     def __init__(self, broker: Broker, catalog: Catalog, change: asyncio.Lock) -> None:
-        """Create it. `change`: lock held during a change, so that one is made at a time."""
+        """Create the run-time settings.
+
+        `change`: lock held during a change, so that one is made at a time.
+        """
         self.quotas = QuotaSettings(broker, catalog, change)
         self.users = UserSettings(broker, catalog, change)
         self._broker = broker

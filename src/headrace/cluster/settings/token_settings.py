@@ -39,7 +39,7 @@ class TokenSettings:
     """The delegation tokens in the store, which every broker may change, one change at a time."""
 
     def __init__(self, broker: Broker, store: Store, change: asyncio.Lock, secret: Secret) -> None:
-        """Create it without tokens. `change`: lock held during a change."""
+        """Create the token settings without tokens. `change`: lock held during a change."""
         self._broker = broker
         self._store = TokenStore(store)
         self._change = change

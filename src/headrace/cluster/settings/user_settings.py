@@ -51,7 +51,7 @@ class UserSettings:
     """SCRAM credentials of users: changed in the store, applied to the broker."""
 
     def __init__(self, broker: Broker, catalog: Catalog, change: asyncio.Lock) -> None:
-        """Create it. `change`: lock held during a change."""
+        """Create the credential settings. `change`: lock held during a change."""
         self._broker = broker
         self._catalog = catalog
         self._change = change

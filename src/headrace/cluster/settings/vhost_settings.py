@@ -59,7 +59,10 @@ class VhostSettings:
     def __init__(
         self, configs: ConfigStore, change: asyncio.Lock, definitions: Definitions
     ) -> None:
-        """Create it. `change`: lock held during a change; `definitions` are updated."""
+        """Create the vhost settings.
+
+        `change`: lock held during a change; `definitions` are updated.
+        """
         self._configs = configs
         self._change = change
         self.definitions = definitions

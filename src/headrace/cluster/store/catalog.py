@@ -49,7 +49,7 @@ class Catalog:
     """The facts of a cluster in the store, in Kafka's layout. Methods may raise StoreError."""
 
     def __init__(self, store: Store) -> None:
-        """Create it on an open store."""
+        """Create the catalog on an open store."""
         self.store = store
         self.configs = ConfigStore(store)
         """Settings of brokers, topics, groups and clients."""

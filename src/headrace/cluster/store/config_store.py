@@ -20,7 +20,7 @@ class ConfigStore:
     """The settings in the store: the tree `/config`."""
 
     def __init__(self, store: Store) -> None:
-        """Create it on an open store in which the tree's root exists."""
+        """Create the access to settings on an open store in which the tree's root exists."""
         self.store = store
 
     async def change(

@@ -54,7 +54,7 @@ class GroupMirror:
     def __init__(
         self, broker: Broker, store: Store, groups: Callable[[], GroupCoordinators | None]
     ) -> None:
-        """Create it. `groups` returns None while no group coordinator exists."""
+        """Create the mirror. `groups` returns None while no group coordinator exists."""
         self._broker = broker
         self._store = store
         self._groups = groups

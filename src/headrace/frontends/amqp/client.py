@@ -75,7 +75,10 @@ class Client:
         peer: Peer,
         close: Callable[[str], None],
     ) -> None:
-        """`close` closes the connection with CONNECTION_FORCED and a text."""
+        """Create a connection's client of a vhost.
+
+        `close` closes the connection with CONNECTION_FORCED and a text.
+        """
         self.host = host
         self.access = access
         self.peer = peer

@@ -66,7 +66,9 @@ class QueueBroker:
         durability: Durability | None = None,
         memory: MemoryUse | None = None,
     ) -> None:
-        """`make_store` None: queues that are not durable store messages in memory.
+        """Create the queue broker.
+
+        `make_store` None: queues that are not durable store messages in memory.
 
         `durability` stores durable declarations and queues; None: nothing is durable.
         """

@@ -98,7 +98,10 @@ class GroupLags:
     def __init__(
         self, broker: "Broker", coordinators: "Coordinators", series_max: Callable[[], int]
     ) -> None:
-        """`series_max` returns how many pairs of group and topic have metrics at most."""
+        """Create the survey of group lags.
+
+        `series_max` returns how many pairs of group and topic have metrics at most.
+        """
         self._broker = broker
         self._coordinators = coordinators
         self._series_max = series_max

@@ -61,7 +61,10 @@ def check_room(disk: Disk, target: str, places: Places) -> None:
 
 @dataclass(slots=True)
 class Transfer:
-    """A transfer: call `check_room`, then `bring` for each partition, `finish`, `verify`."""
+    """A copy of partitions to another log directory.
+
+    Call `check_room`, then `bring` for each partition, `finish` and `verify`.
+    """
 
     disk: Disk
     random: Random

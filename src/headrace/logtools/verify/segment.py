@@ -56,7 +56,10 @@ class SegmentCheck:
     def __init__(
         self, disk: Disk, directory: str, base: int, report: Report, trust: Trust, expected: int
     ) -> None:
-        """`expected`: the least offset that the segment may begin with."""
+        """Create the check of a segment.
+
+        `expected`: the least offset that the segment may begin with.
+        """
         self._disk = disk
         self._report = report
         self._trust = trust

@@ -69,7 +69,10 @@ class HostedQueue(MessageQueue):
         hooks: Hooks,
         kept: Mapping[int, MessageStore] | None = None,
     ) -> None:
-        """`kept`: existing stores by priority; `make_store` makes those of other priorities."""
+        """Create the queue.
+
+        `kept`: existing stores by priority; `make_store` makes those of other priorities.
+        """
         self.declared = queue
         self.name = queue.name
         self.failure: str | None = None

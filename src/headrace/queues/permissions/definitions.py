@@ -129,7 +129,10 @@ class Definitions:
     """All vhosts and users, as stored in the metadata store. On the deciding thread."""
 
     def __init__(self, *, guest: bool = False) -> None:
-        """`guest`: whether user guest exists, with its default permissions."""
+        """Create definitions with vhost `/`.
+
+        `guest`: whether user guest exists, with its default permissions.
+        """
         self.guest = guest
         self.permissions = Permissions()
         self.vhosts: dict[str, VhostDefinition] = {DEFAULT_VHOST: VhostDefinition()}

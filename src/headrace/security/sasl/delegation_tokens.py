@@ -123,7 +123,10 @@ class DelegationTokens:
     """All delegation tokens, as this broker knows them. Called on the deciding thread."""
 
     def __init__(self, secret: Secret, salt: bytes) -> None:
-        """`salt`: salt of the tokens' SCRAM credentials, which are computed in memory only."""
+        """Create an empty table of tokens.
+
+        `salt`: salt of the tokens' SCRAM credentials, which are computed in memory only.
+        """
         self._secret = secret
         self._salt = salt
         self._tokens: dict[str, DelegationToken] = {}

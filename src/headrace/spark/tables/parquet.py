@@ -53,7 +53,10 @@ class ParquetDirectory(Table):
         return self._log.is_dir() and any(self._log.glob("*.json"))
 
     def open(self, schema: pa.Schema) -> Layout:
-        """Create the directory, or check its columns."""
+        """Create the table's directory, or check columns and partitions; return the files' layout.
+
+        Raises TableError if they differ.
+        """
         fields = self.options.partition_by
         said = {
             "columns": {column.name: str(nullable_inside(column.type)) for column in schema},

@@ -52,7 +52,9 @@ class ChannelUnacked:
         send: Callable[[list[Unsent]], None] = lambda _: None,
         cancelled: Callable[[Consumer, Refused | None], None] = lambda *_: None,
     ) -> None:
-        """`unacked_max`: deliveries held at most if the client sets no limit.
+        """Create a channel's unacknowledged deliveries.
+
+        `unacked_max`: deliveries held at most if the client sets no limit.
 
         `send` sends deliveries to the client, `cancelled` notifies it of a consumer's end.
         """

@@ -148,7 +148,10 @@ class Channels:
         connection_failed: Callable[[AmqpError, MethodId], None],
         takes_more: Callable[[], bool],
     ) -> None:
-        """`connection_failed` takes errors that close the connection, if they come later."""
+        """Create an empty table of channels.
+
+        `connection_failed` takes errors that close the connection, if they come later.
+        """
         self.frame_bytes_max = frame_bytes_max
         self.send = send
         self.takes_more = takes_more

@@ -76,9 +76,10 @@ class AmqpConnection:
         takes_more: Callable[[], bool] = lambda: True,
         woken: Callable[[], float] | None = None,
     ) -> None:
-        """`takes_more` tells whether there is room for deliveries; `room` is called when again.
+        """Create a connection that has not been opened.
 
-        `woken` returns the time; called on changes of state outside of `take` and `tick`.
+        `takes_more` tells whether there is room for deliveries; `room` is called when there is
+        again. `woken` returns the time; called on changes of state outside of `take` and `tick`.
         """
         self.state = State.HEADER
         self.ended = False

@@ -63,7 +63,10 @@ class UserLogins:
         adopt: Adopt,
         is_super: Callable[[Principal], bool] = lambda principal: False,
     ) -> None:
-        """`is_super`: super users may log in by certificate without any stored definition."""
+        """Create the logins of a broker.
+
+        `is_super`: super users may log in by certificate without any stored definition.
+        """
         self._users = users
         self._definitions = definitions
         self._disk = disk

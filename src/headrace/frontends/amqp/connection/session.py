@@ -193,7 +193,9 @@ class AmqpFrontend:
         kept: "DurableState | None" = None,
         stopped: Callable[[], None] = lambda: None,
     ) -> None:
-        """`kept` is the durable state, started and stopped with the broker; None: none.
+        """Create the frontend.
+
+        `kept` is the durable state, started and stopped with the broker; None: none.
 
         `stopped` is called when the broker stops.
         """

@@ -77,7 +77,10 @@ class Authentication:
     def __init__(
         self, door: Door, broker: "Broker", accepts: SaslListener, where: Identity
     ) -> None:
-        """`where` has the client's address and listener, without a principal yet."""
+        """Create the SASL stage of a connection.
+
+        `where` has the client's address and listener, without a principal yet.
+        """
         self.stage = Stage.FIRST
         self._door = door
         self._broker = broker

@@ -59,7 +59,7 @@ class CommitGroup(Pending):
     )
 
     def __init__(self, now: "Callable[[], float]") -> None:
-        """`now` returns seconds, for the requests' latency."""
+        """Create an empty commit group. `now` returns seconds, for the requests' latency."""
         super().__init__()
         self._now = now
         self._began = now()

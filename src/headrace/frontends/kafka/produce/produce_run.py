@@ -84,7 +84,7 @@ class ProduceRuns:
         routes: Mapping[int, ProduceRoute],
         identity: "Identity",
     ) -> None:
-        """`identity` is the connection's client."""
+        """Create the runs of a connection. `identity` is the connection's client."""
         self._broker = broker
         self._pass = present
         self._routes = routes

@@ -91,7 +91,9 @@ class ShareReading:
         throttle: "Throttle | None" = None,
         check: Callable[[bytes], None] | None = None,
     ) -> None:
-        """`throttle` has the client's quotas; None: no quota is set.
+        """Create the reading of one ShareFetch request.
+
+        `throttle` has the client's quotas; None: no quota is set.
 
         `check` raises ApiError for topics, by id, that the client may not read.
         """

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class _Batch(NamedTuple):
-    """A written batch of the queue's own messages that is not committed yet."""
+    """A batch that the queue has written and that is not committed: offsets and bytes."""
 
     base: int
     end: int
@@ -231,7 +231,7 @@ class LogMessages(LogWriting):
             self._listener.readable()
 
     def _have_arrived(self, read: Read | HeadraceError, later: bool) -> None:
-        """Count messages of the log that Kafka producers wrote."""
+        """Count messages that Kafka producers wrote, now read from the log; notify the queue."""
         self._reading = False
         if isinstance(read, HeadraceError):
             self._fail(read)
@@ -280,7 +280,7 @@ class LogMessages(LogWriting):
         return window.slice(position, count, bound)
 
     def _read_ahead(self, bound: int) -> None:
-        """Read messages that are delivered next into memory, if it has none."""
+        """Read the next messages to deliver into the window, if it is empty."""
         window = self._window
         while self.error is None and not self._reading:
             if not window.is_empty or window.following >= bound:

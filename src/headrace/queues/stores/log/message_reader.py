@@ -53,7 +53,10 @@ class MessageReader:
         ttl_ms: int | None,
         settled: LeftOut | None,
     ) -> None:
-        """`settled` are the positions to skip; None: skip none."""
+        """Create a reader of one partition.
+
+        `settled` are the positions to skip; None: skip none.
+        """
         self._partition = partition
         self._disk = disk
         self._clock = clock

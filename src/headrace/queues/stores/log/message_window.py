@@ -38,7 +38,7 @@ class MessageWindow:
     def __init__(
         self, start: int, bytes_max: int = CACHE_BYTES_MAX, windows: WindowsBytes | None = None
     ) -> None:
-        """`windows` counts the bytes of all queues."""
+        """Create an empty window. `windows` counts the bytes of all queues."""
         self._all = windows or WindowsBytes()
         self._bytes_max = bytes_max
         self._bytes = 0

@@ -48,7 +48,10 @@ class _Frame:
         out: HandedOut | None = None,
         mark: int = 0,
     ) -> None:
-        """`out`: the unsettled deliveries below `mark`, for a frame of the complete state."""
+        """Create a frame to write.
+
+        `out`: the unsettled deliveries below `mark`, for a frame of the complete state.
+        """
         self.path = settlement.path
         self.at = at
         self.start = state.start
@@ -82,7 +85,10 @@ class Settlement:
         durable: Callable[[], None],
         ahead: int = HANDED_OUT_AHEAD,
     ) -> None:
-        """`durable` is called when a frame is durable or its write has failed."""
+        """Create the settlement of a partition.
+
+        `durable` is called when a frame is durable or its write has failed.
+        """
         self.mark = 0
         """Position below which all messages were delivered or are settled."""
         self.out = HandedOut()

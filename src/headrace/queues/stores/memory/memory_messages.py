@@ -45,7 +45,7 @@ class MemoryMessages(MessageRun):
     __slots__ = ("_error", "_expiries", "_older", "_owner", "_unswept", "_use", "bytes")
 
     def __init__(self, use: MemoryUse) -> None:
-        """`use` counts the memory of the messages of all queues."""
+        """Create an empty store. `use` counts the memory of the messages of all queues."""
         super().__init__()
         self.bytes = 0
         """Bytes of its messages in memory."""
@@ -215,7 +215,7 @@ class MemoryMessages(MessageRun):
             self._owner.readable()
 
     def failed(self, error: Exception) -> None:
-        """Refuse and return no messages any more: those on disk cannot be read back."""
+        """Refuse all later publishes and reads: messages on disk cannot be read back."""
         if self._owner is None or self._error is not None:
             return
         self._error = HeadraceError(f"messages that were on disk cannot be read back: {error}")

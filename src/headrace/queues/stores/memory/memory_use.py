@@ -84,7 +84,7 @@ class MemoryUse:
     )  # fmt: skip
 
     def __init__(self, bytes_max: int = MEMORY_BYTES_MAX) -> None:
-        """`bytes_max` is the limit at which publishers are blocked."""
+        """Create a counter of 0 bytes. `bytes_max` is the limit at which publishers are blocked."""
         self.bytes = 0
         """Bytes of messages in memory, maintained by the stores."""
         self.bytes_max = bytes_max

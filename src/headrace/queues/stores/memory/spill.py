@@ -47,7 +47,7 @@ class Spill:
         queues: AllQueues,
         extent_bytes: int = EXTENT_BYTES,
     ) -> None:
-        """`queues` returns all queues of the broker."""
+        """Create the spiller. `queues` returns all queues of the broker."""
         self.extent_bytes = extent_bytes
         self.extent_bytes_min = int(MIN_SHARE * extent_bytes)
         self._use = use

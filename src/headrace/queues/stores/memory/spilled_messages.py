@@ -37,7 +37,10 @@ class SpilledMessages:
     __slots__ = ("_again", "_ahead", "_extents", "_handed_out", "_spill", "_store", "front")
 
     def __init__(self, store: Store, spill: SpillPort, front: MessageRun) -> None:
-        """`front` has all messages that the store had so far."""
+        """Create the spilled part of a store.
+
+        `front` has all messages that the store had so far.
+        """
         self.front = front
         self._store = store
         self._spill = spill

@@ -120,7 +120,7 @@ class ChunkCache:
     """The cached chunks of one stream, up to a bound; the least recently used goes first."""
 
     def __init__(self, windows: WindowsBytes, bytes_max: int = CACHE_BYTES_MAX) -> None:
-        """`windows` counts the memory of all queues on logs."""
+        """Create an empty cache. `windows` counts the memory of all queues on logs."""
         self._windows = windows
         self._bytes_max = bytes_max
         self._chunks: OrderedDict[int, tuple[Chunk, int]] = OrderedDict()

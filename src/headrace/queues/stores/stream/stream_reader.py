@@ -46,7 +46,10 @@ class StreamReader(NothingSettled):
     """A position in a stream that advances with deliveries. Implements `MessageStore`."""
 
     def __init__(self, stream: ReadStream, wanted: Collection[str] | None) -> None:
-        """`wanted`: values of the filter, an empty one for messages without; None: all messages."""
+        """Create a reader of a stream.
+
+        `wanted`: values of the filter, an empty one for messages without; None: all messages.
+        """
         self.at = 0
         """The offset to read next, once the start is found."""
         self._stream = stream

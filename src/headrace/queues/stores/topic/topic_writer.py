@@ -81,7 +81,10 @@ class TopicWriter:
         clock: "Clock",
         to_write: Callable[["TopicWriter"], None],
     ) -> None:
-        """`to_write` has `write` called at the end of the pass, if there is one."""
+        """Create the writer of a topic.
+
+        `to_write` has `write` called at the end of the pass, if there is one.
+        """
         self.topic = topic
         self._topics = topics
         self._disk = disk

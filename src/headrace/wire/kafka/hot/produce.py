@@ -111,7 +111,7 @@ def decode_usual(version: int, body: memoryview) -> ProduceRequest | None:
 
 
 def tail_bytes(version: int) -> int:
-    """Return how many zero bytes follow the records of a request that `decode_usual` accepts."""
+    """Return the number of bytes after the records of a request that `decode_usual` accepts."""
     return len(_END) if version >= FLEXIBLE_FROM else 0
 
 
