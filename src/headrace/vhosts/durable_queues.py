@@ -213,7 +213,7 @@ class DurableQueues:
         await called_back(ask)
 
     def partition(self, topic: str, priority: int) -> "Partition | HeadraceError":
-        """Return the partition of a queue's priority, or the error of a missing one."""
+        """Return the partition of a queue's priority; the error if it is not led here."""
         try:
             return self._broker.partition(topic, priority)
         except ApiError as error:

@@ -169,7 +169,11 @@ def _plan(
 
 
 def _bound(directory: str, files: PartitionFiles) -> ReadBound:
-    """Return the partition's readable range; after a clean shutdown as far as its files go."""
+    """Return the readable offsets of a partition, from `durable-read-bounds`.
+
+    Without an end there, after a clean shutdown, they end where the files end. CorruptLogError: the
+    broker starts and stops faster than the files can be read. Raises BadBatch.
+    """
     disk = ReadOnlyDisk()
     for _ in range(_TRIES):
         bound = read_bound(disk, directory, files.place, files.topic_id)

@@ -15,7 +15,7 @@ from headrace.model.nouns import TopicPartition
 
 
 class Unmade(NamedTuple):
-    """A created topic, and its partitions whose leaders have not answered yet."""
+    """A created topic with partitions whose leaders have not confirmed the order to lead yet."""
 
     topic: TopicInfo
     awaited: frozenset[TopicPartition]

@@ -114,7 +114,7 @@ class ToolRequests:
             await self._carry_out(TopicsFound(found, ids))
 
     async def _grown(self, names: Sequence[str]) -> list[str]:
-        """Return the topics whose nodes have more partitions than the facts."""
+        """Return the topics to which a tool added partitions in the store; log malformed nodes."""
         paths = [znodes.topic_path(name) for name in names]
         grown = []
         for name, path, node in zip(

@@ -119,7 +119,7 @@ class OwnRegistration:
         return None if node is None or node.owner != self._store.session else node.created
 
     async def _where(self) -> str:
-        """Return the address and session of the broker registered with our id, as text."""
+        """Return text with address and session of the broker registered under our id, or ""."""
         node = await self._get(self._path)
         if node is None:
             return ""

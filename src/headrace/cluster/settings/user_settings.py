@@ -160,7 +160,7 @@ def _credential(mechanism: "Mechanism", upsertion: Upsertion) -> str:
 
 
 def _credentials(user: str, config: Mapping[str, str]) -> "dict[Mechanism, Credential]":
-    """Return the credentials among a user's settings; invalid ones are logged."""
+    """Return a user's SCRAM credentials by mechanism, from the settings; log invalid ones."""
     if not any(name.startswith(_SCRAM) for name in config):
         return {}
     from headrace.security.sasl.scram import HASHES, decode_credential

@@ -119,7 +119,7 @@ class Gaps:
         self._noted.pop(partition, None)
 
     def content(self) -> bytes:
-        """Return the bytes that the first file should have."""
+        """Encode the offsets by partition, as the content of the first file."""
         return text_files.write_offsets(dict(self.entries))
 
     def write_soon(self, done: Done[OSError | None]) -> None:

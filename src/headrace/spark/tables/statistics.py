@@ -92,9 +92,9 @@ def with_footer_bounds(schema: pa.Schema) -> list[str]:
 def statistics_of(
     footer: pq.FileMetaData, schema: pa.Schema, looked: RowBounds
 ) -> dict[str, Statistics]:
-    """Return the statistics of non-nested columns that may have bounds.
+    """Return a Parquet file's statistics by column, for non-nested columns that may have bounds.
 
-    `looked`: the bounds of all rows of the file.
+    `looked`: the bounds of all rows of the file, used for floating-point columns.
     """
     found: dict[str, Statistics] = {}
     place = 0

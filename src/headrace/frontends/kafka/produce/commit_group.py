@@ -129,7 +129,7 @@ class CommitGroup(Pending):
             deadlines.add(self, seconds, self._time_out)
 
     def committed(self, partition: "Partition", error: ApiError | None) -> None:
-        """Note that one partition is committed, or its error."""
+        """Note that a partition's batches are committed, or failed with `error`."""
         if error is not None:
             self._errors[partition] = error
         self._one_less()

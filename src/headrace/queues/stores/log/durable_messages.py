@@ -111,7 +111,7 @@ class DurableMessages:
     # The log
 
     def want_log(self) -> None:
-        """Request the creation of the queue's log, once."""
+        """Request the creation of the queue's log; later calls do nothing."""
         if not self._asked:
             self._asked = True
             self._logs.ask_for_log(self)
