@@ -209,7 +209,7 @@ class PartitionRole:
 
     @property
     def knows_end(self) -> bool:
-        """Whether clients may be told the end offset.
+        """Whether the end offset may be returned to clients.
 
         Not before everything committed under earlier leaders is known (KIP-207).
         """

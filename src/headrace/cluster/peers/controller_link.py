@@ -169,9 +169,9 @@ class ControllerLink:
             await asyncio.sleep(min(_ASKED_AGAIN_SECONDS, deadline - loop.time()))
 
     async def _hand_over_once(self) -> Sequence[TopicPartition]:
-        """Send one ControlledShutdown request.
+        """Request once that the controller moves this broker's leaderships to other brokers.
 
-        Return the partitions that this broker still leads.
+        Return the partitions that this broker still leads and that may yet be moved.
         """
         own, epoch = self._broker.broker_id, self._epoch
         if self._controller.is_controller:

@@ -171,7 +171,7 @@ class _Compaction:
     # --- second pass -------------------------------------------------------------------------
 
     def groups(self, end: int) -> list[list[Size]]:
-        """Return the segments that begin below `end`, in groups; each group becomes one segment."""
+        """Group the segments that begin below `end`; each group fits into one new segment."""
         found = [
             Size(
                 base,

@@ -119,7 +119,7 @@ class Gaps:
         self._noted.pop(partition, None)
 
     def content(self) -> bytes:
-        """Encode the offsets by partition, as the content of the first file."""
+        """Encode `entries` as the content of `headrace-gap-offset-checkpoint`."""
         return text_files.write_offsets(dict(self.entries))
 
     def write_soon(self, done: Done[OSError | None]) -> None:

@@ -29,7 +29,7 @@ MakeStore = Callable[[DeclaredQueue, int], MessageStore]
 
 
 def stores_in_memory(use: MemoryUse) -> MakeStore:
-    """Return a maker of stores in memory that `use` counts, one for a queue's priority."""
+    """Return a function that makes an in-memory store for a queue's priority, counted by `use`."""
     return lambda queue, priority: MemoryMessages(use)
 
 

@@ -119,7 +119,7 @@ class ReplicaWatch:
         self._drop_those_out_of_sync()
 
     def _drop_those_out_of_sync(self) -> None:
-        """Forget replaced disks of replicas that have left the ISR: they may join again."""
+        """Stop to note a replica as emptied (its disk was replaced) once it has left the ISR."""
         for index, number in sorted(self._empty):
             if number not in self._stored[index].in_sync:
                 self._empty.discard((index, number))

@@ -140,7 +140,7 @@ class ShareReading:
         return self._share_partitions.get(ShareKey(self._key.group, *part))
 
     def _go(self, rounds: int) -> None:
-        """Look for records; then answer, read from the disk or wait."""
+        """Look for records to acquire; then acquire them, read from the disk, wait, or answer."""
         self._state = ReadingState.LOOKING
         self._found = {}
         looks, size = self._look()

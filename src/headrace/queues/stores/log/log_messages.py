@@ -49,7 +49,7 @@ class _Batch(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """Own messages of which some expire, and which may not be delivered yet."""
+    """A range of positions that the queue wrote, with messages that expire; perhaps undelivered."""
 
     base: int
     end: int

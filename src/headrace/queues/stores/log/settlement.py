@@ -234,7 +234,7 @@ class Settlement:
         self._abandoned = True
 
     def hand_out(self, below: int, positions: Sequence[int], sizes: Sequence[int]) -> None:
-        """Move the mark to `below` for a delivery of all unsettled positions below."""
+        """Note a delivery of `positions`, all unsettled from the mark to `below`, the next mark."""
         counted_to, count, size = self.waiting
         invariant(below >= self.mark, "messages are delivered below the mark")
         invariant(below <= counted_to, "messages are delivered that are not committed")

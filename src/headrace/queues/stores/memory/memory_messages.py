@@ -40,7 +40,7 @@ class Owner(Protocol):
 
 
 class MemoryMessages(MessageRun):
-    """A store for the lifetime of the process; the run itself has the newest messages."""
+    """An in-memory message store, lost with the process; the run itself has the newest messages."""
 
     __slots__ = ("_error", "_expiries", "_older", "_owner", "_unswept", "_use", "bytes")
 

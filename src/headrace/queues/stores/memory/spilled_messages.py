@@ -32,7 +32,10 @@ class Store(Protocol):
 
 
 class SpilledMessages:
-    """All but a store's newest messages. Implements `spill_extent.ExtentOwner`."""
+    """All but the newest messages of an in-memory store, in memory or on disk.
+
+    Implements `spill_extent.ExtentOwner`.
+    """
 
     __slots__ = ("_again", "_ahead", "_extents", "_handed_out", "_spill", "_store", "front")
 
