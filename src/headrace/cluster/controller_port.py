@@ -97,7 +97,7 @@ class TokenSettingsPort(Protocol):
 
     @property
     def tokens(self) -> "DelegationTokens":
-        """All delegation tokens."""
+        """The delegation tokens that this broker knows."""
 
     async def create(
         self,

@@ -175,7 +175,7 @@ class Cursor:
     def _acquire_new(
         self, last: int, holder: Hashable, deadline: float | None, limit: int | None
     ) -> list[Acquired]:
-        """Acquire offsets from `end` on, where none before it is available: the common case."""
+        """Acquire offsets from `end` to `last`, none before being available: the common case."""
         first = self.end
         if limit is not None and first + limit - 1 < last:
             last = first + limit - 1

@@ -88,7 +88,7 @@ class StoreOwner(Protocol):
         """Use another store for a priority from now on: its log is open."""
 
     def log_made(self) -> None:
-        """Note that the queue's log exists, which Kafka producers may write to."""
+        """Note that the queue's log was created, so that Kafka producers may write to it."""
 
     def arrived(self, priority: int, count: int, size: int) -> None:
         """Count `count` messages of `size` bytes that Kafka producers wrote to the store."""

@@ -136,7 +136,7 @@ def _of_store(config: BrokerConfig, found: str | None) -> str:
 
 
 async def new_broker_id(store: Store, config: BrokerConfig) -> int:
-    """Return an unused id for a broker that has none; 0 if the store is not shared."""
+    """Generate a broker id above `reserved.broker.max.id` in the store; 0 if that is not shared."""
     if not store.shared:
         return 0
     while True:

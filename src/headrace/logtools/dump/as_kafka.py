@@ -106,7 +106,7 @@ class KafkaDump:
 
     @staticmethod
     def knows(name: str) -> bool:
-        """Return whether DumpLogSegments opens a file with this name."""
+        """Return whether Kafka's DumpLogSegments can dump a file with this name, by its suffix."""
         return name[name.rfind(".") :] in {
             file_names.LOG, ".checkpoint", file_names.INDEX, file_names.TIME_INDEX,
             file_names.SNAPSHOT, file_names.TXN_INDEX,

@@ -225,7 +225,7 @@ class QueueHost:
             self._remove(self.model.consumer_gone(queue.name, len(queue.consumers)))
 
     def check_reads(self, queue: Queue, access: Access) -> None:
-        """Raise Refused unless a stream's topic can be read, and by the user."""
+        """Raise Refused unless a stream's Kafka topic can be read and the user may read it."""
         self.model.check_reads(self.model.queues[queue.name], access)
 
     def dismiss(self, queue: AnyQueue) -> None:

@@ -110,7 +110,7 @@ class FanoutTable:
         self._bound: dict[Destination, int] = {}
 
     def add(self, binding: Binding) -> None:
-        """Count one more binding of the destination."""
+        """Add a binding: count one more of its destination."""
         self._bound[binding.destination] = self._bound.get(binding.destination, 0) + 1
 
     def remove(self, binding: Binding) -> None:

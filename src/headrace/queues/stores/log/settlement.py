@@ -280,7 +280,7 @@ class Settlement:
         self.change()
 
     def tell_ahead(self) -> None:
-        """Have a higher position of possible delivery written soon, if deliveries will need it."""
+        """Have a higher limit for deliveries written to the file soon, if the mark is near it."""
         if self._told - self.mark <= self._ahead // 2 and self._log.end_offset > self.mark:
             self.change(soon=True)
 
