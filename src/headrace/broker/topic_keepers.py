@@ -47,7 +47,7 @@ class TopicKeepers:
 
 
 class _NotServed:
-    """The keeper while no listener speaks the protocol: all stays as it is.
+    """The keeper of a protocol that no listener speaks: it refuses all changes of topics.
 
     Implements `TopicKeeper`.
     """
@@ -56,20 +56,20 @@ class _NotServed:
         self._reserved = reserved
 
     async def make(self, topic: str) -> ApiError | None:
-        """Refuse it."""
+        """Return the error for a topic whose protocol has no listener: nothing is created."""
         text = f"{topic} is reserved for {self._reserved.kept_for}"
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
 
     async def delete(self, topic: str) -> ApiError | None:
-        """Refuse it."""
+        """Return the error for a topic whose protocol has no listener: nothing is deleted."""
         return self._refusal(topic)
 
     def may_purge(self, identity: "Identity", topic: str) -> bool:
-        """Return that no permissions are known."""
+        """Return False: the protocol's permissions are not known here."""
         return False
 
     async def purge(self, topic: str, partition: int, before: int) -> int:
-        """Refuse it."""
+        """Raise ApiError: no listener speaks the topic's protocol."""
         raise self._refusal(topic)
 
     def _refusal(self, topic: str) -> ApiError:

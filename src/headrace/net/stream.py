@@ -176,7 +176,7 @@ class Stream:
         return at
 
     def tell_of_room(self) -> None:
-        """Let the session continue to push."""
+        """Notify the session that the client has read enough for more to be pushed."""
         self._blind = 0
         self._session.room()
 

@@ -25,7 +25,7 @@ class Kept(NamedTuple):
     ready: int = 0
     """Number of unsettled messages from `start` on."""
     ready_bytes: int = 0
-    """Bytes of their bodies."""
+    """Bytes of the bodies of these messages."""
     handed_out: int = 0
     """Position below which messages may have been delivered before: they are redelivered."""
     returns: Mapping[int, int] = {}

@@ -26,7 +26,7 @@ class PartitionState(NamedTuple):
     epoch: int
     isr: tuple[int, ...]
     high_watermark: int | None
-    """None: unknown so far."""
+    """The leader's high watermark; None: unknown so far."""
     log_end: int | None
     """The leader's log end offset (LEO); None: unknown so far."""
     lags: Mapping[int, int]

@@ -90,11 +90,11 @@ class TokenStore:
     """The delegation tokens in the store: the tree `/delegation_token`."""
 
     def __init__(self, store: Store) -> None:
-        """Use an open store."""
+        """Create the access to tokens in an open store."""
         self.store = store
 
     async def prepare(self) -> None:
-        """Create the missing paths."""
+        """Create the parent nodes of tokens and of their notices in the store, if missing."""
         for path in ("/delegation_token", TOKENS, CHANGES):
             with suppress(NodeExists):
                 await self.store.create(path, b"")

@@ -125,7 +125,7 @@ class Shard(ABC):
     def replay_end(  # noqa: B027 - not every topic has transactions
         self, producer_id: int, *, committed: bool
     ) -> None:
-        """Apply a transaction's marker: its records are committed or aborted."""
+        """Apply a transaction marker: commit or abort the producer's pending records."""
 
     @abstractmethod
     def loaded(self) -> None:
