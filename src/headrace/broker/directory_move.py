@@ -92,7 +92,7 @@ class DirectoryMove:
     # --- from its begin to its end -------------------------------------------------------------
 
     def begin(self) -> None:
-        """Create the empty copy."""
+        """Create the empty copy of the log in the target directory, then begin to copy."""
         new = NewLog(self.key, self._original.topic_id, self._original.config)
         self.target.futures.begin(new, self._begun)
 

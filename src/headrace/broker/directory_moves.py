@@ -74,7 +74,7 @@ class DirectoryMoves:
             self._begin(partition, source, target)
 
     def _directory(self, path: str) -> LogDirectory:
-        """Return the directory at `path`; all directories must be working. Raises ApiError."""
+        """Return the log directory at `path`; raise ApiError unless all directories are working."""
         broker = self._broker
         wanted = path.rstrip("/")
         for directory in broker.directories:

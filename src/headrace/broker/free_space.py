@@ -47,7 +47,10 @@ class FreeSpaceMark:
         """When space was last freed or reserved, in monotonic seconds."""
 
     def look(self, least: int) -> float:
-        """Compare the free bytes with `least`; return the seconds until the next call. OSError."""
+        """Compare the free bytes with `least`; return the seconds until the next call.
+
+        Raises OSError.
+        """
         self.free = self._free_bytes()
         self.is_low = self.free < least
         seconds = abs(self.free - least) / FILL_BYTES_PER_SECOND

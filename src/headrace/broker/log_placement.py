@@ -50,7 +50,7 @@ class LogPlacement:
 
         Call after loading. The log with the later epoch and end stays; the other is set aside as
         `-stray`. They were equal at the move, and only the partition's own has grown since.
-        StorageError.
+        Raises StorageError.
         """
         held: dict[TopicPartition, LogDirectory] = {}
         for directory in self._directories:
@@ -94,7 +94,7 @@ class LogPlacement:
         """Return the partition's log and its directory; create the log if it is missing.
 
         StorageError: it is another topic's, or its directory failed. CorruptLogError: it is out of
-        service. ApiError: KAFKA_STORAGE_ERROR, no directory is left. OSError.
+        service. ApiError: KAFKA_STORAGE_ERROR, no directory is left. Raises OSError.
         """
         key, topic_id, config = new
         for directory in self._directories:
@@ -143,7 +143,7 @@ class LogPlacement:
 
     def set_aside_others(self, new: NewLog) -> None:
         """Set aside logs of other topics with the same name, as `-stray` directories.
-        StorageError."""
+        Raises StorageError."""
         key = new.topic_partition
         for directory in self._directories:
             log = directory.logs.get(key)

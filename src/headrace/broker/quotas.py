@@ -176,7 +176,7 @@ class ClientQuota:
         return 0.0 if self.produce is None else self.produce.add(size)
 
     def fetched(self, size: int) -> float:
-        """Count `size` bytes that are about to be sent; or return the seconds to wait instead."""
+        """Count `size` bytes; return 0.0. If they may not be sent yet: the seconds to wait."""
         if self.fetch is None:
             return 0.0
         first = self.fetch.idle
@@ -288,7 +288,7 @@ class Quotas:
         )
 
     def mutations(self, user: str, client: str, *, strict: bool) -> Mutations:
-        """Return the topic change quota for one request of a client of a user."""
+        """Return the object that counts one request's topic changes against its client's quota."""
         found = self._bound(QuotaKey.MUTATION, user, client)
         if found is None:
             return Mutations(None, strict=strict)
@@ -380,7 +380,10 @@ def _as_written(ip: str) -> str:
 
 
 def _levels(user: str, client: str) -> tuple[tuple[Entity, Entity], ...]:
-    """Return (entity whose rate counts, entity of the quota), most specific first, as Kafka."""
+    """Return (entity whose rate is measured, entity whose quota limits it), in Kafka's order.
+
+    The first whose quota is set applies: the most specific come first.
+    """
     both, whole_user, whole_client = Entity(user, client), Entity(user), Entity(client=client)
     return (
         (both, both),

@@ -36,7 +36,10 @@ class Rate:
         return sum(amount for _, amount in self._samples) * 1000 / span, span
 
     def _span_ms(self, elapsed: float) -> float:
-        """Return the milliseconds for the mean; the oldest window began `elapsed` ms ago."""
+        """Return the milliseconds to divide by; the oldest window began `elapsed` ms ago.
+
+        At least all windows but one are counted, even if they have not passed yet.
+        """
         missing = self._count - 1 - int(elapsed // self._window_ms)
         if missing > 0:
             elapsed += missing * self._window_ms

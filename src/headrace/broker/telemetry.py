@@ -258,7 +258,7 @@ def _parsed(texts: Mapping[str, str]) -> tuple[tuple[str, ...], Mapping[str, re.
 
 
 def _asked(client: Client, instance: bytes, name: str) -> str:
-    """Return the client's property that a `match` pattern of this name tests."""
+    """Return the client's value of the attribute `name` (KIP-714), for a subscription's `match`."""
     match name:
         case "client_instance_id":
             return encode_uuid(instance)

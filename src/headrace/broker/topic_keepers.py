@@ -22,11 +22,14 @@ class TopicKeeper(Protocol):
         """Return whether `identity` may purge a topic by its protocol's own permissions."""
 
     async def purge(self, topic: str, partition: int, before: int) -> int:
-        """Remove what is below an offset, -1: all; returns where the log starts. ApiError."""
+        """Remove what is below an offset, -1: all; returns where the log starts.
+
+        Raises ApiError.
+        """
 
 
 class TopicKeepers:
-    """The keepers of a broker's listeners. Used on the loop."""
+    """The topic keepers of a broker, one for each protocol that a listener speaks. On the loop."""
 
     def __init__(self) -> None:
         self._keepers: dict[str, TopicKeeper] = {}
@@ -36,7 +39,7 @@ class TopicKeepers:
         self._keepers[reserved.prefix] = keeper
 
     def of(self, topic: str) -> TopicKeeper | None:
-        """Return the keeper of a topic; None: it is of no other protocol than Kafka's."""
+        """Return the keeper of a topic reserved by another protocol; None: the topic is Kafka's."""
         reserved = reserved_topics(topic)
         if reserved is None:
             return None
@@ -44,26 +47,29 @@ class TopicKeepers:
 
 
 class _NotServed:
-    """The keeper while no listener speaks the protocol: all stays as it is. `TopicKeeper`."""
+    """The keeper of a protocol that no listener speaks: it refuses all changes of topics.
+
+    Implements `TopicKeeper`.
+    """
 
     def __init__(self, reserved: ReservedTopics) -> None:
         self._reserved = reserved
 
     async def make(self, topic: str) -> ApiError | None:
-        """Refuse it."""
+        """Return the error for a topic whose protocol has no listener: nothing is created."""
         text = f"{topic} is reserved for {self._reserved.kept_for}"
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
 
     async def delete(self, topic: str) -> ApiError | None:
-        """Refuse it."""
+        """Return the error for a topic whose protocol has no listener: nothing is deleted."""
         return self._refusal(topic)
 
     def may_purge(self, identity: "Identity", topic: str) -> bool:
-        """Return that no permissions are known."""
+        """Return False: the protocol's permissions are not known here."""
         return False
 
     async def purge(self, topic: str, partition: int, before: int) -> int:
-        """Refuse it."""
+        """Raise ApiError: no listener speaks the topic's protocol."""
         raise self._refusal(topic)
 
     def _refusal(self, topic: str) -> ApiError:

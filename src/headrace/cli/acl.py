@@ -95,7 +95,10 @@ class EntryOptions:
     ] = ()
 
     def principals(self) -> list[tuple[Permission, str]]:
-        """Return the allowed and the denied principals. UsageError."""
+        """Return (ALLOW or DENY, principal) for each option, the allowed first.
+
+        Raises UsageError if a principal is not `TYPE:NAME`.
+        """
         found = [(Permission.ALLOW, principal) for principal in self.allow]
         found += [(Permission.DENY, principal) for principal in self.deny]
         for _, principal in found:
@@ -105,7 +108,7 @@ class EntryOptions:
         return found
 
     def operations(self) -> list[Operation]:
-        """Return the operations that the options name. UsageError."""
+        """Return the operations that the options name. Raises UsageError."""
         found = []
         for word in self.operation:
             operation = _OPERATIONS.get(word.lower().replace("_", "-")) or _by_kafkas_name(word)
@@ -242,7 +245,10 @@ def delete(
 def _bindings(
     of: ResourceOptions, entry: EntryOptions, *, producer: bool, consumer: bool
 ) -> list[AclBinding]:
-    """Return the ACLs to create, one per resource, principal, host and operation. UsageError."""
+    """Return the ACLs to create, one per resource, principal, host and operation.
+
+    Raises UsageError.
+    """
     resources, principals = of.resources(), entry.principals()
     operations = entry.operations()
     if not principals:

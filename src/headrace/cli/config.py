@@ -222,7 +222,7 @@ def sample(file: Literal["broker", "systemd", "grafana", "prometheus"] = "broker
 
 
 def _type(text: str) -> str:
-    """Return the type that `text` names, also by Kafka's plural. UsageError."""
+    """Return the type that `text` names, also by Kafka's plural. Raises UsageError."""
     singular = text if text in _TYPES else text.removesuffix("s")
     if singular not in _TYPES:
         raise UsageError(f"{text} has no settings: must be {', '.join(_TYPES)}")

@@ -147,7 +147,7 @@ def delete(name: str) -> None:
 def _made(
     bootstrap: str | None, file: Path | None, settings: tuple[str, ...], password_file: Path | None
 ) -> Profile:
-    """Return a profile that a client can be created from. UsageError."""
+    """Return a profile that a client can be created from. Raises UsageError."""
     in_file = client_settings(file)
     bootstrap = bootstrap or in_file.get("bootstrap.servers")
     if bootstrap is None:

@@ -49,7 +49,7 @@ class EntityOptions:
     ] = ()
 
     def entity(self) -> dict[str, str | None]:
-        """Return the entity as names by type; None for a type's default. UsageError."""
+        """Return the entity as names by type; None for a type's default. Raises UsageError."""
         given = {"user": self.user, "client-id": self.client_id, "ip": self.ip}
         entity = {kind: name for kind, name in given.items() if name is not None}
         for kind in self.default:

@@ -147,7 +147,7 @@ def _milliseconds(hours: float | None) -> int:
 
 
 def _new(file: Path) -> int:
-    """Open a new file that only its owner can read; UsageError."""
+    """Open a new file that only its owner can read. Raises UsageError."""
     try:
         return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:

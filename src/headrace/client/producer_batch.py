@@ -44,8 +44,7 @@ class Batch:
         return len(self.records) if self.encoded is None else self.encoded.record_count
 
     def halves(self) -> "tuple[Batch, Batch]":
-        """Split a sent batch of at least two records into two halves of about equal size in
-        bytes."""
+        """Return the first and the second half by bytes of a sent batch of at least two records."""
         contents = list(records(self.data))
         ends = list(accumulate(map(_size, contents)))
         middle = sum(end <= ends[-1] // 2 for end in ends)

@@ -84,10 +84,11 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 class FetchConnection:
-    """A connection to one broker that only fetches; responses land in one reused buffer.
+    """A connection to one broker that only fetches, into one buffer for all responses.
 
-    Not thread-safe. Errors are ClientError and close the connection; a partition's own error is in
-    `Fetched.error_code`.
+    The next `receive` overwrites the buffer. Not thread-safe. Network errors are ClientError and
+    close the connection. ApiError: the broker refused the whole fetch; the connection stays open.
+    A partition's own error is in `Fetched.error_code`.
     """
 
     def __init__(

@@ -51,10 +51,10 @@ class EntitySettingsPort(Protocol):
         """Return the names of all entities with settings, sorted."""
 
     def describe(self, name: str) -> list[ConfigEntry]:
-        """Return all settings of `name`; ApiError."""
+        """Return all settings of `name`. Raises ApiError."""
 
     async def alter(self, name: str, change: Change, *, validate_only: bool = False) -> None:
-        """Change the settings of `name`, or replace all (a mapping); ApiError."""
+        """Change the settings of `name`, or replace all (a mapping). Raises ApiError."""
 
 
 class QuotaSettingsPort(Protocol):
@@ -97,7 +97,7 @@ class TokenSettingsPort(Protocol):
 
     @property
     def tokens(self) -> "DelegationTokens":
-        """All delegation tokens."""
+        """The delegation tokens that this broker knows."""
 
     async def create(
         self,
@@ -106,15 +106,15 @@ class TokenSettingsPort(Protocol):
         renewers: tuple[Principal, ...],
         lifetime_ms: int,
     ) -> "DelegationToken":
-        """Create a token. ApiError."""
+        """Create a token. Raises ApiError."""
 
     async def renew(self, by: Principal, hmac: bytes, period_ms: int) -> "DelegationToken":
-        """Renew a token for `period_ms`. ApiError."""
+        """Renew a token for `period_ms`. Raises ApiError."""
 
     async def expire(self, by: Principal, hmac: bytes, period_ms: int) -> int:
         """Expire a token in `period_ms` (negative: now); return the time in ms since 1970.
 
-        ApiError.
+        Raises ApiError.
         """
 
 
@@ -130,7 +130,7 @@ class VhostSettingsPort(StoredSettings, Protocol):
     ) -> "VhostDefinition | None":
         """Write the result of `change` as the vhost's definition; None: the vhost is deleted.
 
-        ApiError.
+        Raises ApiError.
         """
 
     async def change_user(
@@ -138,7 +138,7 @@ class VhostSettingsPort(StoredSettings, Protocol):
     ) -> "UserDefinition | None":
         """Write the result of `change` as the user's definition; None: the definition is deleted.
 
-        ApiError.
+        Raises ApiError.
         """
 
 
@@ -155,15 +155,15 @@ class SettingsPort(Protocol):
 
     @property
     def quotas(self) -> QuotaSettingsPort:
-        """Quotas."""
+        """Settings of client quotas."""
 
     @property
     def acls(self) -> AclSettingsPort:
-        """ACLs."""
+        """The ACLs in the store."""
 
     @property
     def users(self) -> UserSettingsPort:
-        """SCRAM credentials."""
+        """SCRAM credentials of users."""
 
     @property
     def tokens(self) -> TokenSettingsPort | None:
@@ -180,13 +180,19 @@ class SettingsPort(Protocol):
         """Return all settings that a topic with these overrides has or would have."""
 
     def describe_broker(self, name: str) -> list[ConfigEntry]:
-        """Return all settings of this broker, or those set for all brokers (""). ApiError."""
+        """Return all settings of this broker, or those set for all brokers ("").
+
+        Raises ApiError.
+        """
 
     async def alter_topic(self, name: str, change: Change, *, validate_only: bool = False) -> None:
-        """Change a topic's own settings, or replace all (a mapping); ApiError."""
+        """Change a topic's own settings, or replace all (a mapping). Raises ApiError."""
 
     async def alter_broker(self, name: str, change: Change, *, validate_only: bool = False) -> None:
-        """Change the run-time settings of this broker, or those of every broker (""). ApiError."""
+        """Change the run-time settings of this broker, or those of every broker ("").
+
+        Raises ApiError.
+        """
 
 
 class Reassigning(NamedTuple):
@@ -284,8 +290,8 @@ class ControllerPort(Protocol):
     async def ensure_internal_topic(self, name: str) -> TopicInfo:
         """Create the internal topic if it is missing; on return the metadata image has it.
 
-        ApiError.
+        Raises ApiError.
         """
 
     async def next_producer_id(self) -> int:
-        """Return a producer id that is unique in the cluster. ApiError."""
+        """Return a producer id that is unique in the cluster. Raises ApiError."""

@@ -100,7 +100,7 @@ class BrokerConfig(BrokerKeys):
     def updated(self, changes: Mapping[str, Value]) -> "BrokerConfig":
         """Return a configuration with some values changed, as by a dynamic alteration.
 
-        ConfigError.
+        Raises ConfigError.
         """
         return BrokerConfig({**self.values, **changes}, self.sources)
 

@@ -32,7 +32,7 @@ class ConnectionLimits(NamedTuple):
 def connection_limits(
     listeners: Sequence[Listener], values: Mapping[str, Value], for_brokers: frozenset[str]
 ) -> ConnectionLimits:
-    """Return the limits per address and per listener; ValueError.
+    """Return the limits per address and per listener. Raises ValueError.
 
     `for_brokers`: the inter-broker listeners; exempt only if there are other listeners.
     """

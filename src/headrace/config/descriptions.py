@@ -181,7 +181,7 @@ class DynamicConfig(NamedTuple):
         )
 
     def _unused_entry(self, name: str) -> ConfigEntry:
-        """Return the entry of an altered key that has no effect here."""
+        """Return the entry of a key that was altered and that Headrace does not use."""
         definition = unused_definition(name) or Definition(name, Kind.UNKNOWN, None, "")
         found = self._altered(name, hidden=definition.sensitive)
         return ConfigEntry(definition, found[0].value, found[0].source, False, tuple(found))

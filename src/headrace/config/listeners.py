@@ -148,7 +148,7 @@ def _without(entries: Sequence[str], skipped: Collection[str]) -> list[str]:
 
 
 def _advertised(listeners: Sequence[Listener], given: Sequence[Listener]) -> tuple[Listener, ...]:
-    """Return the advertised address of each listener of Kafka's protocol; ValueError."""
+    """Return the advertised address of each listener of Kafka's protocol. Raises ValueError."""
     by_name = {advertised.name: advertised for advertised in given}
     for advertised in by_name.values():
         if not advertised.kafka:
@@ -233,7 +233,10 @@ def inter_broker_listeners(
 
 
 def client_protocol(settings: Mapping[str, str]) -> str:
-    """Return the security protocol of a client's settings, by default PLAINTEXT. ConfigError."""
+    """Return the security protocol of a client's settings, by default PLAINTEXT.
+
+    Raises ConfigError.
+    """
     protocol = settings.get(CLIENT_PROTOCOL, _UNSAID).strip().upper()
     if protocol not in PROTOCOLS:
         allowed = ", ".join(PROTOCOLS)
@@ -242,7 +245,7 @@ def client_protocol(settings: Mapping[str, str]) -> str:
 
 
 def parse_protocols(entries: Sequence[str]) -> dict[str, str]:
-    """Parse `listener.security.protocol.map` into protocols by listener name; ValueError.
+    """Parse `listener.security.protocol.map` into protocols by listener name. Raises ValueError.
 
     A listener named like a protocol other than Kafka's speaks that one without an entry.
     """
@@ -302,7 +305,7 @@ def _parse(entry: str, protocols: Mapping[str, str]) -> Listener:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Parse `host:port`, `[v6]:port` or `:port` (loopback) to host and port; ValueError."""
+    """Parse `host:port`, `[v6]:port` or `:port` (loopback) to host and port. Raises ValueError."""
     host, colon, port = text.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535:

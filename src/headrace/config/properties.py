@@ -58,7 +58,7 @@ def _ends_in_continuation(line: str) -> bool:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Split a logical line at the first unescaped separator."""
+    """Return key and value of a logical line, split at the first unescaped `=`, `:` or blank."""
     at = 0
     while at < len(line) and line[at] not in "=:" + _BLANKS:
         at += 2 if line[at] == "\\" else 1

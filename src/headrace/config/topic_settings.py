@@ -74,7 +74,10 @@ def topic_default(broker: BrokerConfig, name: str) -> Value:
 
 
 def topic_log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
-    """Return a log's settings: a topic's stored `overrides` over the broker's. ConfigError."""
+    """Return a log's settings: a topic's stored `overrides` over the broker's.
+
+    Raises ConfigError.
+    """
     own = parse_topic_configs(overrides)
     fields: dict[str, Any] = {
         attribute(definition.name): own.get(definition.name, topic_default(broker, definition.name))

@@ -175,7 +175,7 @@ class Cursor:
     def _acquire_new(
         self, last: int, holder: Hashable, deadline: float | None, limit: int | None
     ) -> list[Acquired]:
-        """Acquire offsets from `end` on, where none before it is available: the common case."""
+        """Acquire offsets from `end` to `last`, none before being available: the common case."""
         first = self.end
         if limit is not None and first + limit - 1 < last:
             last = first + limit - 1
@@ -251,7 +251,10 @@ class Cursor:
         return [done]
 
     def renew(self, holder: Hashable, first: int, last: int, deadline: float | None) -> None:
-        """Replace the deadline of acquired records; None: until the holder leaves. NotHeld."""
+        """Replace the deadline of acquired records; None: until the holder leaves.
+
+        Raises NotHeld.
+        """
         self.check_held(holder, first, last)
         pieces = self._runs.between(max(first, self.start), last)
         if not pieces:
@@ -334,7 +337,7 @@ class Cursor:
 
     @property
     def change_is_due(self) -> bool:
-        """Whether a change must be stored so that more records can be delivered soon."""
+        """Whether a change must be written to the log, so that more records can be delivered."""
         return self._changes.is_due(self.end)
 
     def kept(self, change: CursorState) -> None:

@@ -132,7 +132,7 @@ class RecentRuns(Generic[V]):
         self.base = upto
 
     def _listed_runs(self, first: int, last: int) -> Iterator[tuple[int, int, V | None]]:
-        """Yield runs of identical neighbours in the list."""
+        """Yield (first offset, last offset, value) of each run of one object in the list."""
         values = self.listed[first - self.base : last + 1 - self.base]
         for _, same in groupby(values, id):
             group = list(same)

@@ -14,7 +14,7 @@ class RecordState(IntEnum):
     ACQUIRED = 1
     """Acquired by a holder. Never persisted: after a restart the record is available."""
     ACKNOWLEDGED = 2
-    """Processed."""
+    """Accepted by its holder: processed, never delivered again."""
     ARCHIVED = 4
     """Given up: rejected, delivered too often, or not a record (a marker, a gap)."""
 
@@ -26,7 +26,7 @@ class Outcome(IntEnum):
     """The result that a holder reports for acquired records."""
 
     ACCEPT = 0
-    """Processed."""
+    """The records are processed."""
     RELEASE = 1
     """Deliver again, unless the delivery limit is reached."""
     REJECT = 2

@@ -44,7 +44,7 @@ def _varint(src, at, end):
 
 @njit
 def _varlong(src, at, end):
-    """Call `read_varlong` without inlining it at each use."""
+    """Decode a zig-zag varint by `read_varlong`, compiled once instead of inlined at each use."""
     return read_varlong(src, at, end)
 
 

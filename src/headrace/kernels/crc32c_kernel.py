@@ -166,7 +166,7 @@ def _by_parts(crc, at, end):
 
 @njit(inline="always")
 def _by_folding(crc, at, end):
-    """Process as many blocks of FOLD_BYTES as possible: return (state, position)."""
+    """Add whole blocks of FOLD_BYTES to the CRC; return (CRC state, address behind them)."""
     count = (end - at) // FOLD_BYTES
     if count > 0:
         crc = _folded(crc, at, count)

@@ -96,7 +96,7 @@ def read_varint(src, at, end):
 
 @njit(inline="always")
 def read_varlong(src, at, end):
-    """Decode a zig-zag int64; results as in `read_varint`."""
+    """Decode a zig-zag int64 at `at`: (value, position after it), position -1 if invalid."""
     if at < end:
         byte = byte_at(src, at)
         if byte < 0x80:

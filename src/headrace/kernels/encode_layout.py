@@ -24,7 +24,7 @@ ENCODE_SLOTS = len(EncodeSlot)
 
 
 class Encoded(IntEnum):
-    """Outcome of `encode_records`."""
+    """Outcome of the kernel `encode_records`, which fills one record batch."""
 
     DONE = 0  # All rows are written.
     FULL = 1  # The batch is full.

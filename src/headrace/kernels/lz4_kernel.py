@@ -63,7 +63,9 @@ _ENTRY_BYTES, _SECOND_TABLE = 8, 256 * 8
 
 @njit(inline="always")
 def _short_sequence(at, to, low, tables):
-    """Decompress the sequence at `at` if it is short: (whether it is, at and to after it).
+    """Decompress the sequence at `at` to `to` if it is short.
+
+    Return (whether it was, address after it in the source, address after it in the target).
 
     SOURCE_ROOM and TARGET_ROOM must be available; the match must begin at `low` or later.
     """

@@ -60,7 +60,7 @@ def _width(word, place):
 
 @njit(inline="always")
 def _number(word, shift, second):
-    """Decode a zig-zag varint of one or two bytes, `shift` bits up in `word`."""
+    """Decode a zig-zag varint at bit `shift` of `word`; `second`: 0 if it has one byte only."""
     raw = word >> shift & 0x7F | word >> (shift + 1) & second
     return (raw >> 1) ^ -(raw & 1)
 

@@ -359,7 +359,7 @@ class Log:
             self.save_epochs()
 
     def close(self, clean: bool = True) -> None:
-        """Close all files; if `clean`, write indexes and a snapshot and flush before. OSError."""
+        """Close all files; if `clean`, flush and write indexes first. Raises OSError."""
         if self.closed:
             return
         try:

@@ -79,7 +79,10 @@ def _first_in(
 def first_in(
     fetch: Fetch, path: str, position: int, header: BatchHeader, timestamp: int, start: int
 ) -> Found | None:
-    """Return a batch's first record at or after `timestamp` with offset >= `start`. BadBatch."""
+    """Return a batch's first record at or after `timestamp` with offset >= `start`.
+
+    Raises BadBatch.
+    """
     end = position + size_of(header)
     for batch in batches(fetch, position, end, path):
         for record in records(batch.view):
@@ -90,7 +93,10 @@ def first_in(
 
 
 def max_timestamp_offset(segments: Sequence[Segment], start: Offset) -> Found | None:
-    """Return the record with the greatest timestamp, the first of several (KIP-734). BadBatch."""
+    """Return the record with the greatest timestamp, the first of several (KIP-734).
+
+    Raises BadBatch.
+    """
     best: Found | None = None
     for segment in list(segments):
         if not segment.size or segment.max_timestamp[0] <= (best[0] if best else NO_TIMESTAMP):

@@ -32,7 +32,10 @@ def apply_retention(log: Log, now_ms: int) -> int:
 
 
 def delete_below_start(log: Log) -> int:
-    """Delete the segments below the log's start offset; return their number. StorageError."""
+    """Delete the segments below the log's start offset; return their number.
+
+    Raises StorageError.
+    """
     return _delete(log, _below_start(log, _bound(log)), "below the log's start")
 
 
@@ -152,7 +155,8 @@ def _is_old(segment: Segment, now_ms: int, retention_ms: int) -> bool:
 def delete_between(log: Log, gone: Sequence[Segment]) -> None:
     """Delete middle segments, oldest first. Raises StorageError.
 
-    `directory.thinning` has made durable before what a start needs to accept the gap.
+    `directory.thinning` calls it once the flushed offset and the gap limit (`recovery.gaps`) are
+    durable.
     """
     log.context.events.about_to_cut(log, log.end_offset)
     try:

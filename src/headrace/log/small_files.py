@@ -16,10 +16,10 @@ class SmallFiles:
         self._unflushed = unflushed
 
     def write(self, name: str, content: bytes) -> None:
-        """Replace a small file by rename without a flush; durable with the next flush. OSError.
+        """Replace a small file by rename without a flush; durable with the next flush.
 
-        A power cut before may leave it torn. So only content that can be rebuilt from the log or
-        from the metadata store is written this way.
+        Raises OSError. A power cut before may leave it torn. So only content that can be rebuilt
+        from the log or from the metadata store is written this way.
         """
         path = f"{self._directory}/{name}"
         file = self._disk.open(f"{path}.tmp", create=True)

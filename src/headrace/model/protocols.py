@@ -202,7 +202,7 @@ def listener_protocols() -> dict[str, ListenerProtocol]:
 
 
 def row_of(listener_protocol: str) -> ProtocolRow:
-    """Return the row of a listener protocol; KeyError."""
+    """Return the row of a listener protocol. Raises KeyError."""
     for row in ROWS:
         if any(spoken.name == listener_protocol for spoken in row.listeners):
             return row

@@ -7,9 +7,9 @@ T = TypeVar("T")
 
 
 def split_into_ranges(count: int, among: Sequence[T]) -> Iterator[tuple[T, range]]:
-    """Split 0 to `count` - 1 into consecutive ranges, the first of `among` one longer if uneven.
+    """Yield (member of `among`, its range): 0 to `count` - 1 divided into consecutive ranges.
 
-    Members without a number are not yielded.
+    The first ranges are one longer if uneven. Members without a number are not yielded.
     """
     each, more = divmod(count, len(among))
     start = 0

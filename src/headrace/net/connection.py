@@ -291,7 +291,7 @@ class Connection(BufferedProtocol):
         self._large_idle = False
 
     def memory_freed(self) -> bool:
-        """Continue to receive a large frame; return False if there is still no memory for it."""
+        """Enlarge the buffer for a large frame and read on; return False while memory is short."""
         if self.answers.transport is None or not self._needs_memory:
             return True
         if not self._inbox.grow():

@@ -26,7 +26,10 @@ class Peer(NamedTuple):
 
 
 def peer_of(connection: socket.socket) -> Peer:
-    """Return the process that made the connection (SO_PEERCRED), as of that time. OSError."""
+    """Return the process that made the connection (SO_PEERCRED), as of that time.
+
+    Raises OSError.
+    """
     data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return Peer(*_CREDENTIALS.unpack(data))
 

@@ -139,7 +139,10 @@ class Outlet:
         return sent < wanted
 
     def _next(self, piece: memoryview) -> list[Buffer]:
-        """Return the buffers before the next range and its next piece; [] if the disk is needed."""
+        """Return the next buffers to write, up to a piece of a file range read into `piece`.
+
+        [] if that piece must be read from the disk, which is begun.
+        """
         parts = self._parts
         batch: list[Buffer] = []
         while parts and len(batch) < _PARTS_MAX:

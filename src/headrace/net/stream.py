@@ -160,7 +160,7 @@ class Stream:
 
     def hand_over(self, view: memoryview, filled: int, frame_bytes_max: int) -> int:
         """Pass the received bytes to the session; return the position of the first left.
-        Malformed."""
+        Raises Malformed."""
         self._left_for_room, self.need = False, 0
         at = self._session.frames(view, 0, filled)
         invariant(0 <= at <= filled, "a session takes what has come, and no more")
@@ -176,7 +176,7 @@ class Stream:
         return at
 
     def tell_of_room(self) -> None:
-        """Let the session continue to push."""
+        """Notify the session that the client has read enough for more to be pushed."""
         self._blind = 0
         self._session.room()
 

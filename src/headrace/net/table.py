@@ -50,7 +50,7 @@ class Arriving(Holder, Protocol):
         """The name of the listener that accepted the connection."""
 
     def let_in(self) -> None:
-        """Continue, as its turn has come."""
+        """Begin to serve the connection: the rate limits admit it now."""
 
     def close(self) -> None:
         """Close the new connection."""

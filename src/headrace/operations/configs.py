@@ -200,7 +200,7 @@ def _single(resource: ResourceEdits) -> list[Alteration]:
 async def _alter_one(
     context: "OperationContext", resource: ResourceEdits, change: Change, validate_only: bool
 ) -> None:
-    """Alter one resource's settings. ApiError."""
+    """Alter one resource's settings. Raises ApiError."""
     settings = context.controller.settings
     kind, name, _ = resource
     if kind == ConfigResource.TOPIC:

@@ -47,7 +47,7 @@ class Operations:
             self._by_name[kind.OPERATION] = _Registered(kind, do)
 
     async def call(self, caller: Caller, arguments: Arguments[R]) -> R:
-        """Authorize and run an operation; return its result. ApiError."""
+        """Authorize and run an operation; return its result. Raises ApiError."""
         registered = self._registered(arguments.OPERATION)
         result: R = await self._run(caller, registered, lambda: arguments, given(arguments))
         return result
@@ -82,7 +82,7 @@ class Operations:
         arguments: Callable[[], Arguments[Any]],
         shown: Mapping[str, object],
     ) -> Any:  # noqa: ANN401 - the operation's own result
-        """Authorize, decode and run an operation, and write its audit line. ApiError."""
+        """Authorize, decode and run an operation, and write its audit line. Raises ApiError."""
         kind, do = registered
         code = ErrorCode.UNKNOWN_SERVER_ERROR
         asks = AdminOperation.CHANGE_PROTOCOL if kind.MUTATES else AdminOperation.LIST_PROTOCOL

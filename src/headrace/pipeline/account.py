@@ -11,7 +11,7 @@ class Unbalanced(Exception):
 
 @dataclass(frozen=True)
 class Account:
-    """Counts of one run, taken by reading back what was written.
+    """Record counts of one pipeline run, taken by reading back what was written.
 
     `stored` counts the records in the topic. `windowed` is the sum of the record counts of all
     windows.

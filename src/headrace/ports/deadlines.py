@@ -182,7 +182,7 @@ class Deadlines:
                 self._push(at, waiting)
 
     def _prune(self) -> None:
-        """Remove done waits from the heap if they are more than half of the added ones."""
+        """Remove finished waits from the heap once they are more than half of those added."""
         if self._added <= _PRUNED_FROM:
             return
         kept = [entry for entry in self._heap if not _is_done(entry[2])]

@@ -53,8 +53,10 @@ class DiskFile(Protocol):
         """
 
     def write_held(self) -> None:
-        """Perform the writes to this file that a gathering disk has delayed. OSError: none of them
-        counts."""
+        """Perform the writes to this file that a gathering disk has delayed.
+
+        Raises OSError; then all of them count as failed.
+        """
 
     def read_cached(self, position: int, size: int) -> Buffer | None:
         """Return up to `size` bytes from `position` if the page cache has them all, else None.

@@ -62,7 +62,7 @@ class Network(Protocol):
     async def connect(
         self, made: Callable[[], P], host: str, port: int, tls: "SSLContext | None" = None
     ) -> P:
-        """Connect the protocol made by `made` to a host, and return it when connected. OSError.
+        """Connect the protocol made by `made` to a host, and return it when connected.
 
-        `tls`: context for encryption and server verification; None: plain text.
+        Raises OSError. `tls`: context for encryption and server verification; None: plain text.
         """

@@ -143,8 +143,10 @@ class Store(Protocol):
         sequential: bool = False,
         parents: bool = False,
     ) -> str:
-        """Create a node; return its path (a sequential one ends in ten digits). NodeExists,
-        NoNode."""
+        """Create a node; return its path (a sequential one ends in ten digits).
+
+        Raises NodeExists, or NoNode if a parent is missing and `parents` is False.
+        """
 
     async def set(self, path: str, value: bytes, version: int = ANY_VERSION) -> Node:
         """Write a node's content if its version is `version`. Raises NoNode, BadVersion."""

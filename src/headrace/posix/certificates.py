@@ -128,7 +128,7 @@ def _signed(
 
 
 def until(certificate: bytes) -> datetime.datetime:
-    """Return when a certificate expires; ValueError if it is invalid."""
+    """Return the expiry time (UTC) of a certificate; ValueError if it is malformed."""
     return _certificate_of(certificate).not_valid_after_utc
 
 

@@ -57,7 +57,10 @@ def lock_holder(path: str) -> int | None:
 
 
 def in_use(path: str) -> bool:
-    """Return whether a Headrace or Kafka process holds the lock file. Writes nothing. OSError."""
+    """Return whether a Headrace or Kafka process holds the lock file. Writes nothing.
+
+    Raises OSError.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

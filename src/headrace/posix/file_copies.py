@@ -25,7 +25,9 @@ class Copier:
     """Copies one file, called with (source, target, whether the source never changes again)."""
 
     def __init__(self, way: Way, copied: Callable[[int], None]) -> None:
-        """`way`: copy, link (only closed files) or reflink.
+        """Create a copier.
+
+        `way`: copy, link (only closed files) or reflink.
 
         `copied` is called with the bytes of each step.
         """
@@ -35,7 +37,7 @@ class Copier:
     def __call__(self, source: str, target: str, closed: bool) -> None:
         """Copy a file; its content is flushed, its directory entry is not.
 
-        CommandError, OSError.
+        Raises CommandError or OSError.
         """
         try:
             if self._way == "link" and closed:

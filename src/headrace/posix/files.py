@@ -105,7 +105,7 @@ class RealFile:
         return self._held_end - self._held_at
 
     def take_held(self) -> tuple[int, list[bytes]]:
-        """Return position and copies of the delayed writes, for a thread to perform."""
+        """Remove the delayed writes; return their file position and copies of their bytes."""
         held, self._held = self._held, []
         return self._held_at, [bytes(part) for part in held]
 

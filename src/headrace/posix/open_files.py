@@ -74,7 +74,7 @@ class OpenFile(Protocol):
         """Size in bytes of the last delayed writes, performed or not."""
 
     def take_held(self) -> tuple[int, list[bytes]]:
-        """Return position and copies of the delayed writes, for a thread to perform."""
+        """Remove the delayed writes; return their file position and copies of their bytes."""
 
 
 class OpenFiles:

@@ -36,7 +36,7 @@ class ServiceManager:
         self._tell("STOPPING=1")
 
     def close(self) -> None:
-        """Stop all notifications."""
+        """Stop the timer and close the notification socket."""
         if self._timer is not None:
             self._timer.cancel()
         if self._socket is not None:

@@ -25,7 +25,7 @@ class Kept(NamedTuple):
     ready: int = 0
     """Number of unsettled messages from `start` on."""
     ready_bytes: int = 0
-    """Bytes of their bodies."""
+    """Bytes of the bodies of these messages."""
     handed_out: int = 0
     """Position below which messages may have been delivered before: they are redelivered."""
     returns: Mapping[int, int] = {}
@@ -88,7 +88,7 @@ class StoreOwner(Protocol):
         """Use another store for a priority from now on: its log is open."""
 
     def log_made(self) -> None:
-        """Note that the queue's log exists, which Kafka producers may write to."""
+        """Note that the queue's log was created, so that Kafka producers may write to it."""
 
     def arrived(self, priority: int, count: int, size: int) -> None:
         """Count `count` messages of `size` bytes that Kafka producers wrote to the store."""
@@ -125,7 +125,10 @@ def when_all(waited: Collection[Waited], done: StoredDone) -> None:
 
 
 class TopicStore(Waited, Protocol):
-    """The store of messages that exchanges store in a Kafka topic. `topic_writer.TopicWriter`."""
+    """The store of messages that exchanges store in a Kafka topic.
+
+    Implemented by `topic_writer.TopicWriter`.
+    """
 
     def check(self, message: Message, key_header: str | None) -> None:
         """Raise the HeadraceError that `append` would raise, as far as it is known."""

@@ -111,7 +111,7 @@ class Subscriber(Protocol):
         """Note that a consumer has no credit: `Queue.credit` is called when it has some again."""
 
     def forget(self, consumer: "Consumer") -> None:
-        """Note that a consumer waits for no credit any more."""
+        """Note that a parked consumer, now cancelled, no longer waits for credit."""
 
     def cancelled(self, consumer: "Consumer", refused: Refused | None = None) -> None:
         """Note that a consumer was cancelled by its queue, which is deleted.
@@ -141,7 +141,9 @@ class Consumer:
         counted: bool = True,
         wishes: ConsumerSettings = _NO_WISHES,
     ) -> None:
-        """`prefetch`: limit of this consumer, 0: none. `counted`: False for a basic.get.
+        """Create a consumer.
+
+        `prefetch`: limit of this consumer, 0: none. `counted`: False for a basic.get.
 
         `wishes` are settings of a stream's consumer.
         """

@@ -50,7 +50,7 @@ def queue_topic(vhost: str, queue: str) -> str:
 
 
 def queue_of_topic(topic: str) -> QueueName | None:
-    """Return the queue of a topic's name; None: no queue's topic, or a hash."""
+    """Return the queue that a topic's name encodes; None: it encodes none, or is a hash."""
     name = None
     if topic.startswith(_OF_DEFAULT_VHOST):
         name = QueueName(DEFAULT_VHOST, _decoded(topic.removeprefix(_OF_DEFAULT_VHOST)))

@@ -111,8 +111,10 @@ class ReplicaFetchers:
             self._end(source)
 
     def _least(self, leader: BrokerId) -> Source | None:
-        """Return a leader's conversation for catch-up with the fewest partitions, a new one if
-        allowed."""
+        """Return a conversation with a leader for partitions that catch up.
+
+        A new one below `num.replica.fetchers`, else that with the fewest partitions, or None.
+        """
         some = self._sources[leader]
         if len(some) < self._broker.config.num_replica_fetchers:
             return self._begin(leader)

@@ -50,7 +50,7 @@ class _Element(NamedTuple):
 
 
 def subject_of(certificate: bytes) -> str:
-    """Return the subject of a DER certificate, its last part first; Malformed."""
+    """Return the subject of a DER certificate, its last part first. Raises Malformed."""
     outer = next(_elements(certificate), None)
     if outer is None or outer.tag != _SEQUENCE:
         raise Malformed("no certificate")
@@ -71,7 +71,7 @@ def subject_of(certificate: bytes) -> str:
 
 
 def _elements(data: bytes) -> Iterator[_Element]:
-    """Yield the DER elements in `data`, in order. Malformed."""
+    """Yield the DER elements in `data`, in order. Raises Malformed."""
     at = 0
     while at < len(data):
         if at + 2 > len(data):

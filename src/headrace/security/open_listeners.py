@@ -14,7 +14,10 @@ class OpenListeners:
     version = 0
 
     def __init__(self, names: Iterable[str]) -> None:
-        """`names`: those listeners; for other listeners this source has no rule."""
+        """Create a source of rules for listeners.
+
+        `names`: those listeners; for other listeners this source has no rule.
+        """
         self._names = frozenset(names)
 
     def ruling(self, identity: Identity, operation: Operation, resource: Resource) -> Ruling:

@@ -37,7 +37,7 @@ class PrincipalMapping:
     """The mapping rules of one listener, in order."""
 
     def __init__(self, text: str) -> None:
-        """Parse the rules of `ssl.principal.mapping.rules`; ConfigError."""
+        """Parse the rules of `ssl.principal.mapping.rules`. Raises ConfigError."""
         self._rules: list[_Rule] = []
         at = 0
         while text[at:].strip():
@@ -50,7 +50,7 @@ class PrincipalMapping:
             self._rules.append(_Rule(None))
 
     def user(self, name: str) -> str:
-        """Return the user name for a distinguished name; NoRuleFits."""
+        """Return the user name for a distinguished name. Raises NoRuleFits."""
         for pattern, replacement, case in self._rules:
             if pattern is None:
                 return name

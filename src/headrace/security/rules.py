@@ -63,8 +63,11 @@ class RuleAuthorizer:
         super_users: Collection[Principal] = (),
         allow_unruled: bool = False,
     ) -> None:
-        """`super_users` may do everything; `allow_unruled`: allow access to resources without any
-        rule."""
+        """Create an authorizer that combines `sources`.
+
+        `super_users` may do everything; `allow_unruled`: allow access to resources without any
+        rule.
+        """
         self.sources = tuple(sources)
         self._super_users = frozenset(super_users)
         self._allow_unruled = allow_unruled

@@ -85,7 +85,7 @@ class Frontends:
         self._by_listener[listener] = opens
 
     def open(self, connection: Connection) -> Session | StreamSession:
-        """Return a session for a new connection, of its listener's protocol."""
+        """Return a new session of the protocol that the connection's listener speaks."""
         return self._by_listener.get(connection.listener, self._kafka).open(connection)
 
     async def start(self) -> None:

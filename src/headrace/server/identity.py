@@ -98,10 +98,11 @@ async def known_or_given(
 
 
 async def agreed_cluster(store: Store, config: BrokerConfig, known: str) -> str:
-    """Return the cluster id of directories that name `known`, once the store agrees. ConfigError.
+    """Return the cluster id of directories that name `known`, once the store agrees.
 
-    A store with no cluster id, or another one, has none of the directories' topics: clients would
-    create topics of the same names, and the records on disk would be out of reach.
+    Raises ConfigError. A store with no cluster id, or another one, has none of the directories'
+    topics: clients would create topics of the same names, and the records on disk would be out of
+    reach.
     """
     found = await Catalog(store).known_cluster_id()
     accepted = config.accept_cluster_id
@@ -135,7 +136,7 @@ def _of_store(config: BrokerConfig, found: str | None) -> str:
 
 
 async def new_broker_id(store: Store, config: BrokerConfig) -> int:
-    """Return an unused id for a broker that has none; 0 if the store is not shared."""
+    """Generate a broker id above `reserved.broker.max.id` in the store; 0 if that is not shared."""
     if not store.shared:
         return 0
     while True:

@@ -57,10 +57,10 @@ class Doors:
         world: "World",
         verifiers: "dict[str, TokenVerifier]",
     ) -> None:
-        """Bind all addresses and read the certificates; nothing is accepted yet. ConfigError.
+        """Bind all addresses and read the certificates; nothing is accepted yet.
 
-        `verifiers` receives the token verifier of each OAUTHBEARER listener, by the listener's
-        name.
+        Raises ConfigError. `verifiers` receives the token verifier of each OAUTHBEARER listener, by
+        the listener's name.
         """
         if any(listener.oauthbearer is not None for listener in config.sasl.values()):
             from headrace.server.token_keys import TokenKeys
@@ -137,7 +137,7 @@ class Doors:
             self.local_path = None if self._local is None else os.path.abspath(path)
 
     def local_of(self, broker_id: BrokerId) -> tuple[BrokerId, Endpoint] | None:
-        """Return this broker's endpoint for clients on the Unix socket, None without a socket."""
+        """Return (`broker_id`, endpoint of the Unix socket for clients); None without a socket."""
         if self.local_path is None:
             return None
         return broker_id, Endpoint(LOCAL_LISTENER, f"unix:{self.local_path}", 0)

@@ -42,7 +42,7 @@ class TlsListener:
     """A TLS listener: its SSL contexts, and users by certificate (`net.tls.tls.Door`)."""
 
     def __init__(self, settings: TlsSettings, *, between_brokers: bool) -> None:
-        """Read the certificate files; blocks. ConfigError."""
+        """Read the certificate files; blocks. Raises ConfigError."""
         self.name = settings.name
         self.between_brokers = between_brokers
         self.settings = settings
@@ -70,7 +70,7 @@ class TlsListeners:
     """All TLS listeners of one broker. Used on the event loop."""
 
     def __init__(self, config: BrokerConfig, clock: "Clock", gate: Gate) -> None:
-        """Read the certificates; ConfigError.
+        """Read the certificates. Raises ConfigError.
 
         `gate` admits or refuses connections before a handshake.
         """

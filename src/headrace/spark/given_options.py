@@ -22,7 +22,7 @@ class GivenOptions:
         return self._values.get(name.lower())
 
     def names(self) -> list[tuple[str, str]]:
-        """Return the names of all set options, in lower case and as written."""
+        """Return (name in lower case, name as written) of each set option."""
         return list(self._spelled.items())
 
     def words(self, name: str) -> tuple[str, ...]:

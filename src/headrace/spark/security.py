@@ -56,9 +56,9 @@ class Security:
         request_timeout_seconds: float,
         retry_seconds: float,
     ) -> Client:
-        """Return a client with these settings that also waits for unreachable brokers. OptionError.
+        """Return a client with these settings that also waits for unreachable brokers.
 
-        Connections are opened at the first request.
+        Raises OptionError. Connections are opened at the first request.
         """
         tls, credentials = self._resolve()
         return connect(
@@ -74,7 +74,7 @@ class Security:
     def fetch_connection(
         self, address: Address, client_id: str, timeout_seconds: float
     ) -> FetchConnection:
-        """Open a connection that only fetches. ClientError, OptionError."""
+        """Open a connection that only fetches. Raises ClientError or OptionError."""
         tls, credentials = self._resolve()
         return FetchConnection(
             address,
@@ -127,7 +127,7 @@ class GivenClient(NamedTuple):
 
 
 def given_client(given: GivenOptions) -> GivenClient:
-    """Return the client settings in the options and in the file that they name; OptionError.
+    """Return the client settings in the options and in the file that they name. Raises OptionError.
 
     Only security settings and bootstrap addresses are validated.
     """
@@ -156,7 +156,7 @@ def given_client(given: GivenOptions) -> GivenClient:
 
 
 def read_config_file(name: str | None) -> dict[str, str]:
-    """Return the settings in the file `name`; empty if it is None. OptionError.
+    """Return the settings in the file `name`; empty if it is None. Raises OptionError.
 
     A relative name that does not exist is looked up among the files that Spark distributes
     (`spark-submit --files`, `SparkContext.addFile`).
@@ -203,7 +203,7 @@ class _Contexts:
         self._kept: dict[tuple[tuple[str, str], ...], tuple[float, ssl.SSLContext | None]] = {}
 
     def of(self, settings: Mapping[str, str]) -> ssl.SSLContext | None:
-        """Return the TLS context of these settings, None for plain text; ConfigError."""
+        """Return the TLS context of these settings, None for plain text. Raises ConfigError."""
         key, now = tuple(sorted(settings.items())), time.monotonic()
         made, context = self._kept.get(key, (float("-inf"), None))
         if now - made < CONTEXT_SECONDS_MAX:

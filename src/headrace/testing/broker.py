@@ -147,14 +147,17 @@ class BrokerThread:
     def create_topics(
         self, *names: str, partitions: int = 1, config: Mapping[str, str] | None = None
     ) -> None:
-        """Create topics and return once they are usable; existing ones stay unchanged. ApiError."""
+        """Create topics and return once they are usable; existing ones stay unchanged.
+
+        Raises ApiError.
+        """
         wanted = [NewTopic(name, partitions, config=dict(config or {})) for name in names]
         for outcome in self.run(lambda server: server.controller.create_topics(wanted)):
             if isinstance(outcome, ApiError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise outcome
 
     def delete_topics(self, *names: str) -> None:
-        """Delete topics; missing ones are ignored. ApiError."""
+        """Delete topics; missing ones are ignored. Raises ApiError."""
         outcomes = self.run(lambda server: server.controller.delete_topics(names))
         for error in outcomes.values():
             if error is not None and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

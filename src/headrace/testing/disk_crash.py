@@ -48,7 +48,7 @@ def _crashed(disk: SimDisk, cut: int, draw: random.Random, luck: float) -> SimDi
 
 
 def _durable_until(ops: list[Op], kind: str) -> dict[int, int]:
-    """Return the number of the first operation that each node's last sync did not cover."""
+    """Return, by node, the number of the first operation that its syncs did not cover."""
     until: dict[int, int] = {}
     for operation in ops:
         if operation.kind == kind:

@@ -150,7 +150,7 @@ class SimFile:
         return None if self._disk.cold else self.read(position, size)
 
     def read_cached_into(self, position: int, into: memoryview) -> int:
-        """Read as `read` does; nothing if the disk is `cold`."""
+        """Read into `into`; return the number of bytes, 0 if the disk is `cold`."""
         data = b"" if self._disk.cold else self.read(position, len(into))
         into[: len(data)] = data
         return len(data)

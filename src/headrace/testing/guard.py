@@ -136,7 +136,7 @@ class Guard:
     def __init__(self, protocol: str, mechanism: str, directory: Path) -> None:
         """Create keys and users; `directory` receives the keys and the caller removes it.
 
-        ValueError.
+        Raises ValueError.
         """
         if protocol not in PROTOCOLS:
             raise ValueError(f"security={protocol!r}: must be one of {', '.join(PROTOCOLS)}")
@@ -196,7 +196,7 @@ class Guard:
         return found
 
     async def let_in(self, server: "Server") -> None:
-        """Create the user if the broker stores its users itself (SCRAM). ApiError."""
+        """Create the user if the broker stores its users itself (SCRAM). Raises ApiError."""
         if not self.by_password or self.mechanism == "PLAIN":
             return
         from headrace.cluster.settings.user_settings import Upsertion
@@ -213,7 +213,7 @@ class Guard:
                 raise error
 
     def write(self, settings: Mapping[str, str]) -> Path:
-        """Write a client's properties file and return its path. OSError."""
+        """Write a client's properties file and return its path. Raises OSError."""
         path = self._directory / "client.properties"
         path.touch(mode=_PRIVATE)
         path.write_text(render(settings), encoding="utf-8")

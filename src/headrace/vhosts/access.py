@@ -30,7 +30,7 @@ ANSWERS_KEPT_MAX = 4096
 
 
 class Admission:
-    """Users' access to vhosts, and permissions in them. `queue_broker.AdmissionPort`."""
+    """Users' access to vhosts, and permissions in them. Implements `queue_broker.AdmissionPort`."""
 
     def __init__(
         self,
@@ -71,7 +71,10 @@ class Admission:
 
 
 class GuardedAccess:
-    """The permissions of one connection in its vhost, with a cache. `permissions.Access`."""
+    """The permissions of one connection in its vhost, with a cache.
+
+    Implements `permissions.Access`.
+    """
 
     __slots__ = ("_allowed", "_asked_at", "_audit", "_authorizer", "_identity", "_permissions",
                  "_topics_open", "_vhost")  # fmt: skip

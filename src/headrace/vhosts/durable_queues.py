@@ -99,7 +99,7 @@ def _new_round() -> _Round:
 
 
 class DurableQueues:
-    """The durable declarations of one broker. `queues.model.durability.Durability`."""
+    """The durable declarations of one broker. Implements `queues.model.durability.Durability`."""
 
     def __init__(
         self,
@@ -108,7 +108,10 @@ class DurableQueues:
         store: Store,
         memory: MemoryUse | None = None,
     ) -> None:
-        """`memory` counts the messages that wait for their queues' logs."""
+        """Create the durable declarations of a broker.
+
+        `memory` counts the messages that wait for their queues' logs.
+        """
         files = SettledFiles(broker.disk, broker.clock)
         self.logs = QueueLogs(files, broker.clock, self._want, memory)
         self.topics = ExchangeTopics(broker, controller, self.logs)
@@ -137,7 +140,7 @@ class DurableQueues:
     # Declarations
 
     def added(self, host: Model, declared: Declared) -> None:
-        """Schedule a declaration to be stored, if it is durable. `Declarations`."""
+        """Schedule a declaration to be stored, if it is durable. Implements `Declarations`."""
         record = _record(host, declared)
         if record is None:
             return
@@ -147,7 +150,10 @@ class DurableQueues:
             self._run_soon()
 
     def removed(self, host: Model, removed: Removed) -> None:
-        """Schedule the deletion of declarations and of their queues' topics. `Declarations`."""
+        """Schedule the deletion of declarations and of their queues' topics.
+
+        Implements `Declarations`.
+        """
         upcoming = self._next
         for record in _records_of(removed):
             node = record_name(host.name, record)
@@ -163,7 +169,10 @@ class DurableQueues:
             self._run_soon()
 
     def when_kept(self, done: KeptDone) -> None:
-        """Call `done` once all changes so far are stored, or with the error. `Declarations`."""
+        """Call `done` once all changes so far are stored, or with the error.
+
+        Implements `Declarations`.
+        """
         upcoming = self._next
         if self._running is None and not (upcoming.removed or upcoming.added):
             done(None)
@@ -176,7 +185,7 @@ class DurableQueues:
     # Queues' topics
 
     def make_store(self, vhost: str, queue: DeclaredQueue, priority: int) -> DurableMessages:
-        """Make the message store of one priority of a durable queue. `Durability`."""
+        """Make the message store of one priority of a durable queue. Implements `Durability`."""
         read = queue.settings.topic
         if read is not None:
             partition = self.partition(read.topic, priority)
@@ -186,7 +195,7 @@ class DurableQueues:
         return kind(self.logs, vhost, queue, priority)
 
     def topic_store(self, topic: str) -> TopicStore:
-        """Return the store of messages that exchanges store in a topic. `Durability`."""
+        """Return the store of messages that exchanges store in a topic. Implements `Durability`."""
         return self.topics.writer(topic)
 
     def _want(self, messages: DurableMessages) -> None:
@@ -204,7 +213,7 @@ class DurableQueues:
         await called_back(ask)
 
     def partition(self, topic: str, priority: int) -> "Partition | HeadraceError":
-        """Return the partition of a queue's priority, or the error of a missing one."""
+        """Return the partition of a queue's priority; the error if it is not led here."""
         try:
             return self._broker.partition(topic, priority)
         except ApiError as error:

@@ -28,7 +28,7 @@ TO_END = -1
 
 
 class TopicsOfQueues:
-    """The topics of all durable queues. `broker.topic_keepers.TopicKeeper`."""
+    """The topics of all durable queues. Implements `broker.topic_keepers.TopicKeeper`."""
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ class Point(NamedTuple):
 
 
 def points(data: bytes | bytearray | memoryview) -> Iterator[Point]:
-    """Yield all numbers in a MetricsData message; Malformed."""
+    """Yield all numbers in a MetricsData message. Raises Malformed."""
     for _, resource in _messages(memoryview(data), 1):
         for _, scope in _messages(resource, 2):
             for _, metric in _messages(scope, 2):

@@ -45,7 +45,7 @@ class MessageSchema:
     flexible_from: int = _NEVER
 
     def decode(self, data: "bytes | memoryview", version: int, at: int = 0) -> dict[str, Any]:
-        """Decode the fields from byte `at` on to a dict by name. Malformed."""
+        """Decode the fields from byte `at` on to a dict by name. Raises Malformed."""
         if not 0 <= version <= self.latest:
             raise Malformed(f"version {version} is not known")
         reader = reader_of(version >= self.flexible_from)(memoryview(data), at)

@@ -56,7 +56,7 @@ class PropertyColumns:
         return whole
 
     def _extent(self, kind: str, at: Array) -> tuple[Array, Array]:
-        """Return begin and end of the property values at these positions."""
+        """Return two arrays of byte positions: begin and end of the property values at `at`."""
         size = SIZES[kind]
         if kind in (STRING, TABLE):
             return at + size, at + size + numbers(self._data, at, size).astype(np.int64)

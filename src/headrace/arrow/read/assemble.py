@@ -38,8 +38,10 @@ class Assembler:
         self._time_types = tuple(ArrayNode((np.full(rows_max, kind, np.int32),)) for kind in (0, 1))
 
     def assemble(self, buffers: Buffers, timestamp_type: int) -> pa.RecordBatch:
-        """Return the rows of `buffers` as a RecordBatch, which keeps the buffers busy while it
-        lives."""
+        """Return the rows of `buffers` as a RecordBatch, without copying.
+
+        The buffers cannot be reused while the RecordBatch exists.
+        """
         batch = self._decoded(buffers, timestamp_type)
         if self._amqp_column is None:
             return batch
@@ -94,7 +96,7 @@ def _topic(name: bytes, rows: int, as_dictionary: bool) -> ArrayNode:
 
 
 def _repeated(text: bytes, count: int) -> tuple[Array, Array]:
-    """Return an Arrow string column of `count` equal strings."""
+    """Return the buffers of a column of `count` equal strings: end offsets (from 0), and bytes."""
     ends = np.arange(count + 1, dtype=np.int32) * np.int32(len(text))
     return ends, np.tile(np.frombuffer(text, np.uint8), count)
 
@@ -112,7 +114,7 @@ def _headers(buffers: Buffers, keys: tuple[Array, Array]) -> ArrayNode:
 
 
 def _as_text(ends: Array, data: Array) -> tuple[Array, Array]:
-    """Convert header keys to Arrow strings.
+    """Return the buffers of header keys as valid UTF-8: end offsets (from 0), and bytes.
 
     Invalid UTF-8 becomes U+FFFD, as in Java's client.
     """

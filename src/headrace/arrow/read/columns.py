@@ -82,7 +82,7 @@ def schema(
 
 
 def decoded(columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns to decode for these ones: `amqp` is computed from others."""
+    """Return the columns to decode for `columns`: in place of `amqp` those it is computed from."""
     if AMQP not in columns:
         return tuple(columns)
     own = [name for name in columns if name != AMQP]

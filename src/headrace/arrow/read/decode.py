@@ -202,8 +202,10 @@ class PartitionDecoder:
             yield self._emit()
 
     def _prepare(self, header: BatchHeader, batch: memoryview) -> Iterator[pa.RecordBatch]:
-        """Flush before a change of the timestamp type; check a batch that compaction has
-        emptied."""
+        """Yield the rows so far, as the next batch has another timestamp type, and set that type.
+
+        A batch that compaction has emptied is checked instead. Raises CorruptBatch.
+        """
         if header.record_count <= 0:
             if header.record_count or len(batch) > HEADER_BYTES:
                 raise CorruptBatch(f"{header.record_count} records in {len(batch)} bytes")

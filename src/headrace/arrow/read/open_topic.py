@@ -83,7 +83,7 @@ def open(  # noqa: A001 - headrace.arrow.open is its name
 
     ApiError UNKNOWN_TOPIC_OR_PARTITION (also while reading, if the topic is deleted) or
     INVALID_TOPIC_EXCEPTION. CorruptLogError, with file and position, for corrupt data. ValueError
-    for invalid arguments. OSError.
+    for invalid arguments. Raises OSError.
     """
     directory = os.fspath(log_dir)
     _check(topic, columns, isolation, batch_rows, threads, offsets, times)
@@ -213,7 +213,11 @@ def _plan(
 
 
 def _bound(directory: str, files: PartitionFiles) -> ReadBound:
-    """Return the partition's readable range; after a clean shutdown as far as its files go."""
+    """Return the readable offsets of a partition, from `durable-read-bounds`.
+
+    Without an end there, after a clean shutdown, they end where the files end. CorruptLogError: the
+    broker starts and stops faster than the files can be read. Raises BadBatch.
+    """
     disk = ReadOnlyDisk()
     for _ in range(_TRIES):
         bound = read_bound(disk, directory, files.place, files.topic_id)

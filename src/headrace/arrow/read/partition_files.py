@@ -74,7 +74,7 @@ class SegmentFile:
         return OffsetIndex(_DISK, self._path(file_names.INDEX), self.base_offset, _INDEX_BYTES_MAX)
 
     def _indexed(self, offset: int) -> int:
-        """Return the indexed position for an offset; 0 if the index has no valid entry."""
+        """Return a byte position at or before the batch of an offset by the index; 0 if unknown."""
         index = self._index()
         with suppress(CorruptLogError, OSError):
             index.load()
@@ -98,7 +98,7 @@ class SegmentFile:
     def _batch_at(self, position: int) -> BatchHeader | None:
         """Return the header of the valid batch at this position.
 
-        None at the end of the file; CorruptLogError.
+        None at the end of the file. Raises CorruptLogError.
         """
         size = self.file.size()
         batch = next(batches(self.file.read, position, size, self.path, self.base_offset), None)
@@ -128,7 +128,10 @@ class SegmentFile:
         return None
 
     def end_offset(self) -> int:
-        """Return the offset after the last batch, of a file that is not being written. BadBatch."""
+        """Return the offset after the last batch, of a file that is not being written.
+
+        Raises BadBatch.
+        """
         end: int = self.base_offset
         for _, header in self._headers(self._last_indexed(), self.file.size()):
             end = header.base_offset + header.last_offset_delta + 1
@@ -165,7 +168,10 @@ class PartitionFiles:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.directory} {how}")
 
     def list_again(self) -> None:
-        """List the segments again. ApiError if the partition was deleted. CorruptLogError."""
+        """List the segments again. ApiError if the partition was deleted.
+
+        Raises CorruptLogError.
+        """
         for _ in range(_SWAP_WAITS_MAX):
             try:
                 # A listing that races with a rename may miss the file under both its names.
@@ -219,13 +225,15 @@ class PartitionFiles:
         return self.segment_at(self.bases[at]) if at < len(self.bases) else None
 
     def limit_of(self, segment: SegmentFile, end: int) -> int:
-        """Return the exclusive upper bound of a segment's offsets; `end` for the last known
-        segment."""
+        """Return the base offset of the next known segment, or `end` after the last one."""
         at = bisect_right(self.bases, segment.base_offset)
         return self.bases[at] if at < len(self.bases) else end
 
     def end_offset(self) -> int:
-        """Return the log end offset according to the files, after a clean shutdown. BadBatch."""
+        """Return the log end offset according to the files, after a clean shutdown.
+
+        Raises BadBatch.
+        """
         segment = self.segment_at(_OFFSET_MAX)
         if segment is None:
             return 0

@@ -105,8 +105,10 @@ class TopicSql:
         self._spill.cleanup()
 
     def answer(self, query: str) -> Answer:
-        """Start a query; rows are computed as the answer is read. SqlError, ApiError,
-        ClientError."""
+        """Start a query; rows are computed as the answer is read.
+
+        Raises SqlError, ApiError or ClientError.
+        """
         try:
             statements = self._duckdb.extract_statements(query)
             if len(statements) != 1:

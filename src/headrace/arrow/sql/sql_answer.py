@@ -29,7 +29,10 @@ class Answer:
         relation: Any,  # noqa: ANN401 - duckdb has no types
         error: Callable[[duckdb.Error], BaseException],
     ) -> None:
-        """`relation`: DuckDB's relation; None for a statement without a result."""
+        """Create the answer of a query.
+
+        `relation`: DuckDB's relation; None for a statement without a result.
+        """
         self._relation = relation
         self._error = error
         names = [] if relation is None else relation.columns

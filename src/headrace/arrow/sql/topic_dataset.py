@@ -32,7 +32,10 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
     """A pyarrow dataset of a topic that implements `scanner` only, which is what DuckDB calls."""
 
     def __init__(self, topic: OpenTopic, *, as_text: frozenset[str]) -> None:
-        """`as_text`: which of key, value and headers are read as strings."""
+        """Create the dataset of an open topic.
+
+        `as_text`: which of key, value and headers are read as strings.
+        """
         self._topic = topic
         self._types = {
             name: _TEXT_TYPES[name] if name in as_text else TYPES[name] for name in COLUMNS

@@ -92,8 +92,11 @@ class ClusterTopics:
     """Topics of a cluster, read from its brokers."""
 
     def __init__(self, connect: Callable[[], Client], tell: Callable[[str], None]) -> None:
-        """`connect` returns a new client for each read; `tell` is called with a line about deleted
-        records."""
+        """Create a source of a cluster's topics.
+
+        `connect` returns a new client for each read; `tell` is called with a line about deleted
+        records.
+        """
         self._connect = connect
         self._tell = tell
 

@@ -45,8 +45,11 @@ class RowEncoder:
     def __init__(
         self, partitions: Callable[[str], int], *, batch_bytes: int, codec: Codec = Codec.NONE
     ) -> None:
-        """`partitions`: returns a topic's partition count. `batch_bytes`: maximum size of a batch
-        before compression; a larger record is a batch by itself."""
+        """Create an encoder for the topics of a cluster.
+
+        `partitions`: returns a topic's partition count. `batch_bytes`: maximum size of a batch
+        before compression; a larger record is a batch by itself.
+        """
         self._partitions = partitions
         self.batch_bytes = batch_bytes
         """Maximum size of a batch in bytes; may be lowered between two calls of `encode`."""
@@ -58,10 +61,10 @@ class RowEncoder:
     def encode(
         self, rows: pa.RecordBatch | pa.Table, topic: str | None = None
     ) -> Iterator[tuple[TopicPartition, EncodedRecords]]:
-        """Yield the batches of these rows, each partition's in the order of the rows.
+        """Yield (partition, batch) for these rows, each partition's batches in the rows' order.
 
         `topic`: used for all rows in place of the column. Rows without key and partition go to one
-        partition of their topic, those of the next call to the next partition. RowError.
+        partition of their topic, those of the next call to the next partition. Raises RowError.
         """
         columns = {name: _one_array(rows, name) for name in rows.schema.names}
         names, codes = _topics(columns.get("topic"), topic)

@@ -27,7 +27,7 @@ def write_file(
     file: BinaryIO, batches: Iterator[pa.RecordBatch], form: FileFormat, topic: str,
     row_line: RowLine,
 ) -> int:  # fmt: skip
-    """Write all records, with the columns `json_lines.COLUMNS`; return their number. NotCsv.
+    """Write all records, with the columns `json_lines.COLUMNS`; return their number. Raises NotCsv.
 
     `row_line` as in `json_lines`.
     """
@@ -104,7 +104,7 @@ def _no_csv(topic: str, column: str) -> str:
 
 
 def _headers_json(headers: list[dict[str, bytes | str | None]] | None) -> str | None:
-    """Return a row's headers as a JSON list. UnicodeDecodeError."""
+    """Return a row's headers as a JSON list. Raises UnicodeDecodeError."""
     if headers is None:
         return None
     texts = [

@@ -16,7 +16,7 @@ _NOWHERE = Offset(0)
 
 
 class Following(Protocol):
-    """The partition role that owns a follower."""
+    """The interface of a partition role to the `Follower` that it owns."""
 
     @property
     def log(self) -> Log: ...
@@ -72,7 +72,7 @@ class Follower:
     def move_start(self, leader_start: Offset) -> None:
         """Move the log's start to the leader's, at most to the own high watermark.
 
-        ApiError: NOT_LEADER_OR_FOLLOWER as `append`. StorageError.
+        ApiError: NOT_LEADER_OR_FOLLOWER as `append`. Raises StorageError.
         """
         self._check()
         log = self._following.log

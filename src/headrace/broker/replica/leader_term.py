@@ -18,7 +18,7 @@ _NOWHERE = Offset(0)
 
 
 class Led(Protocol):
-    """The partition role that owns a term."""
+    """The interface of a partition role to the `LeaderTerm` that it owns."""
 
     @property
     def log(self) -> Log: ...
@@ -53,7 +53,7 @@ class LeaderTerm(Watched):
         self._wake()
 
     def log_grew(self) -> None:
-        """Wake watchers after an append."""
+        """Wake watchers, such as followers' waiting fetches, after an append."""
         if self._watchers:
             self._wake()
 

@@ -209,7 +209,7 @@ class PartitionRole:
 
     @property
     def knows_end(self) -> bool:
-        """Whether clients may be told the end offset.
+        """Whether the end offset may be returned to clients.
 
         Not before everything committed under earlier leaders is known (KIP-207).
         """
@@ -288,7 +288,7 @@ class PartitionRole:
             wake(self._watchers)
 
     def flush_on_ack(self, wanted: bool) -> None:
-        """Change whether the high watermark waits for flushes; it never decreases."""
+        """Set whether the high watermark waits for flushes. It advances if it no longer waits."""
         self.flushes_on_ack = wanted
         if wanted:
             self._flush_soon(self.log)

@@ -19,7 +19,10 @@ Arguments = Annotated[
 
 
 def arguments_of(texts: tuple[str, ...]) -> dict[str, object]:
-    """Return `KEY=VALUE` texts as AMQP arguments: a value that is JSON is decoded. UsageError."""
+    """Return `KEY=VALUE` texts as AMQP arguments: a value that is JSON is decoded.
+
+    Raises UsageError.
+    """
     arguments: dict[str, object] = {}
     for text in texts:
         key, equals, value = text.partition("=")

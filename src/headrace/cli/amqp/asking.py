@@ -26,7 +26,7 @@ OneUser = Annotated[str | None, Parameter(name="--user", help="Of this user alon
 
 
 def ask(cluster: BrokerOptions, operation: str, **question: Any) -> Any:  # noqa: ANN401 - JSON
-    """Run an operation on the broker and return its result. ApiError."""
+    """Run an operation on the broker and return its result. Raises ApiError."""
     with cluster.client() as client:
         return run(ask_amqp(client, operation, **question))
 
@@ -56,7 +56,7 @@ def flag(name: str) -> Callable[[Row], Cell]:
 
 
 def checked_limit(option: str, value: str | None) -> int | None:
-    """Return the number of a limit option; -1 for `none`, None if not given. UsageError."""
+    """Return the number of a limit option; -1 for `none`, None if not given. Raises UsageError."""
     if value is None:
         return None
     if value == "none":

@@ -101,9 +101,9 @@ def _own_name(server: "Server") -> str | None:
 
 
 def show(facts: Facts, log_format: str, *, ends_by: str, out: TextIO | None = None) -> None:
-    """Print the facts to `out` in the form that suits it: JSON, terminal or plain lines. OSError.
+    """Print the facts to `out` in the form that suits it: JSON, terminal or plain lines.
 
-    `ends_by`: a sentence that says how to end the broker.
+    Raises OSError. `ends_by`: a sentence that says how to end the broker.
     """
     out = sys.stdout if out is None else out
     if log_format == "json":

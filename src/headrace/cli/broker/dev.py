@@ -150,7 +150,7 @@ def kept(place: Path) -> int:
 
 
 def how_many(asked: int | None, there: int) -> int:
-    """Return the number of brokers to run: never fewer than those with data. UsageError."""
+    """Return the number of brokers to run: never fewer than those with data. Raises UsageError."""
     if asked is None:
         return there or BROKERS
     if not 1 <= asked <= BROKERS_MAX:
@@ -170,7 +170,7 @@ def configs_of(
     given: Mapping[str, str],
     ports: Mapping[str, int | None] = MappingProxyType({}),
 ) -> list[BrokerConfig]:
-    """Return the configuration of each broker. UsageError, ConfigError.
+    """Return the configuration of each broker. Raises UsageError or ConfigError.
 
     `ports`: by flag, ports of the first broker's other listeners; None: the protocol's default port
     if it is free.

@@ -57,7 +57,7 @@ def find_zookeeper() -> ZooKeeperFiles:
 def run_processes(
     count: int, place: Path, port: int, given: Mapping[str, str], *, quiet: bool
 ) -> int:
-    """Run a ZooKeeper and `count` brokers until Ctrl-C. CommandError, UsageError."""
+    """Run a ZooKeeper and `count` brokers until Ctrl-C. Raises CommandError or UsageError."""
     if not 1 <= count <= PROCESSES_MAX:
         raise UsageError(f"--processes {count}: must be 1 to {PROCESSES_MAX}")
     found = find_zookeeper()
@@ -135,7 +135,7 @@ def _started(words: Sequence[str], out: int | None) -> "subprocess.Popen[bytes]"
 
 
 def _await(port: int, process: "subprocess.Popen[bytes]", what: str) -> None:
-    """Wait until the process listens on `port`; CommandError if it ends before."""
+    """Wait until the process listens on `port`; CommandError if it ends or takes too long."""
     deadline = time.monotonic() + START_SECONDS_MAX
     while time.monotonic() < deadline and process.poll() is None:
         try:

@@ -96,7 +96,7 @@ class ServeOptions:
     ] = None
 
     def by_key(self) -> dict[str, str]:
-        """Return the given settings by configuration key. UsageError."""
+        """Return the given settings by configuration key. Raises UsageError."""
         flags = parse_pairs(self.pairs)
         if self.port is not None:
             if self.listeners is not None:

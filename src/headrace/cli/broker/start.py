@@ -122,7 +122,10 @@ def listener_on(port: object, protocol: str = "PLAINTEXT") -> str:
 
 
 def parse_pairs(pairs: Sequence[str]) -> dict[str, str]:
-    """Return the values of `--set key=value`; a later one overrides an earlier one. UsageError."""
+    """Return the values of `--set key=value`; a later one overrides an earlier one.
+
+    Raises UsageError.
+    """
     values = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -142,7 +145,7 @@ def start(
     pid_file: Path | None = None,
     secure: bool = False,
 ) -> int:
-    """Run a broker until it is stopped; return the exit code. ConfigError, CommandError.
+    """Run a broker until it is stopped; return the exit code. Raises ConfigError or CommandError.
 
     `quiet`: print nothing at the start. `secure`: as with --secure.
     """

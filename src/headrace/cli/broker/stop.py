@@ -20,7 +20,7 @@ _POLL_SECONDS = 0.05
 
 
 def _config(properties: Path | None, flags: Mapping[str, str]) -> BrokerConfig:
-    """Return a broker's configuration; only its log directories are used. ConfigError."""
+    """Return a broker's configuration; only its log directories are used. Raises ConfigError."""
     # Its listeners are not opened here, so insecure ones are no error.
     flags = {**flags, "insecure.listeners": "true"}
     try:

@@ -239,7 +239,10 @@ def _tell(
 def _partitions_named(
     known: Metadata, names: Sequence[str], *, whole: bool = True
 ) -> list[TopicPartition]:
-    """Return the partitions that TOPIC:PARTITION, or with `whole` TOPIC, name. CommandError."""
+    """Return the partitions that TOPIC:PARTITION, or with `whole` TOPIC, name.
+
+    Raises CommandError.
+    """
     found: list[TopicPartition] = []
     for name in names:
         topic, colon, number = name.partition(":")
@@ -256,7 +259,7 @@ def _partitions_named(
 
 
 def _move(text: str) -> tuple[str, tuple[int, ...]]:
-    """Parse TOPIC:PARTITION=BROKER,BROKER or TOPIC=BROKER,BROKER. UsageError."""
+    """Parse TOPIC:PARTITION=BROKER,BROKER or TOPIC=BROKER,BROKER. Raises UsageError."""
     name, equals, brokers = text.partition("=")
     try:
         if not equals or not name:

@@ -77,7 +77,10 @@ class ResetTarget:
             )
 
     def place(self) -> Place:
-        """Return the position of the given flag, for all flags but --from-file. UsageError."""
+        """Return the position of the given flag, for all flags but --from-file.
+
+        Raises UsageError.
+        """
         if self.to_earliest:
             return Place("time", EARLIEST)
         if self.to_latest:
@@ -99,7 +102,10 @@ class ResetTarget:
 
 
 def parse_utc(text: str) -> int:
-    """Return an ISO 8601 time, UTC without a zone, in milliseconds since 1970. UsageError."""
+    """Return an ISO 8601 time, UTC without a zone, in milliseconds since 1970.
+
+    Raises UsageError.
+    """
     try:
         time = datetime.fromisoformat(text.upper())
     except ValueError:
@@ -108,7 +114,7 @@ def parse_utc(text: str) -> int:
 
 
 def parse_duration(text: str) -> timedelta:
-    """Return an ISO 8601 duration of days, hours, minutes and seconds. UsageError."""
+    """Return an ISO 8601 duration of days, hours, minutes and seconds. Raises UsageError."""
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
         raise UsageError(f"--by-duration {text}: must be as P1DT12H, PT30M or PT10S")

@@ -46,7 +46,10 @@ class Decoders:
     ] = False
 
     def topic(self) -> str | None:
-        """Return the topic whose decoder was chosen; None: by the directory's name. UsageError."""
+        """Return the topic whose decoder was chosen; None: by the directory's name.
+
+        Raises UsageError.
+        """
         given = {
             "--offsets-decoder": OFFSETS_TOPIC if self.offsets_decoder else None,
             "--transaction-log-decoder": (

@@ -178,7 +178,7 @@ def _stopped(source: Path) -> Path:
 
 @contextmanager
 def _target(target: Path, source: Path) -> Iterator[Path]:
-    """Create and lock the target's log directory. UsageError, CommandError."""
+    """Create and lock the target's log directory. Raises UsageError or CommandError."""
     into = target.absolute()
     if into.is_relative_to(source) or source.is_relative_to(into):
         raise UsageError(f"{target}: is inside the source, or contains it")
@@ -225,7 +225,7 @@ def _ids(options: TransferOptions, asked: Mapping[str, tuple[bytes, int]] | None
 
 
 def _ask(options: TransferOptions) -> dict[str, tuple[bytes, int]]:
-    """Return the topic ids and partition counts of the target's cluster, from its brokers."""
+    """Ask the target cluster's brokers for each topic's id and partition count, by topic name."""
     brokers = BrokerOptions(
         bootstrap=options.bootstrap,
         profile=options.profile,

@@ -168,11 +168,11 @@ class ConsumeOptions:
         return float("inf") if self.seconds is None else self.seconds
 
     def chosen(self) -> frozenset[int]:
-        """Return the partitions to read; empty: all of them. UsageError."""
+        """Return the partitions to read; empty: all of them. Raises UsageError."""
         return frozenset(_number(digits) for text in self.partitions for digits in text.split(","))
 
     def place(self) -> Place:
-        """Return the position to start at. UsageError."""
+        """Return the position to start at. Raises UsageError."""
         if self.offset is not None:
             return parse_place(self.offset, "--offset")
         return Place("time", EARLIEST if self.from_beginning else LATEST)
@@ -210,7 +210,7 @@ class PrintOptions:
     ] = None
 
     def formatter_for(self, *, json: bool) -> Formatter:
-        """Return the formatter from records to the bytes to print. UsageError."""
+        """Return the formatter from records to the bytes to print. Raises UsageError."""
         if self.formatter is not None:
             from headrace.cli.records.coordinator_formats import coordinator_formatter
 
@@ -300,7 +300,7 @@ def _number(text: str) -> int:
 
 
 def _format_of(properties: dict[str, str]) -> str:
-    """Return the --format text for Kafka's --property options. UsageError."""
+    """Return the --format text for Kafka's --property options. Raises UsageError."""
     switches: dict[str, Callable[[], str]] = {
         "print.timestamp": lambda: "%d",
         "print.partition": lambda: "Partition:%p",

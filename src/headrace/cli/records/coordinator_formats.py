@@ -13,7 +13,7 @@ from headrace.record.record import Record
 
 
 def coordinator_formatter(name: str) -> Formatter:
-    """Return the formatter of that name, Headrace's or Kafka's class. UsageError.
+    """Return the formatter of that name, Headrace's or Kafka's class. Raises UsageError.
 
     Records of other types print nothing.
     """

@@ -19,7 +19,9 @@ class Formatter:
     """Converts records to the bytes to print."""
 
     def __init__(self, of_record: _Part, of_many: _OfMany | None = None) -> None:
-        """`of_many`: faster conversion of many records at once.
+        """Create a formatter of records.
+
+        `of_many`: faster conversion of many records at once.
 
         Returns None if it cannot convert them.
         """
@@ -63,7 +65,10 @@ _PLACEHOLDERS: dict[str, _Part] = {
 
 
 def text_formatter(text: str) -> Formatter:
-    """Return the formatter of a text with `%` placeholders and backslash escapes. UsageError."""
+    """Return the formatter of a text with `%` placeholders and backslash escapes.
+
+    Raises UsageError.
+    """
     parts: list[_Part | bytes] = []
     for literal, mark in re.findall(r"([^%]*)(%.?|$)", unescape(text), re.DOTALL):
         if literal:

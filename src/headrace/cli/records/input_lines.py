@@ -40,7 +40,10 @@ class LineParser:
         return not self.json and self.separator is None and self.null_marker is None
 
     def parse(self, line: bytes, number: int) -> Line:
-        """Return the record of line `number` (from 1), given without its line end. CommandError."""
+        """Return the record of line `number` (from 1), given without its line end.
+
+        Raises CommandError.
+        """
         if self.json:
             return self._parse_json(line, number)
         key, value = self.key, line
@@ -139,7 +142,7 @@ def _number(fields: "dict[str, Any]", name: str) -> int | None:
 
 
 def parse_headers(texts: Sequence[str]) -> list[Header]:
-    """Return headers from `name=value` or, as in rpk, `name:value`. UsageError."""
+    """Return headers from `name=value` or, as in rpk, `name:value`. Raises UsageError."""
     headers: list[Header] = []
     for text in texts:
         at = min((text.find(mark) for mark in "=:" if mark in text), default=0)

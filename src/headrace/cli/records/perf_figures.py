@@ -21,7 +21,10 @@ class Figures:
     """Counts and latencies of one run of `headrace perf`."""
 
     def __init__(self, done: str, latency: str) -> None:
-        """`done` and `latency` are words of the printed text: "acknowledged", "latency"."""
+        """Create the counters of a run.
+
+        `done` and `latency` are words of the printed text: "acknowledged", "latency".
+        """
         self._done, self._latency = done, latency
         self.records = 0
         self.bytes = 0

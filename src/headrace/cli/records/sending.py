@@ -75,7 +75,7 @@ class Records:
     ] = "all"
 
     def parser(self) -> LineParser:
-        """Return the parser of lines. UsageError."""
+        """Return the parser of lines. Raises UsageError."""
         if self.key is not None and self.separator is not None:
             raise UsageError("--key and --key-separator cannot be combined")
         if self.separator == "":

@@ -33,7 +33,7 @@ Level = Annotated[
 
 
 def topics_of(data: Path | None, cluster: BrokerOptions) -> "TopicSource":
-    """Return the topics of a data directory, or of the cluster without one. UsageError."""
+    """Return the topics of a data directory, or of the cluster without one. Raises UsageError."""
     from headrace.arrow.sql.topic_source import ClusterTopics, DirectoryTopics
 
     if data is None:

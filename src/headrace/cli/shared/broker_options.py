@@ -85,7 +85,7 @@ class BrokerOptions:
     ] = 15.0
 
     def client(self, *, patient: bool = False, retry_seconds: float | None = None) -> Client:
-        """Return a client of this cluster, not connected yet. CommandError.
+        """Return a client of this cluster, not connected yet. Raises CommandError.
 
         `retry_seconds`: for how long requests are repeated, by default --request-timeout.
         """
@@ -131,7 +131,7 @@ class BrokerOptions:
         return _Chosen(bootstrap, given, "--command-config")
 
     def _asked_for(self) -> str | None:
-        """Return the brokers that -X names, or None; UsageError."""
+        """Return the brokers that -X names, or None. Raises UsageError."""
         bootstrap = None
         for setting in self.settings:
             name, equals, value = setting.partition("=")
@@ -164,7 +164,7 @@ class Security(NamedTuple):
 
 
 def client_settings(path: Path | None) -> dict[str, str]:
-    """Return the settings in a client's properties file; none without a file. UsageError."""
+    """Return the settings in a client's properties file; none without a file. Raises UsageError."""
     if path is None:
         return {}
     from headrace.posix.client_properties import read_client_properties
@@ -184,7 +184,7 @@ def _security_of(chosen: _Chosen) -> Security:
 
 
 def security_of(settings: "Mapping[str, str]") -> Security:
-    """Return TLS and credentials from a client's settings; ConfigError."""
+    """Return TLS and credentials from a client's settings. Raises ConfigError."""
     if CLIENT_PROTOCOL not in settings:
         return Security()
     from headrace.client.transport.credentials import credentials_in
@@ -204,7 +204,7 @@ def check_seconds(flag: str, seconds: float) -> None:
 def pairs(flag: str, texts: "tuple[str, ...]") -> dict[str, str]:
     """Return `k=v` arguments as a mapping; one argument may have several, with commas.
 
-    UsageError.
+    Raises UsageError.
     """
     values: dict[str, str] = {}
     for text in texts:
@@ -220,7 +220,7 @@ def pairs(flag: str, texts: "tuple[str, ...]") -> dict[str, str]:
 def setting_pairs(flag: str, texts: "tuple[str, ...]") -> dict[str, str]:
     """Return settings as `pairs` does, but values of *.ms keys like 1d in milliseconds.
 
-    UsageError.
+    Raises UsageError.
     """
     from headrace.cli.shared.offset_positions import span_ms
 

@@ -51,7 +51,7 @@ def some_matching(patterns: Sequence[str], names: Iterable[str]) -> tuple[str, .
 def confirmed_matching(
     verb: str, patterns: Sequence[str], names: Iterable[str], *, yes: bool
 ) -> tuple[str, ...]:
-    """Return the topics that match, after a confirmation on the terminal. CommandError.
+    """Return the topics that match, after a confirmation on the terminal. Raises CommandError.
 
     `verb`: the change to confirm. `yes`: do not ask.
     """

@@ -39,7 +39,7 @@ class Place(NamedTuple):
 
 
 def parse_place(text: str, flag: str) -> Place:
-    """Return the position (offset, time, …) that `text` names. UsageError."""
+    """Return the position (offset, time, …) that `text` names. Raises UsageError."""
     word = text.strip().lower()
     if word in _WORDS:
         return Place("time", _WORDS[word])

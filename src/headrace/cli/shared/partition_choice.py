@@ -8,7 +8,10 @@ from headrace.model.nouns import TopicPartition
 
 
 def chosen_partitions(known: Metadata, texts: Sequence[str], flag: str) -> list[TopicPartition]:
-    """Return the partitions that `topic` or `topic:0,1` name, sorted. UsageError, CommandError."""
+    """Return the partitions that `topic` or `topic:0,1` name, sorted.
+
+    Raises UsageError or CommandError.
+    """
     chosen = []
     for text in texts:
         topic, _, numbers = text.partition(":")

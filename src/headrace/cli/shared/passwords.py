@@ -22,7 +22,10 @@ PasswordFile = Annotated[
 
 
 def password_of(name: str, file: Path | None, *, twice: bool) -> Secret:
-    """Return the password from a file's first line, or typed without echo (`twice`). UsageError."""
+    """Return the password from a file's first line, or typed without echo (`twice`).
+
+    Raises UsageError.
+    """
     if file is not None:
         text = _first_line(file)
         if not text:

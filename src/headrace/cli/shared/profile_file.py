@@ -99,7 +99,7 @@ def _all_names(known: Mapping[str, Profile]) -> list[str]:
 
 
 def save(profiles: Profiles) -> None:
-    """Write the file atomically, with mode 0600. OSError."""
+    """Write the file atomically, with mode 0600. Raises OSError."""
     where = path()
     where.parent.mkdir(mode=_MODE_OF_DIRECTORY, parents=True, exist_ok=True)
     content = {
@@ -126,7 +126,7 @@ def save(profiles: Profiles) -> None:
 
 
 def chosen() -> tuple[str, Profile] | None:
-    """Return the name and the profile to use, or None. CommandError: it does not exist."""
+    """Return name and content of the profile in use; None: none is. CommandError: it is missing."""
     profiles = load()
     used = profiles.used()
     return None if used is None else (used, profiles.named(used))

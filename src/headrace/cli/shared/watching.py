@@ -42,7 +42,7 @@ def shown(watch: float | None, show: Callable[[], None], *, parted: bool) -> Non
 
 
 def _going_on(show: Callable[[], None]) -> Callable[[], None]:
-    """Return a function that calls `show`, and prints an error as a note and continues."""
+    """Return a function that calls `show`; a HeadraceError is printed as a note, not raised."""
 
     def again() -> None:
         try:

@@ -99,7 +99,7 @@ def _whole_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
 
 
 def _row_line(topic: str) -> "RowLine":
-    """Return a function that prints a row with headers, or with bytes that are not UTF-8."""
+    """Return a function that encodes a row as a JSON line, with headers and any bytes."""
     format_ = json_formatter()
 
     def line(row: dict[str, Any]) -> bytes:

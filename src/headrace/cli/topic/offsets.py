@@ -79,7 +79,10 @@ def _found(
 
 
 def _time(text: str) -> int:
-    """Return the timestamp of `@time`, with or without its @, for ListOffsets. UsageError."""
+    """Return the timestamp of `@time`, with or without its @, for ListOffsets.
+
+    Raises UsageError.
+    """
     if text == _NEWEST:
         return MAX_TIMESTAMP
     words = {"start", "earliest", "end", "latest"}
@@ -197,7 +200,7 @@ def _refuse_past_end(
 def _partitions(
     client: Client, topics: Sequence[str], *, regex: bool, internal: bool = True
 ) -> list[TopicPartition]:
-    """Return the partitions that are named, or of topics whose names match. UsageError.
+    """Return the partitions that are named, or of topics whose names match. Raises UsageError.
 
     `internal`: whether internal topics may match.
     """

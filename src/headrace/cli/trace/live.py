@@ -26,7 +26,7 @@ class PartitionState(NamedTuple):
     epoch: int
     isr: tuple[int, ...]
     high_watermark: int | None
-    """None: unknown so far."""
+    """The leader's high watermark; None: unknown so far."""
     log_end: int | None
     """The leader's log end offset (LEO); None: unknown so far."""
     lags: Mapping[int, int]
@@ -44,7 +44,10 @@ class PartitionState(NamedTuple):
 
 
 def follow_topics(client: Client, names: Sequence[str], interval: float, *, json: bool) -> None:
-    """Print a line for each change of these topics' partitions, until interrupted. CommandError."""
+    """Print a line for each change of these topics' partitions, until interrupted.
+
+    Raises CommandError.
+    """
     known = run(client.metadata())
     for name in names:
         check_topic(known, name)
@@ -70,7 +73,7 @@ def _look(
 ) -> dict[TopicPartition, PartitionState]:
     """Return the partitions' states; what gets no answer stays as in `seen`.
 
-    ClientError, ApiError.
+    Raises ClientError or ApiError.
     """
     known = run(client.metadata(list(names)))
     epochs = {

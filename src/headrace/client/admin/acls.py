@@ -12,7 +12,7 @@ from headrace.wire.kafka.api import ApiKey
 
 
 async def describe_acls(client: Client, wanted: AclFilter) -> list[AclBinding]:
-    """Return the ACLs that match a filter, grouped by resource. ApiError."""
+    """Return the ACLs that match a filter, grouped by resource. Raises ApiError."""
 
     def parse(response: Any) -> list[AclBinding]:  # noqa: ANN401 - kio's entity
         check(response.error_code, response.error_message)
@@ -54,7 +54,7 @@ async def create_acls(client: Client, bindings: Sequence[AclBinding]) -> list[Ap
 
 
 async def delete_acls(client: Client, wanted: AclFilter) -> list[AclBinding]:
-    """Delete the ACLs that match a filter and return them. ApiError."""
+    """Delete the ACLs that match a filter and return them. Raises ApiError."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity
         return maker.request(filters=(maker.part("DeleteAclsFilter", **_filter_fields(wanted)),))

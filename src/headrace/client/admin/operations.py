@@ -15,7 +15,7 @@ from headrace.wire.kafka.hot.administration import (
 
 
 async def call_operation(client: Client, operation: str, question: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
-    """Return the result of an operation with these arguments. ApiError."""
+    """Return the result of an operation with these arguments. Raises ApiError."""
     call = HotCall(
         ApiKey.ADMINISTRATION,
         encode_request,

@@ -51,7 +51,7 @@ async def throttle(client: Client, moves: Sequence[Move], bytes_per_second: int)
     """Throttle the copying of `moves` to `bytes_per_second`; return the brokers that were set.
 
     Topics are set first: on brokers with an older rate the throttle holds from the first byte.
-    ApiError.
+    Raises ApiError.
     """
     for topic in sorted({move.partition.topic for move in moves}):
         some = [move for move in moves if move.partition.topic == topic]
@@ -74,8 +74,10 @@ def _named(move: Move, brokers: Iterable[int]) -> str:
 async def end_throttles(
     client: Client, topics: Iterable[str], brokers: Iterable[int]
 ) -> tuple[list[str], list[int]]:
-    """Remove the replication throttles of topics and brokers; return those that had one.
-    ApiError."""
+    """Remove the replication throttles of topics and brokers. Raises ApiError.
+
+    Returns the topics and the brokers that had a throttle.
+    """
     freed_topics = [
         topic for topic in topics if await _taken_back(client, TOPIC_RESOURCE, topic, REPLICAS)
     ]

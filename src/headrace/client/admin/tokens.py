@@ -33,7 +33,7 @@ class Token(NamedTuple):
 async def create_token(
     client: Client, owner: str | None, renewers: Sequence[str], lifetime_ms: int
 ) -> Token:
-    """Create a delegation token for user `owner` (None: the caller). ApiError.
+    """Create a delegation token for user `owner` (None: the caller). Raises ApiError.
 
     `lifetime_ms` -1: the longest that the broker allows.
     """
@@ -67,7 +67,7 @@ async def create_token(
 
 
 async def describe_tokens(client: Client, owner: str | None = None) -> list[Token]:
-    """Return the tokens that the caller may see, of one owner or of all. ApiError."""
+    """Return the tokens that the caller may see, of one owner or of all. Raises ApiError."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity
         owners = None
@@ -99,14 +99,14 @@ async def describe_tokens(client: Client, owner: str | None = None) -> list[Toke
 
 async def renew_token(client: Client, token: Token, period_ms: int) -> int:
     """Renew a token for `period_ms` from now (-1: the broker's default); return its new expiry in
-    ms since 1970. ApiError."""
+    ms since 1970. Raises ApiError."""
     return await client.ask_any(
         _change(ApiKey.RENEW_DELEGATION_TOKEN, token, "renew_period", period_ms)
     )
 
 
 async def expire_token(client: Client, token: Token, period_ms: int = AT_ONCE_MS) -> int:
-    """Set a token to expire in `period_ms`; return its expiry in ms since 1970. ApiError."""
+    """Set a token to expire in `period_ms`; return its expiry in ms since 1970. Raises ApiError."""
     return await client.ask_any(
         _change(ApiKey.EXPIRE_DELEGATION_TOKEN, token, "expiry_time_period", period_ms)
     )

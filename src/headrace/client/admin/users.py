@@ -48,7 +48,7 @@ async def describe_users(client: Client) -> list[User]:
 async def set_credential(
     client: Client, user: str, mechanism: Mechanism, password: Secret, iterations: int
 ) -> None:
-    """Create or replace a user's SCRAM credential from `password`, salted here. ApiError."""
+    """Create or replace a user's SCRAM credential from `password`, salted here. Raises ApiError."""
     salt = token_bytes(SALT_BYTES)
 
     def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity

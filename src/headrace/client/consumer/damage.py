@@ -95,7 +95,7 @@ async def next_sound_offset(client: Client, partition: TopicPartition, offset: i
 
 
 async def _is_sound(client: Client, partition: TopicPartition, offset: int) -> bool:
-    """Return whether a valid batch can be read at `offset`, or `offset` is past the log end."""
+    """Fetch at `offset`: return whether the batch there is valid, or the offset out of range."""
 
     async def attempt() -> Fetched:
         known = client.known or await client.metadata([partition.topic])

@@ -194,8 +194,10 @@ class ShareConsumer:
     # requests
 
     async def _by_leader(self) -> tuple[Metadata, dict[int, set[TopicPart]]]:
-        """Return the assigned partitions by leader; close the sessions with brokers that lead
-        none."""
+        """Return the metadata used, and the assigned partitions by their leader's broker id.
+
+        Closes the share sessions with brokers that lead none of them.
+        """
         known = self.client.known
         names = {} if known is None else _names(known)
         if known is None or not {topic_id for topic_id, _ in self.member.assignment} <= set(names):

@@ -13,7 +13,7 @@ def encode_subscription(topics: Sequence[str]) -> bytes:
 
 
 def decode_subscription(data: bytes) -> list[str]:
-    """Decode the subscribed topics of a member, any version; Malformed."""
+    """Decode the subscribed topics of a member, any version. Raises Malformed."""
     return consumer_protocol.read_topics(data)
 
 
@@ -23,7 +23,7 @@ def encode_assignment(partitions: Sequence[TopicPartition]) -> bytes:
 
 
 def decode_assignment(data: bytes) -> list[TopicPartition]:
-    """Decode the partitions assigned to a member, any version; Malformed."""
+    """Decode the partitions assigned to a member, any version. Raises Malformed."""
     return [
         TopicPartition(topic, partition)
         for topic, numbers in consumer_protocol.read_assignment(data)

@@ -172,7 +172,7 @@ class _DescribeCall(ColdCall[dict[str, OpenTransaction]]):
         super().__init__(ApiKey.DESCRIBE_TRANSACTIONS, build, lambda _: {}, versions=(0, 0))
 
     def decode(self, version: int, body: memoryview) -> dict[str, OpenTransaction]:
-        """Decode a DescribeTransactions response; Malformed."""
+        """Decode a DescribeTransactions response. Raises Malformed."""
         reader = CompactReader(body)
         reader.int32()  # Skip the throttle time.
         found = {}

@@ -44,7 +44,10 @@ class BlockingReply:
         self._frame = frame
 
     async def wait(self, seconds: float) -> memoryview:
-        """Return the response frame, without its length prefix; TimedOut, ConnectionLost."""
+        """Return the response frame, without its length prefix.
+
+        Raises TimedOut or ConnectionLost.
+        """
         deadline = time.monotonic() + seconds
         while self._frame is None:
             self._link.read_one(deadline)
@@ -78,7 +81,10 @@ class BlockingLink:
         return self._correlation_id
 
     def send(self, frame: Sequence[Buffer], *, answered: bool = True) -> BlockingReply:
-        """Send a whole request frame; ConnectionLost. `answered` False: no response will come."""
+        """Send a whole request frame.
+
+        Raises ConnectionLost. `answered` False: no response will come.
+        """
         reply = BlockingReply(self)
         if self._socket is None:
             raise ConnectionLost(f"{self._address}: connection lost")
@@ -156,7 +162,7 @@ class BlockingTransport:
         self._tls = tls
 
     async def connect(self, address: Address, seconds: float) -> BlockingLink:
-        """Open a connection; CannotConnect."""
+        """Open a connection. Raises CannotConnect."""
         return BlockingLink(address, open_socket(address, seconds, self._tls))
 
     async def sleep(self, seconds: float) -> None:

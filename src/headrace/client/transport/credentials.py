@@ -75,7 +75,7 @@ def credentials_in(settings: Mapping[str, str]) -> Credentials | None:
 
 
 def _token_file(settings: Mapping[str, str]) -> str:
-    """Return the path of the OAUTHBEARER token file; ConfigError."""
+    """Return the path of the OAUTHBEARER token file. Raises ConfigError."""
     from urllib.parse import unquote, urlsplit
 
     parts = urlsplit(settings.get(TOKEN_FILE, ""))
@@ -147,7 +147,7 @@ class TokenCall:
 def exchange(credentials: Credentials) -> Generator[HandshakeCall | TokenCall, Any, int]:
     """Yield the requests of a SASL exchange; send in each decoded response.
 
-    Returns the session lifetime in ms, 0 if unlimited. AuthenticationFailed.
+    Returns the session lifetime in ms, 0 if unlimited. Raises AuthenticationFailed.
     """
     try:
         yield HandshakeCall(credentials.mechanism)

@@ -56,7 +56,10 @@ class EventReply:
             self._future.exception()
 
     async def wait(self, seconds: float) -> memoryview:
-        """Return the response frame, without its length prefix; TimedOut, ConnectionLost."""
+        """Return the response frame, without its length prefix.
+
+        Raises TimedOut or ConnectionLost.
+        """
         try:
             async with asyncio.timeout(seconds):
                 return await self._future
@@ -156,7 +159,10 @@ class EventLink(asyncio.BufferedProtocol):
         self._space[: self._filled] = begun
 
     def send(self, frame: Sequence[Buffer], *, answered: bool = True) -> EventReply:
-        """Send a whole request frame; ConnectionLost. `answered` False: no response will come."""
+        """Send a whole request frame.
+
+        Raises ConnectionLost. `answered` False: no response will come.
+        """
         if self._transport is None:
             raise ConnectionLost(f"{self._address}: connection lost")
         reply = EventReply(self)
@@ -206,7 +212,7 @@ class EventTransport:
         self._connect = connect
 
     async def connect(self, address: Address, seconds: float) -> EventLink:
-        """Open a connection; CannotConnect."""
+        """Open a connection. Raises CannotConnect."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._connect(lambda: EventLink(address), *address)

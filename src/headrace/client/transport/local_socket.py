@@ -12,7 +12,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 def open_local_socket(path: str, seconds: float) -> socket.socket:
-    """Connect to the Unix socket `path`, or to the one in log directory `path`; OSError.
+    """Connect to the Unix socket `path`, or to the one in log directory `path`. Raises OSError.
 
     The listening process must run as the directory's owner, this process's user or root; any other
     user has replaced the socket by one of their own.

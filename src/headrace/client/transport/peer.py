@@ -31,7 +31,10 @@ class Peer:
     """A broker and the connection to it, made when it is first asked and after each loss."""
 
     def __init__(self, client: Client, locate: Locate) -> None:
-        """`client` is this peer's own. `locate` is called before each request."""
+        """Create an unconnected peer.
+
+        `client` is this peer's own. `locate` is called before each request.
+        """
         self._client = client
         self._locate = locate
         self._connecting = asyncio.Lock()
@@ -51,7 +54,7 @@ class Peer:
     async def ask_until_answered(
         self, call: Call[T], failed: Callable[[ClientError | ApiError], None]
     ) -> T:
-        """Send one request again, with backoff, until it is answered. Malformed.
+        """Send one request again, with backoff, until it is answered. Raises Malformed.
 
         `failed` is called with each failure, and raises the ones that another attempt cannot mend.
         """

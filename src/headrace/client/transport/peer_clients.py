@@ -48,7 +48,7 @@ class Refusals:
         self._known: dict[Address, _Refusal] = {}
 
     def check(self, address: Address, now: float) -> None:
-        """Raise the peer's last refusal again while its pause lasts. ClientError."""
+        """Raise the peer's last refusal, a ClientError, again while its pause lasts."""
         known = self._known.get(address)
         if known is not None and now < known.until:
             raise type(known.error)(str(known.error))
@@ -84,7 +84,7 @@ class PeerClient(Client):
     refusals: Refusals
 
     async def connect(self, address: Address, seconds: float = CONNECT_SECONDS) -> Link:
-        """Open a connection, unless the peer has just refused one. ClientError."""
+        """Open a connection, unless the peer has just refused one. Raises ClientError."""
         now = self.transport.now
         self.refusals.check(address, now())
         try:

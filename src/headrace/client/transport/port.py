@@ -134,7 +134,7 @@ class Reply(Protocol):
     async def wait(self, seconds: float) -> memoryview:
         """Return the response frame without its length prefix; the caller owns the buffer.
 
-        TimedOut also closes the connection, as responses come in order. ConnectionLost.
+        TimedOut also closes the connection, as responses come in order. Raises ConnectionLost.
         """
 
 
@@ -154,7 +154,10 @@ class Link(Protocol):
         """Return the correlation id of the next request."""
 
     def send(self, frame: Sequence[Buffer], *, answered: bool = True) -> Reply:
-        """Send a whole request frame; ConnectionLost. `answered` False: no response will come."""
+        """Send a whole request frame.
+
+        Raises ConnectionLost. `answered` False: no response will come.
+        """
 
     def close(self) -> None: ...
 
@@ -166,7 +169,7 @@ class Transport(Protocol):
     """Opens connections, sleeps and reads the clock."""
 
     async def connect(self, address: Address, seconds: float) -> Link:
-        """Open a connection; CannotConnect."""
+        """Open a connection. Raises CannotConnect."""
 
     async def sleep(self, seconds: float) -> None: ...
 

@@ -19,7 +19,7 @@ class AutoCreation:
     """Returns topics, and creates missing ones. Two methods of `controller_port.ControllerPort`."""
 
     def __init__(self, broker: Broker, create: Create) -> None:
-        """Create it. `create` creates a topic by the controller."""
+        """Create the automatic creation of topics. `create` creates a topic by the controller."""
         self._broker = broker
         self._create = create
 
@@ -51,7 +51,7 @@ class AutoCreation:
     async def ensure_internal_topic(self, name: str) -> TopicInfo:
         """Create the internal topic with its own settings if it is missing, and return it.
 
-        ApiError.
+        Raises ApiError.
 
         The number of partitions of an existing topic is not changed by the configuration.
         """

@@ -63,8 +63,11 @@ class Controller:
         *,
         peers: Peers | None = None,
     ) -> None:
-        """Create it on an open store. `session`: gets callbacks of the store's session. `peers`:
-        order channels to other brokers; None: there are none."""
+        """Create the controller's part of this broker on an open store.
+
+        `session`: gets callbacks of the store's session. `peers`: order channels to other brokers;
+        None: there are none.
+        """
         self.broker = broker
         self._store = store
         self._catalog = Catalog(store)
@@ -224,7 +227,10 @@ class Controller:
         self.known.id = None
 
     def _back(self) -> None:
-        """Look for changes that were missed while the store was unreachable."""
+        """Read settings, brokers and controller again, as changes may have been missed.
+
+        Called when the session with the metadata store is re-established or has expired.
+        """
         self._watches.missed()
         self._look_again()
 
@@ -290,7 +296,7 @@ class Controller:
         return await self.in_term(lambda term: term.carry_out(event))
 
     async def in_term(self, work: Callable[[ControllerTerm], Awaitable[T]]) -> T:
-        """Run `work` in the present term, in turn, to its end even if the caller is cancelled."""
+        """Run `work` in the present term, after earlier calls, even if the caller is cancelled."""
         return await self._in_turn(lambda: self._done(work))
 
     async def _in_turn(self, work: Callable[[], Awaitable[T]]) -> T:
@@ -360,7 +366,7 @@ class Controller:
         validate_only: bool = False,
         spend: Spend = freely,
     ) -> None:
-        """Add partitions to topic `name`, up to `count` in all. ApiError."""
+        """Add partitions to topic `name`, up to `count` in all. Raises ApiError."""
 
         async def grow() -> None:
             self._present_term()
@@ -375,7 +381,7 @@ class Controller:
         return await self._auto_creation.auto_create(names, spend=spend)
 
     async def ensure_internal_topic(self, name: str) -> TopicInfo:
-        """Create the internal topic with its own settings if it is missing. ApiError."""
+        """Create the internal topic with its own settings if it is missing. Raises ApiError."""
         return await self._auto_creation.ensure_internal_topic(name)
 
     async def _create_one(self, wanted: NewTopic, spend: Spend) -> TopicInfo | ApiError:
@@ -383,11 +389,11 @@ class Controller:
         return outcome
 
     async def next_producer_id(self) -> int:
-        """Return a producer id that is unique in the cluster. ApiError."""
+        """Return a producer id that is unique in the cluster. Raises ApiError."""
         return await self._producer_ids.next()
 
     async def reserve_producer_ids(self, broker: BrokerId) -> ProducerIdBlock:
-        """Reserve a block of producer ids for a broker; ApiError."""
+        """Reserve a block of producer ids for a broker. Raises ApiError."""
         try:
             return await self._catalog.reserve_producer_ids(broker, PRODUCER_ID_BLOCK_SIZE)
         except StoreError as error:

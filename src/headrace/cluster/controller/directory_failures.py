@@ -39,7 +39,10 @@ class DirectoryFailures:
         carry_out: Callable[[Event], Awaitable[Result]],
         facts: Callable[[], ClusterFacts],
     ) -> None:
-        """Create it. `facts` returns those of the present term. ApiError NOT_CONTROLLER."""
+        """Create the reporter of failed log directories.
+
+        `facts` returns the present term's facts, or raises ApiError NOT_CONTROLLER.
+        """
         self._broker = broker
         self._store = store
         self._carry_out = carry_out

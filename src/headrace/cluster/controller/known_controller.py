@@ -29,7 +29,7 @@ class KnownController:
         """Returns since when the store has not answered this broker; empty: it answers."""
 
     def found(self, brokers: Sequence[BrokerInfo], controller: BrokerId | None) -> None:
-        """Take over which brokers and which controller the store has; show clients the brokers."""
+        """Store the controller's id; update the metadata image by the brokers in the store."""
         self.id = controller
         image = self._broker.image
         shown = list(image.brokers.values())

@@ -15,7 +15,7 @@ from headrace.model.nouns import TopicPartition
 
 
 class Unmade(NamedTuple):
-    """A created topic, and its partitions whose leaders have not answered yet."""
+    """A created topic with partitions whose leaders have not confirmed the order to lead yet."""
 
     topic: TopicInfo
     awaited: frozenset[TopicPartition]
@@ -65,7 +65,7 @@ class Heard:
 
 
 class LateLeaders:
-    """Passes late answers to the requests that wait for them. On the deciding thread."""
+    """Passes brokers' late answers to orders on to requests that wait. On the deciding thread."""
 
     def __init__(self) -> None:
         self._heard: list[Heard] = []

@@ -54,12 +54,12 @@ def _can_be_given_back(facts: ClusterFacts, partition: TopicPartition) -> bool:
 
 
 class LeaderBalance:
-    """The periodic check of the balance, while this broker is the controller."""
+    """The periodic return of leadership to preferred replicas, while this is the controller."""
 
     def __init__(
         self, controller: Controller, run: Callable[[Coroutine[Any, Any, None]], object]
     ) -> None:
-        """Create it. `run` starts a background task."""
+        """Create the periodic check and start its timer. `run` starts a background task."""
         self._controller = controller
         self._broker = controller.broker
         self._run = run

@@ -11,7 +11,7 @@ class ProducerIdBlocks:
     """Returns producer ids from the present block and reserves the next one when it is empty."""
 
     def __init__(self, ids: ProducerIds, reserve: Callable[[], Awaitable[ProducerIdBlock]]) -> None:
-        """Create it; the first block is reserved with the first id.
+        """Create a source of producer ids; the first block is reserved with the first id.
 
         `reserve` may raise ApiError.
         """
@@ -20,7 +20,7 @@ class ProducerIdBlocks:
         self._refill = asyncio.Lock()
 
     async def next(self) -> int:
-        """Return a producer id that is unique in the cluster. ApiError."""
+        """Return a producer id that is unique in the cluster. Raises ApiError."""
         ids = self._ids
         while (taken := ids.take()) is None:
             async with self._refill:

@@ -15,7 +15,10 @@ class ProducerIdSource:
     """Returns producer ids to callers that cannot await."""
 
     def __init__(self, ids: "ProducerIds", controller: "ControllerPort") -> None:
-        """Create it. `ids`: the present block; `controller` reserves the next."""
+        """Create a source of producer ids.
+
+        `ids`: the present block; `controller` reserves the next.
+        """
         self._ids = ids
         self._controller = controller
         self._tasks: set[asyncio.Task[None]] = set()

@@ -36,7 +36,11 @@ class ReplicaRequests:
         carry_out: Callable[[Event], Awaitable[Result]],
         facts: Callable[[], ClusterFacts],
     ) -> None:
-        """Create it. `facts` returns those of the present term. ApiError NOT_CONTROLLER."""
+        """Handle replicas' requests to the controller.
+
+        `carry_out` decides an event and executes the decision. `facts` returns the present
+        term's facts, or raises ApiError NOT_CONTROLLER.
+        """
         self._broker = broker
         self._carry_out = carry_out
         self._facts = facts

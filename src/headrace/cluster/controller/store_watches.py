@@ -34,9 +34,9 @@ class StoreWatches:
         facts: Callable[[], ClusterFacts],
         change: asyncio.Lock,
     ) -> None:
-        """Create it. `facts` returns those of the present term.
+        """Create the watches, without starting them.
 
-        `change`: lock held by each writer.
+        `facts` returns the present term's facts. `change`: lock held by each writer.
         """
         self.replicas = ReplicaRequests(broker, carry_out, facts)
         """Elections and reassignments; a broker with its own store uses these too."""

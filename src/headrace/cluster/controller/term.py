@@ -61,7 +61,10 @@ class ControllerTerm:
     """
 
     def __init__(self, broker: Broker, catalog: Catalog, takers: Takers) -> None:
-        """Create it after `catalog` was elected. `takers` returns the order channel of a broker."""
+        """Create the term, after this broker was elected by `catalog`.
+
+        `takers` returns the order channel of a broker.
+        """
         self.facts = ClusterFacts()
         self.facts.controller_epoch = catalog.controller_epoch
         self._broker = broker

@@ -47,9 +47,9 @@ class ToolRequests:
         facts: Callable[[], ClusterFacts],
         change: asyncio.Lock,
     ) -> None:
-        """Create it. `facts` returns those of the present term.
+        """Create the watch, without starting it.
 
-        `change`: lock held by each writer.
+        `facts` returns the present term's facts. `change`: lock held by each writer.
         """
         self._broker = broker
         self._catalog = catalog
@@ -116,7 +116,7 @@ class ToolRequests:
             await self._carry_out(TopicsFound(found, ids))
 
     async def _grown(self, names: Sequence[str]) -> list[str]:
-        """Return the topics whose nodes have more partitions than the facts."""
+        """Return the topics to which a tool added partitions in the store; log malformed nodes."""
         paths = [znodes.topic_path(name) for name in names]
         grown = []
         for name, path, node in zip(
@@ -224,7 +224,7 @@ class ToolRequests:
 
 
 def _encoded(moves: Mapping[TopicPartition, tuple[BrokerId, ...]]) -> bytes:
-    """Encode reassignments as tools write them."""
+    """Encode reassignments in the JSON that Kafka's tools write to `/admin/reassign_partitions`."""
     partitions = [
         {"topic": topic, "partition": index, "replicas": list(replicas)}
         for (topic, index), replicas in moves.items()

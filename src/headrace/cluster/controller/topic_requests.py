@@ -25,7 +25,10 @@ class TopicRequests:
     """Creation, deletion and growth of topics, each topic independently."""
 
     def __init__(self, broker: Broker, decided: Callable[[Event], Awaitable[Result]]) -> None:
-        """Create it. `decided` has an event decided, written and ordered. ApiError."""
+        """Create the handler of requests about topics.
+
+        `decided` decides an event, writes the changes and sends the orders, or raises ApiError.
+        """
         self._broker = broker
         self._decided = decided
 
@@ -109,7 +112,7 @@ class TopicRequests:
         *,
         validate_only: bool,
     ) -> None:
-        """Add partitions to topic `name`, up to `count` in all. ApiError."""
+        """Add partitions to topic `name`, up to `count` in all. Raises ApiError."""
         broker = self._broker
         added = TopicPlanner(broker.image, broker.config).plan_growth(name, count, assignments)
         spend(len(added))

@@ -37,7 +37,7 @@ class Writer:
     """Writes the controller's changes to the store. One call at a time."""
 
     def __init__(self, catalog: Catalog, facts: ClusterFacts) -> None:
-        """Create it. `facts` are as `catalog` was read."""
+        """Create the writer. `facts` are as `catalog` was read."""
         self._catalog = catalog
         self._facts = facts
         self._uncertain: dict[str, None] = {}

@@ -191,7 +191,7 @@ def reminder(
 def orders_of(
     topic: StoredTopic, index: int, state: PartitionState, partition_epoch: int, *, is_new: bool
 ) -> Iterator[tuple[BrokerId, Order]]:
-    """Yield an order for each replica of a partition in this state: lead, or follow."""
+    """Yield (broker, order to lead or follow) for each replica of a partition in this state."""
     replicas = topic.node.partitions[index]
     replication = Replication(
         TopicPartition(topic.name, index),

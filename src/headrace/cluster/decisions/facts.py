@@ -60,7 +60,7 @@ class ClusterFacts:
     """
 
     def __init__(self) -> None:
-        """Create without topics and brokers."""
+        """Create an empty copy of the store's facts: no topics and no brokers."""
         self.controller_epoch = 0
         self.brokers: dict[BrokerId, BrokerInfo] = {}
         """Live brokers: those registered in the store."""
@@ -203,7 +203,7 @@ class ClusterFacts:
         return replace(found, partitions=tuple(partitions))
 
     def _with_failed(self, name: str, partition: PartitionInfo) -> PartitionInfo:
-        """Add damaged replicas, and those of failed directories, to the partition's offline ones.
+        """Return `partition` with replicas that are damaged or on failed directories as offline.
 
         A damaged leader is included: it is not complete, though it serves.
         """

@@ -34,7 +34,9 @@ def runs(node: TopicNode, index: int) -> bool:
 
 
 def begun(facts: ClusterFacts, topic: StoredTopic, index: int, target: Replicas) -> Step | None:
-    """Return the step towards `target`, in place of a running one; the last if all are in sync.
+    """Return the step that begins a reassignment to `target`, in place of a running one.
+
+    If all of `target` are in sync it is the last step: only these replicas remain.
 
     None: no ISR member, or no possible leader, would remain.
     """

@@ -53,7 +53,7 @@ class Applier:
     def __init__(
         self, broker: Broker, log_config: Callable[[str, Mapping[str, str]], LogConfig]
     ) -> None:
-        """Create one that has received no order.
+        """Create an applier that has received no order.
 
         `log_config` returns the settings of a topic's logs, from its name and its own settings.
         """

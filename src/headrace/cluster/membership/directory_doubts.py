@@ -94,7 +94,7 @@ class OwnDoubts:
     async def judge(self) -> None:
         """Read each directory's note of its last stop, and write the note for the next start.
 
-        Call it before any log is loaded. ConfigError: a note is malformed. StoreError.
+        Call it before any log is loaded. ConfigError: a note is malformed. Raises StoreError.
         """
         broker, stamps = self._broker, self._stamps
         await stamps.read()
@@ -214,7 +214,7 @@ class OwnDoubts:
         return found if path in self._unclean else None
 
     def start(self) -> None:
-        """Begin to renew the stamps. Call it once the broker is registered."""
+        """Begin to renew the log directories' stamps. Call it once the broker is registered."""
         self._stamps.start()
 
     def _working(self) -> list[LogDirectory]:
@@ -336,7 +336,7 @@ class OwnDoubts:
         return Note(directory_id, together, boot_id, acks, stamps, older)
 
     async def _write(self) -> None:
-        """Write the notes of all working directories. OSError."""
+        """Write the notes of all working directories. Raises OSError."""
         for directory in self._working():
             await self._write_note(directory)
 
@@ -361,7 +361,7 @@ class OwnDoubts:
 
 
 def _holds_logs(directory: LogDirectory) -> bool:
-    """Return whether the log directory has a partition's directory. Blocking. OSError."""
+    """Return whether the log directory has a partition's directory. Blocking. Raises OSError."""
     return any(map(file_names.parse_directory, directory.disk.list(directory.path)))
 
 

@@ -46,7 +46,7 @@ class Note(NamedTuple):
 
 
 def read(directory: LogDirectory) -> Note | None:
-    """Return the file's content, or None if it is missing. Blocking. ConfigError."""
+    """Return the file's content, or None if it is missing. Blocking. Raises ConfigError."""
     content = read_file(directory.disk, path_in(directory))
     if content is None:
         return None
@@ -68,7 +68,10 @@ def read(directory: LogDirectory) -> Note | None:
 
 
 def write(directory: LogDirectory, note: Note) -> None:
-    """Write the file if its content differs, as a full disk has no space. Blocking. OSError."""
+    """Write the file if its content differs, as a full disk has no space. Blocking.
+
+    Raises OSError.
+    """
     if read_file(directory.disk, path_in(directory)) != note.encode():
         directory.disk.replace(path_in(directory), note.encode())
 

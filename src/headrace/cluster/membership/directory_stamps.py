@@ -36,7 +36,7 @@ class DirectoryStamps:
     def __init__(
         self, broker: Broker, store: Store, write: Callable[[], Awaitable[Iterable[str]]]
     ) -> None:
-        """Create it without stamps.
+        """Create the stamps; none is known before `read`.
 
         `write` writes them to the directories and returns the directories' ids.
         """
@@ -55,7 +55,7 @@ class DirectoryStamps:
         self._timer: Timer | None = None
 
     async def read(self) -> None:
-        """Read the stamps in the store, before the directories are judged. StoreError."""
+        """Read the stamps in the store, before the directories are judged. Raises StoreError."""
         try:
             node = await self._store.get(self._path)
             self._known = stamps.decode(self._path, node.value)

@@ -43,7 +43,10 @@ class GivenUpReplicas:
         return any(key in ends for ends in self._ends.values())
 
     async def read(self) -> bool:
-        """Read the files, once the logs are loaded; return False if one is malformed. OSError."""
+        """Read the files, once the logs are loaded; return False if one is malformed.
+
+        Raises OSError.
+        """
         sound = True
         for directory in self._working():
             work = partial(given_up.read, directory.disk, directory.path)

@@ -36,7 +36,10 @@ class OrphanedLogs:
     """
 
     def __init__(self, broker: "Broker", catalog: "Catalog", applier: "Applier") -> None:
-        """Create it. `applier` deletes logs, in sequence with the controller's orders."""
+        """Create the check for orphaned logs.
+
+        `applier` deletes logs, in sequence with the controller's orders.
+        """
         self._broker = broker
         self._catalog = catalog
         self._applier = applier
@@ -61,7 +64,7 @@ class OrphanedLogs:
     async def look(self) -> None:
         """Delete orphaned logs that are not needed, and name the others in the log.
 
-        StoreError, BadPayload.
+        Raises StoreError or BadPayload.
         """
         logs = self._without_role()
         self._named = {key: text for key, text in self._named.items() if key in logs}

@@ -51,7 +51,7 @@ class OwnRegistration:
     """This broker's registration in the metadata store: endpoints, rack and doubts."""
 
     def __init__(self, broker: Broker, store: Store) -> None:
-        """Create it without registering the broker."""
+        """Create the registration without registering the broker."""
         self._broker = broker
         self._store = store
         self._path = znodes.broker_path(broker.broker_id)
@@ -87,7 +87,7 @@ class OwnRegistration:
     async def announce_again(self) -> int:
         """Register with the same content in the present session; return the broker epoch.
 
-        ConfigError.
+        Raises ConfigError.
         """
         if self._store.shared:
             await self._keep(self._store.session)
@@ -119,7 +119,7 @@ class OwnRegistration:
         return None if node is None or node.owner != self._store.session else node.created
 
     async def _where(self) -> str:
-        """Return the address and session of the broker registered with our id, as text."""
+        """Return text with address and session of the broker registered under our id, or ""."""
         node = await self._get(self._path)
         if node is None:
             return ""
@@ -188,7 +188,7 @@ def _place(directory: LogDirectory) -> str:
 
 
 def _write(directory: LogDirectory, session: int) -> None:
-    """Write the session to `headrace-session` of a directory. Blocking. OSError."""
+    """Write the session to `headrace-session` of a directory. Blocking. Raises OSError."""
     content = f"{_PREFIX}{session}\n{_place(directory)}"
     directory.disk.replace(_path_in(directory), content.encode())
 

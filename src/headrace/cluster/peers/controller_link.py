@@ -54,7 +54,10 @@ class ControllerLink:
         self._channel.close()
 
     async def reach(self) -> None:
-        """Check that the controller answers, within `REACH_SECONDS_MAX`. ApiError, ClientError."""
+        """Check that the controller answers, within `REACH_SECONDS_MAX`.
+
+        Raises ApiError or ClientError.
+        """
         if self._controller.is_controller:
             return
         try:
@@ -81,7 +84,7 @@ class ControllerLink:
         return await self._once(local, lambda: self._alter_call(asked))
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
-        """Reserve a block of producer ids for this broker. ApiError."""
+        """Reserve a block of producer ids for this broker. Raises ApiError."""
         own = self._broker.broker_id
 
         def call() -> Call[ProducerIdBlock]:
@@ -167,9 +170,9 @@ class ControllerLink:
             await asyncio.sleep(min(_ASKED_AGAIN_SECONDS, deadline - loop.time()))
 
     async def _hand_over_once(self) -> Sequence[TopicPartition]:
-        """Send one ControlledShutdown request.
+        """Request once that the controller moves this broker's leaderships to other brokers.
 
-        Return the partitions that this broker still leads.
+        Return the partitions that this broker still leads and that may yet be moved.
         """
         own, epoch = self._broker.broker_id, self._epoch
         if self._controller.is_controller:

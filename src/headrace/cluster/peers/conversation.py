@@ -67,7 +67,7 @@ def one_request(
 
 
 def all_together(question: object) -> None:
-    """Return None for each question: any questions may share a request."""
+    """Return the same group, None, for each question: any questions may share a request."""
 
 
 class _Asked(NamedTuple, Generic[Q, A]):

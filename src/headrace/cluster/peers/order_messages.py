@@ -162,7 +162,7 @@ def _update_metadata(orders: Orders, facts: ClusterFacts) -> dict[str, Any]:
 
 
 def _going(facts: ClusterFacts, name: str) -> Iterator[PartitionInfo]:
-    """Return the partitions of a topic that is being deleted, each with leader -2."""
+    """Yield the partitions of a topic that is being deleted, with leader -2 as in Kafka."""
     topic = facts.topics.get(name)
     for index in () if topic is None else topic.node.partitions:
         yield PartitionInfo(index, LEADER_OF_WHAT_GOES, LeaderEpoch(0), (), ())

@@ -35,5 +35,5 @@ class PeerCall(Generic[T]):
         return [request_head(self.key, version, correlation_id, client_id, len(body)), body]
 
     def decode(self, version: int, body: memoryview) -> T:
-        """Decode a response body and convert it with `parse`. Malformed."""
+        """Decode a response body and convert it with `parse`. Raises Malformed."""
         return self._parse(PEER_MESSAGES[self.key].response.decode(body, version))

@@ -29,7 +29,7 @@ class AclSettings:
     """The ACLs that the broker's authorizer uses, and their changes in the store."""
 
     def __init__(self, broker: Broker, store: Store, change: asyncio.Lock) -> None:
-        """Create it without ACLs. `change`: lock held during a change."""
+        """Create the ACL settings without ACLs. `change`: lock held during a change."""
         self._broker = broker
         self._acls = AclStore(store)
         self._change = change
@@ -46,7 +46,7 @@ class AclSettings:
             self._rules().replace(await self._acls.all())
 
     async def read(self, resources: "Iterable[Resource]") -> None:
-        """Replace the ACLs of some resource patterns by those of the store."""
+        """Read the ACLs of some resource patterns from the store, and replace those in force."""
         for resource, entries in (await self._acls.of(resources)).items():
             self._rules().put(resource, entries)
 

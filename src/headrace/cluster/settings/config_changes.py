@@ -28,7 +28,7 @@ class ConfigChanges:
     def __init__(
         self, broker: Broker, configs: ConfigStore, settings: Settings, change: asyncio.Lock
     ) -> None:
-        """Create it. `change`: lock held while changes are applied."""
+        """Create the watch for changed settings. `change`: lock held while changes are applied."""
         self._broker = broker
         self._store = configs.store
         self._settings = settings

@@ -140,7 +140,7 @@ class EntitySettings:
     async def alter(self, name: str, change: Change, *, validate_only: bool = False) -> None:
         """Change the settings of `name`, or replace all (a mapping); effective at once.
 
-        ApiError.
+        Raises ApiError.
         """
         await carried_on(self._alter(name, change, validate_only))
 

@@ -26,7 +26,7 @@ class NoticedChanges(Generic[T]):
         failing: str,
         wanted: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Create it.
+        """Create the watch for one kind of notices.
 
         `read` reads from the store the entities that notices name, holding lock `change`.
 

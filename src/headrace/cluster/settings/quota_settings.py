@@ -47,7 +47,7 @@ class QuotaSettings:
     """Quotas of users, clients and addresses: changed in the store, applied to the broker."""
 
     def __init__(self, broker: Broker, catalog: Catalog, change: asyncio.Lock) -> None:
-        """Create it. `change`: lock held during a change."""
+        """Create the quota settings. `change`: lock held during a change."""
         self._broker = broker
         self._catalog = catalog
         self._change = change

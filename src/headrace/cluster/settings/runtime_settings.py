@@ -52,7 +52,10 @@ class Settings:
     """
 
     def __init__(self, broker: Broker, catalog: Catalog, change: asyncio.Lock) -> None:
-        """Create it. `change`: lock held during a change, so that one is made at a time."""
+        """Create the run-time settings.
+
+        `change`: lock held during a change, so that one is made at a time.
+        """
         self.quotas = QuotaSettings(broker, catalog, change)
         self.users = UserSettings(broker, catalog, change)
         self._broker = broker
@@ -237,7 +240,7 @@ class Settings:
     ) -> None:
         """Change a topic's own settings, or replace all (a mapping); effective at once.
 
-        ApiError.
+        Raises ApiError.
         """
         await carried_on(self._alter_topic(name, change, validate_only))
 
@@ -270,7 +273,10 @@ class Settings:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Change the run-time settings of this broker, or those of every broker (""). ApiError."""
+        """Change the run-time settings of this broker, or those of every broker ("").
+
+        Raises ApiError.
+        """
         await carried_on(self._alter_broker(name, change, validate_only))
 
     async def _alter_broker(

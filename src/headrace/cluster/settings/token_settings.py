@@ -39,7 +39,7 @@ class TokenSettings:
     """The delegation tokens in the store, which every broker may change, one change at a time."""
 
     def __init__(self, broker: Broker, store: Store, change: asyncio.Lock, secret: Secret) -> None:
-        """Create it without tokens. `change`: lock held during a change."""
+        """Create the token settings without tokens. `change`: lock held during a change."""
         self._broker = broker
         self._store = TokenStore(store)
         self._change = change
@@ -76,7 +76,7 @@ class TokenSettings:
         renewers: tuple[Principal, ...],
         lifetime_ms: int,
     ) -> DelegationToken:
-        """Create a token, valid here on return. ApiError."""
+        """Create a token, valid here on return. Raises ApiError."""
         check_principals(owner, renewers)
         token_id = base64.urlsafe_b64encode(self._broker.random.uuid()).rstrip(b"=").decode()
         now_ms = self._broker.clock.wall_ms()
@@ -92,7 +92,7 @@ class TokenSettings:
         return token
 
     async def renew(self, by: Principal, hmac: bytes, period_ms: int) -> DelegationToken:
-        """Renew a token for `period_ms`. ApiError."""
+        """Renew a token for `period_ms`. Raises ApiError."""
         now_ms = self._broker.clock.wall_ms()
 
         def change(token: DelegationToken) -> DelegationToken:
@@ -104,7 +104,7 @@ class TokenSettings:
         return found
 
     async def expire(self, by: Principal, hmac: bytes, period_ms: int) -> int:
-        """Expire a token in `period_ms` (negative: now); return when. ApiError."""
+        """Expire a token in `period_ms` (negative: now); return when. Raises ApiError."""
         now_ms = self._broker.clock.wall_ms()
         found = await self._existing(hmac, lambda token: ended(token, by, period_ms, now_ms))
         return now_ms if found is None else found.expires_ms

@@ -51,7 +51,7 @@ class UserSettings:
     """SCRAM credentials of users: changed in the store, applied to the broker."""
 
     def __init__(self, broker: Broker, catalog: Catalog, change: asyncio.Lock) -> None:
-        """Create it. `change`: lock held during a change."""
+        """Create the credential settings. `change`: lock held during a change."""
         self._broker = broker
         self._catalog = catalog
         self._change = change
@@ -160,7 +160,7 @@ def _credential(mechanism: "Mechanism", upsertion: Upsertion) -> str:
 
 
 def _credentials(user: str, config: Mapping[str, str]) -> "dict[Mechanism, Credential]":
-    """Return the credentials among a user's settings; invalid ones are logged."""
+    """Return a user's SCRAM credentials by mechanism, from the settings; log invalid ones."""
     if not any(name.startswith(_SCRAM) for name in config):
         return {}
     from headrace.security.sasl.scram import HASHES, decode_credential

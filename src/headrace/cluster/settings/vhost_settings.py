@@ -59,7 +59,10 @@ class VhostSettings:
     def __init__(
         self, configs: ConfigStore, change: asyncio.Lock, definitions: Definitions
     ) -> None:
-        """Create it. `change`: lock held during a change; `definitions` are updated."""
+        """Create the vhost settings.
+
+        `change`: lock held during a change; `definitions` are updated.
+        """
         self._configs = configs
         self._change = change
         self.definitions = definitions
@@ -86,7 +89,10 @@ class VhostSettings:
             self.definitions.put_user(name, users.get(name))
 
     async def change_vhost(self, name: str, change: ChangeVhost) -> VhostDefinition | None:
-        """Write the result of `change` as a vhost's definition, effective on return. ApiError."""
+        """Write the result of `change` as a vhost's definition, effective on return.
+
+        Raises ApiError.
+        """
         return await carried_on(self._change_vhost(name, change))
 
     async def _change_vhost(self, name: str, change: ChangeVhost) -> VhostDefinition | None:
@@ -98,7 +104,10 @@ class VhostSettings:
         return vhost
 
     async def change_user(self, name: str, change: ChangeUser) -> UserDefinition | None:
-        """Write the result of `change` as a user's definition, effective on return. ApiError."""
+        """Write the result of `change` as a user's definition, effective on return.
+
+        Raises ApiError.
+        """
         return await carried_on(self._change_user(name, change))
 
     async def _change_user(self, name: str, change: ChangeUser) -> UserDefinition | None:

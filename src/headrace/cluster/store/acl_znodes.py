@@ -69,7 +69,7 @@ def encode_acls(entries: Iterable[AclEntry]) -> bytes:
 
 
 def decode_acls(path: str, value: bytes) -> frozenset[AclEntry]:
-    """Decode the entries of one pattern; an empty node has none. BadPayload."""
+    """Decode the entries of one pattern; an empty node has none. Raises BadPayload."""
     if not value:
         return frozenset()
     try:

@@ -49,7 +49,7 @@ class Catalog:
     """The facts of a cluster in the store, in Kafka's layout. Methods may raise StoreError."""
 
     def __init__(self, store: Store) -> None:
-        """Create it on an open store."""
+        """Create the catalog on an open store."""
         self.store = store
         self.configs = ConfigStore(store)
         """Settings of brokers, topics, groups and clients."""
@@ -207,7 +207,7 @@ class Catalog:
     async def topic_configs(
         self, names: Sequence[str] | None = None
     ) -> dict[str, Mapping[str, str]]:
-        """Return the settings of each topic in the store, or of `names`. BadPayload."""
+        """Return the settings of each topic in the store, or of `names`. Raises BadPayload."""
         if names is None:
             names = await self.store.children(znodes.TOPICS)
         paths = [znodes.topic_config_path(name) for name in names]

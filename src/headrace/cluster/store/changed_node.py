@@ -48,9 +48,9 @@ async def change_node(
 ) -> None:
     """Write the result of `change` to the node at `path`, with `notice` for all brokers.
 
-    `owner`: a node that must exist; NoNode. `above`: parents that are created if the node is new.
-    BadVersion: other brokers kept being faster. Errors of `change` are passed on. A store that is
-    not shared gets no notice.
+    `owner`: a node that must exist (else NoNode). `above`: parents that are created if the node is
+    new. BadVersion: other brokers kept being faster. Errors of `change` are passed on. A store that
+    is not shared gets no notice.
     """
     for _ in range(ATTEMPTS_MAX):
         node, owning = await store.get_all([path, owner or path])

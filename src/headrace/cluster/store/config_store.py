@@ -20,7 +20,7 @@ class ConfigStore:
     """The settings in the store: the tree `/config`."""
 
     def __init__(self, store: Store) -> None:
-        """Create it on an open store in which the tree's root exists."""
+        """Create the access to settings on an open store in which the tree's root exists."""
         self.store = store
 
     async def change(
@@ -34,8 +34,8 @@ class ConfigStore:
         """Write the result of `change` as an entity's settings, with a notice; return the settings.
 
         Repeated on the new settings if another broker was faster. `change` returns None to leave
-        them. `owner`: a node that must exist; NoNode. `drop_empty`: delete the node if no setting
-        is left. BadVersion: other brokers kept being faster.
+        them. `owner`: a node that must exist (else NoNode). `drop_empty`: delete the node if no
+        setting is left. BadVersion: other brokers kept being faster.
         """
         outcome: Mapping[str, str] | None = None
 
@@ -88,7 +88,7 @@ class ConfigStore:
         }
 
     async def of_broker(self, broker: BrokerId) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the run-time settings of all brokers, and those of this one."""
+        """Return the run-time settings set for every broker, and those set for `broker` only."""
         paths = [
             znodes.broker_config_path(znodes.CLUSTER_DEFAULT),
             znodes.broker_config_path(str(broker)),

@@ -54,7 +54,7 @@ class GroupMirror:
     def __init__(
         self, broker: Broker, store: Store, groups: Callable[[], GroupCoordinators | None]
     ) -> None:
-        """Create it. `groups` returns None while no group coordinator exists."""
+        """Create the mirror. `groups` returns None while no group coordinator exists."""
         self._broker = broker
         self._store = store
         self._groups = groups
@@ -81,7 +81,7 @@ class GroupMirror:
                 self._is_failing = True
 
     async def bring_up_to_date(self) -> None:
-        """Write what changed since the last call. StoreError."""
+        """Write what changed since the last call. Raises StoreError."""
         if self._store.session != self._session:
             self._session = self._store.session
             self._written.clear()
@@ -139,7 +139,7 @@ class GroupMirror:
     def _of_shard(
         self, shard: ShardContext
     ) -> Iterator[tuple[str, Iterator[tuple[str, str, bool]]]]:
-        """Yield for each group its name, and the path, value and ephemerality of its znodes."""
+        """Yield for each group its id, and its znodes: (path, value, whether it is ephemeral)."""
         names = {**shard.offsets.by_group, **shard.groups}
         names.update({group.group_id: None for group in shard.modern.all_of(ConsumerGroup)})
         for group_id in list(names):
@@ -177,7 +177,7 @@ class GroupMirror:
     # --- writing -------------------------------------------------------------------------------
 
     async def _put(self, path: str, shown: Shown) -> None:
-        """Write a znode; an ephemeral one is owned by this session. StoreError."""
+        """Write a znode; an ephemeral one is owned by this session. Raises StoreError."""
         store, text = self._store, shown.value
         if text.endswith(_OPEN_END):
             text = f'{text[:-1]},"timestamp":"{self._broker.clock.wall_ms()}"}}'
@@ -198,7 +198,7 @@ class GroupMirror:
                 await store.set(path, value)
 
     async def _remove(self, path: str, shown: Shown) -> None:
-        """Delete a znode of this broker, and its parents that are empty then. StoreError."""
+        """Delete a znode of this broker, and its parents that are empty then. Raises StoreError."""
         with suppress(NoNode):
             node = await self._store.get(path)
             if shown.ephemeral and node.owner != self._store.session:

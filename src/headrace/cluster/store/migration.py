@@ -67,7 +67,7 @@ async def read_tree(store: Store, roots: Collection[str] | None = None) -> dict[
 
 
 async def present(store: Store) -> Present:
-    """Return the content of the store that is to receive the metadata. BadPayload."""
+    """Return the content of the store that is to receive the metadata. Raises BadPayload."""
     try:
         there = {f"/{name}" for name in await store.children("/")}
     except NoNode:  # its chroot is not made yet
@@ -169,7 +169,7 @@ def encode_migrant(migrant: Migrant) -> bytes:
 
 
 def decode_migrant(value: bytes) -> Migrant:
-    """Decode the content of the marker node. BadPayload."""
+    """Decode the content of the marker node. Raises BadPayload."""
     try:
         payload = json.loads(value)
         return Migrant(str(payload["cluster_id"]), BrokerId(int(payload["broker"])))

@@ -25,9 +25,9 @@ class Notices(Generic[T]):
     def __init__(
         self, store: Store, root: str, decode: Callable[[bytes], T | None], clock: Clock
     ) -> None:
-        """Create it; none is read. `root`: their parent node.
+        """Create the reader; no notice has been read yet.
 
-        `decode` returns the changed entity, or None.
+        `root`: their parent node. `decode` returns the changed entity, or None.
         """
         self._store = store
         self.root = root

@@ -25,7 +25,10 @@ class Reaction:
     """Runs `act` after each `ask`, one run at a time; requests during a run cause one more run."""
 
     def __init__(self, act: Callable[[], Awaitable[None]], failing: str) -> None:
-        """Create it idle. `failing`: the beginning of the log line if the store fails."""
+        """Create a reaction that runs nothing yet.
+
+        `failing`: the beginning of the log line if the store fails.
+        """
         self._act = act
         self._failing = failing
         self._again = False

@@ -23,7 +23,7 @@ def encode(stamps: Mapping[str, str]) -> bytes:
 
 
 def decode(path: str, value: bytes) -> dict[str, str]:
-    """Decode the stamps of a broker's log directories; BadPayload."""
+    """Decode the stamps of a broker's log directories. Raises BadPayload."""
     try:
         found = json.loads(value)["directories"]
         return {str(directory): str(stamp) for directory, stamp in found.items()}

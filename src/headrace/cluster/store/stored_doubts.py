@@ -76,7 +76,10 @@ def encode(doubts: Doubts) -> dict[str, dict[str, list[int | str] | None]]:
 
 
 def decode(found: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, Doubt]:
-    """Decode the doubts of a registration. ValueError, KeyError, TypeError, AttributeError."""
+    """Decode the doubts of a registration.
+
+    Raises ValueError, KeyError, TypeError or AttributeError.
+    """
     return {
         TopicPartition(topic, int(index)): LOST if known is None else _doubt(known)
         for topic, partitions in found.items()

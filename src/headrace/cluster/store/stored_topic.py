@@ -54,7 +54,7 @@ class StoredTopic:
         )
 
     def shown_partition(self, index: int) -> PartitionInfo:
-        """Return one partition as the metadata image has it."""
+        """Return the state of partition `index` as an entry of the metadata image."""
         replicas = self.node.partitions[index]
         state = self.states.get(index, NEVER_LED)
         return PartitionInfo(index, state.leader, state.leader_epoch, replicas, state.isr)

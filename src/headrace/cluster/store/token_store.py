@@ -50,7 +50,7 @@ def encode_token(token: DelegationToken) -> bytes:
 
 
 def decode_token(path: str, value: bytes) -> DelegationToken:
-    """Decode a token's node of version 1 to 3; BadPayload."""
+    """Decode a token's node of version 1 to 3. Raises BadPayload."""
     try:
         payload = json.loads(value)
         version = payload["version"]
@@ -90,11 +90,11 @@ class TokenStore:
     """The delegation tokens in the store: the tree `/delegation_token`."""
 
     def __init__(self, store: Store) -> None:
-        """Use an open store."""
+        """Create the access to tokens in an open store."""
         self.store = store
 
     async def prepare(self) -> None:
-        """Create the missing paths."""
+        """Create the parent nodes of tokens and of their notices in the store, if missing."""
         for path in ("/delegation_token", TOKENS, CHANGES):
             with suppress(NodeExists):
                 await self.store.create(path, b"")

@@ -175,7 +175,7 @@ def _by_index(replicas: Mapping[int, tuple[BrokerId, ...]]) -> dict[str, list[Br
 
 
 def decode_topic(path: str, value: bytes) -> TopicNode:
-    """Decode a topic's node of versions 1 to 3; BadPayload."""
+    """Decode a topic's node of versions 1 to 3. Raises BadPayload."""
     try:
         payload = json.loads(value)
         text = payload.get("topic_id")
@@ -211,7 +211,7 @@ def encode_state(state: PartitionState) -> bytes:
 
 
 def decode_state(path: str, value: bytes) -> PartitionState:
-    """Decode leader and ISR; BadPayload."""
+    """Decode leader and ISR. Raises BadPayload."""
     try:
         payload = json.loads(value)
         return PartitionState(
@@ -231,7 +231,7 @@ def encode_config(config: Mapping[str, str]) -> bytes:
 
 
 def decode_config(path: str, value: bytes) -> dict[str, str]:
-    """Decode the settings of one entity; an empty node holds none. BadPayload."""
+    """Decode the settings of one entity; an empty node holds none. Raises BadPayload."""
     if not value:
         return {}
     try:
@@ -260,7 +260,7 @@ def decode_config_change(value: bytes) -> str | None:
 
 
 def decode_partitions(path: str, value: bytes) -> dict[TopicPartition, tuple[BrokerId, ...]]:
-    """Decode a tool's request: partitions, with replicas if it names them. BadPayload."""
+    """Decode a tool's request: partitions, with replicas if it names them. Raises BadPayload."""
     try:
         return {
             TopicPartition(str(found["topic"]), int(found["partition"])): tuple(
@@ -297,7 +297,7 @@ def encode_registration(registration: Registration) -> bytes:
 
 
 def decode_registration(broker: BrokerId, path: str, value: bytes, epoch: int) -> BrokerInfo:
-    """Decode a live broker as the metadata image has it. BadPayload."""
+    """Decode a registration node (`/brokers/ids/N`) to a live broker. Raises BadPayload."""
     try:
         payload = json.loads(value)
         protocols = payload.get("listener_security_protocol_map", {})
@@ -308,7 +308,7 @@ def decode_registration(broker: BrokerId, path: str, value: bytes, epoch: int) -
 
 
 def decode_doubts(path: str, value: bytes) -> dict[TopicPartition, doubts.Doubt]:
-    """Decode the doubts of a live broker's registration. BadPayload."""
+    """Decode the doubts of a live broker's registration. Raises BadPayload."""
     try:
         return doubts.decode(json.loads(value).get("doubtful_replicas", {}))
     except NONSENSE as error:
@@ -328,7 +328,7 @@ def encode_controller(broker: BrokerId, timestamp_ms: int) -> bytes:
 
 
 def decode_controller(value: bytes) -> BrokerId:
-    """Decode the controller's broker id. BadPayload."""
+    """Decode the controller's broker id. Raises BadPayload."""
     try:
         return BrokerId(int(json.loads(value)["brokerid"]))
     except NONSENSE as error:
@@ -341,7 +341,7 @@ def encode_cluster_id(cluster_id: str) -> bytes:
 
 
 def decode_cluster_id(value: bytes) -> str:
-    """Decode the cluster's id; BadPayload."""
+    """Decode the cluster's id. Raises BadPayload."""
     try:
         return str(json.loads(value)["id"])
     except NONSENSE as error:
@@ -361,7 +361,7 @@ def encode_producer_ids(block: ProducerIdBlock) -> bytes:
 
 
 def decode_producer_ids(value: bytes) -> ProducerIdBlock:
-    """Decode the block of producer ids reserved last. BadPayload."""
+    """Decode the block of producer ids reserved last. Raises BadPayload."""
     try:
         payload = json.loads(value)
         return ProducerIdBlock(

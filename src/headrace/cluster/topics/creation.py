@@ -89,7 +89,10 @@ class TopicPlanner:
     def plan_growth(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None
     ) -> tuple[tuple[BrokerId, ...], ...]:
-        """Return the replicas of the partitions to add, so that `name` has `count`. ApiError."""
+        """Return the replicas of the partitions to add, so that `name` has `count`.
+
+        Raises ApiError.
+        """
         topic = self._image.topics.get(name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")

@@ -67,7 +67,7 @@ def parse_jaas(text: str) -> JaasLine:
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    """Return the kind (quoted, bare, mark) and text of each token; ValueError."""
+    """Return the kind (quoted, bare, mark) and text of each token. Raises ValueError."""
     if len(text) > _LINE_BYTES_MAX:
         raise ValueError(f"is longer than {_LINE_BYTES_MAX} characters")
     tokens: list[tuple[str, str]] = []

@@ -152,7 +152,7 @@ CLIENT_METRICS: dict[str, Definition] = {
 
 
 def bounds_of_group_key(name: str) -> tuple[str, str]:
-    """Return the names of the broker keys that bound a group key, whether or not they exist."""
+    """Return the broker keys for least and greatest value of a group key; they may not exist."""
     kind, _, rest = name.partition(".")
     if name == "streams.num.standby.replicas":
         rest = "standby.replicas"
@@ -160,7 +160,7 @@ def bounds_of_group_key(name: str) -> tuple[str, str]:
 
 
 def match_patterns(value: Value) -> dict[str, "re.Pattern[str]"]:
-    """Return the patterns of a subscription's `match`, by client attribute; ValueError.
+    """Return the patterns of a subscription's `match`, by client attribute. Raises ValueError.
 
     They are compiled as Python patterns: for what such patterns contain, Java's syntax is the same.
     """

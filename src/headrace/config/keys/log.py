@@ -9,7 +9,7 @@ _HOUR_MS = 3_600_000
 
 
 def _check_gzip_level(text: str) -> None:
-    """Refuse 0, which would not compress, as Kafka does. ValueError."""
+    """Refuse 0, which would not compress, as Kafka does. Raises ValueError."""
     if text.strip("+-0") == "" and "0" in text:
         raise ValueError("must be 1 to 9, or -1")
 

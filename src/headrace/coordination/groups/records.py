@@ -116,7 +116,7 @@ def group_metadata(group: ClassicGroup, assignments: Mapping[str, bytes]) -> tup
 def parse_key(key: bytes) -> Place | str | int:
     """Decode a record key: a committed offset's place, a classic group's id, or another key's type.
 
-    CorruptBatch.
+    Raises CorruptBatch.
     """
     parsed = decode_key(key)
     match parsed:
@@ -129,7 +129,7 @@ def parse_key(key: bytes) -> Place | str | int:
 
 
 def parse_offset(value: bytes, log_offset: int) -> Committed:
-    """Decode the record value of a committed offset. CorruptBatch."""
+    """Decode the record value of a committed offset. Raises CorruptBatch."""
     read = decode_offset_value(value)
     return Committed(
         read.offset,

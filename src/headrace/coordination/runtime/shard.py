@@ -119,13 +119,13 @@ class Shard(ABC):
     ) -> None:
         """Apply a record; `producer_id`: of the transaction that wrote it, or None.
 
-        CorruptBatch.
+        Raises CorruptBatch.
         """
 
     def replay_end(  # noqa: B027 - not every topic has transactions
         self, producer_id: int, *, committed: bool
     ) -> None:
-        """Apply a transaction's marker: its records are committed or aborted."""
+        """Apply a transaction marker: commit or abort the producer's pending records."""
 
     @abstractmethod
     def loaded(self) -> None:

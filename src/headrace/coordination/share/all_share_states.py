@@ -55,9 +55,9 @@ class _Asked:
         self.dones = [done]
 
     def takes(self, question: Question | None, done: Done[Answer]) -> bool:
-        """Merge a write into this one, which is not in flight.
+        """Merge the write `question` into this one, which is not in flight; return whether it was.
 
-        Return False if they cannot merge.
+        False: one of them is no write, or the writes cannot be merged.
         """
         if not isinstance(self.question, Write) or not isinstance(question, Write):
             return False
@@ -74,7 +74,7 @@ class _Asked:
 
 
 class _Line:
-    """The questions about one key, in order, at most one of them in flight."""
+    """The queue of requests about one key's state, of which at most one is in flight."""
 
     __slots__ = ("going_on", "under_way", "waiting")
 
@@ -94,7 +94,7 @@ class AllShareStates:
         others: Callable[[], OtherStates],
         clock: Clock,
     ) -> None:
-        """Create it. `local`: the state stored by broker `own`. `others`: called on first use."""
+        """Create the access. `local`: the state that broker `own` stores. `others`: called late."""
         led = local.led
 
         def remote(broker: BrokerId, question: Question, done: Done[Answer]) -> None:

@@ -154,7 +154,7 @@ class SharePartition:
     # Acquiring
 
     def look(self, bytes_max: int, records_max: int, *, at_least_one: bool) -> Look | None:
-        """Return the records that may be acquired now, or None. ApiError."""
+        """Return the records that may be acquired now, or None. Raises ApiError."""
         if self.error is not None:
             raise self.error
         cursor = self._cursor

@@ -43,7 +43,10 @@ class ShareStatePort(Protocol):
         """
 
     def read_summary(self, key: ShareKey, done: Done[StateSummary | ApiError | None]) -> None:
-        """Call `done` with start offset and counts of `key`; None: no state is stored. ApiError."""
+        """Call `done` with start offset and counts of `key`; None: no state is stored.
+
+        Raises ApiError.
+        """
 
     def make(
         self, keys: Sequence[ShareKey], state_epoch: int, done: Done[ErrorCode | None]

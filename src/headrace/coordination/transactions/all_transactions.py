@@ -76,7 +76,7 @@ class AllParticipants:
         own: BrokerId,
         others: Callable[[], OtherBrokers],
     ) -> None:
-        """Create it. `local`: partitions that broker `own` leads. `others`: called on first use."""
+        """Create the access; `local`: partitions that broker `own` leads; `others`: called late."""
         self._local = local
         self._image = image
         self._own = own
@@ -111,8 +111,11 @@ class AllTransactions:
         verifies: Callable[[], bool],
         clock: Clock,
     ) -> None:
-        """Create it. `local`: the coordinators of broker `own`. `verifies`: whether `verify` asks
-        the coordinator (transaction.partition.verification.enable)."""
+        """Create the access to all transaction coordinators.
+
+        `local`: the coordinators of broker `own`. `verifies`: whether `verify` asks the coordinator
+        (transaction.partition.verification.enable).
+        """
         self._verifies = verifies
         led = local.led
 

@@ -43,7 +43,7 @@ def initialize(
 
     `expected`: id and epoch of a producer that continues after an error (KIP-360); None: a new one.
     If a transaction is open, the result is its abort, and the request must be decided again after
-    it. ApiError PRODUCER_FENCED: `expected` is superseded. UnderWay, NeedsProducerId.
+    it. ApiError PRODUCER_FENCED: `expected` is superseded. Raises UnderWay or NeedsProducerId.
     """
     if state is None:
         producer_id = _given(new_id)
@@ -137,7 +137,8 @@ def add(
 ) -> TransactionState | None:
     """Decide AddPartitionsToTxn, AddOffsetsToTxn, first batch of version 2; None: known already.
 
-    ApiError INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, INVALID_TXN_STATE (kept); UnderWay.
+    ApiError INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, INVALID_TXN_STATE (kept). UnderWay: the
+    markers of the previous transaction are being written.
     """
     state = _checked(state, who)
     if state.status in DECIDED:
@@ -201,7 +202,7 @@ def end(
 ) -> TransactionState | None:
     """Decide EndTxn; None: it had ended so before, and `answer_to_end(state)` is the response.
 
-    ApiError INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, INVALID_TXN_STATE; UnderWay.
+    ApiError INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, INVALID_TXN_STATE. Raises UnderWay.
     """
     if state is None:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)

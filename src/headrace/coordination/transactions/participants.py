@@ -18,7 +18,7 @@ class LocalParticipants:
     """The partitions that this broker leads, for markers. Implements `markers.Participants`."""
 
     def __init__(self, broker: "Broker", groups: "Callable[[], GroupCoordinators]") -> None:
-        """Create it. `groups`, made on first use, applies markers to committed offsets."""
+        """Create the access; `groups`, made on first use, applies markers to committed offsets."""
         self._broker = broker
         self._groups = groups
 

@@ -47,14 +47,14 @@ def value(state: TransactionState) -> bytes:
 def parse_key(data: bytes) -> str | None:
     """Return the transactional id of a record's key; None: a record of another kind.
 
-    CorruptBatch.
+    Raises CorruptBatch.
     """
     found = decode_key(data)
     return found.transactional_id if isinstance(found, TransactionKey) else None
 
 
 def parse_value(data: bytes) -> TransactionState:
-    """Decode a record value into a transaction's state. CorruptBatch."""
+    """Decode a record value into a transaction's state. Raises CorruptBatch."""
     read = decode_value(data)
     return TransactionState(
         read.producer_id,

@@ -57,7 +57,7 @@ class TransactionCoordinators:
         participants: Participants,
         new_producer_id: Callable[[Done[int | ApiError]], None],
     ) -> None:
-        """Create without partitions. `config` and `image` return the present ones at each call."""
+        """Create coordinators of no partition yet. `config` and `image` return the present ones."""
         self._world = world
         self._limits = Derived(config, TransactionLimits, self._hand_out)
         self._participants = participants

@@ -114,7 +114,7 @@ class TransactionShard(Shard):
             self._go_on()
 
     def _go_on(self) -> None:
-        """Write the markers of each decided and committed transaction that has none in progress."""
+        """Begin to write markers of each transaction whose decision is committed, unless begun."""
         for transactional_id, transaction in list(self.transactions.items()):
             decided = (
                 transaction.state.status in DECIDED and transaction.committed is transaction.state

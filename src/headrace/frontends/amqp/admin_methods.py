@@ -30,7 +30,7 @@ _NOWHERE = Peer("", "")
 
 
 class _Answer:
-    """The pending answer of a method done for an administrator. `ports.Outlet`."""
+    """The pending answer of a method done for an administrator. Implements `ports.Outlet`."""
 
     number = _NUMBER
     frame_bytes_max = METHOD_BYTES_MAX
@@ -49,7 +49,7 @@ class _Answer:
         """Drop frames: deliveries are for consumers, and an administrator has none."""
 
     def hold(self) -> "Release":
-        """Hold the answer back until the returned function is called."""
+        """Hold the answer back until the returned function is called, perhaps with a new answer."""
         self._holds += 1
 
         def release(before: bytes) -> None:

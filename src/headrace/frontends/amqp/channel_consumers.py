@@ -12,7 +12,7 @@ CONSUMER_BYTES = 1024
 
 
 class Tagged(Protocol):
-    """A consumer with its tag. `channel.ChannelConsumer`."""
+    """A consumer with its tag. Implemented by `channel.ChannelConsumer`."""
 
     tag: str
 
@@ -43,7 +43,7 @@ class ChannelConsumers(Generic[T]):
     __slots__ = ("_by_tag", "_held")
 
     def __init__(self, held: HeldConsumers) -> None:
-        """`held` counts the consumers of all channels."""
+        """Create an empty table of consumers. `held` counts the consumers of all channels."""
         self._by_tag: dict[str, T] = {}
         self._held = held
 

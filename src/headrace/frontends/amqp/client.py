@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Behind(Protocol):
-    """The broker behind all clients. `queue_broker.QueueBroker`."""
+    """The broker behind all clients. Implemented by `queue_broker.QueueBroker`."""
 
     now: Callable[[], float]
     random_bytes: Callable[[], bytes]
@@ -63,7 +63,7 @@ _NO_METHOD = MethodId(0, 0)
 
 
 class Client:
-    """A connection's use of a vhost; owns its exclusive queues. `ports.VhostPort`."""
+    """A connection's use of a vhost; owns its exclusive queues. Implements `ports.VhostPort`."""
 
     def __init__(
         self,
@@ -75,7 +75,10 @@ class Client:
         peer: Peer,
         close: Callable[[str], None],
     ) -> None:
-        """`close` closes the connection with CONNECTION_FORCED and a text."""
+        """Create a connection's client of a vhost.
+
+        `close` closes the connection with CONNECTION_FORCED and a text.
+        """
         self.host = host
         self.access = access
         self.peer = peer
@@ -141,7 +144,7 @@ class Client:
         self._broker.unfinished.note(self, size)
 
     def fail(self, error: ConnectionClosing) -> None:
-        """Close the connection with an error. `partial_publishes.Beginner`."""
+        """Close the connection with an error. Implements `partial_publishes.Beginner`."""
         for channel in list(self._channels)[:1]:
             channel.outlet.fail(error, _NO_METHOD)
 

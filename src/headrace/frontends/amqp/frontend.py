@@ -35,7 +35,7 @@ from headrace.wire.amqp.settings import AmqpKeys
 
 
 class Parts(Protocol):
-    """The objects that a frontend is made of. `server.frontends.Parts`."""
+    """The objects that a frontend is made of. Implemented by `server.frontends.Parts`."""
 
     @property
     def broker(self) -> Broker:
@@ -59,9 +59,10 @@ class Parts(Protocol):
 
 
 class Durable:
-    """Durable declarations and messages of one broker, and its spill files. `session.DurableState`.
+    """Durable declarations and messages of one broker, and its spill files.
 
-    Spill files have messages that exceed the memory; they are deleted when the broker stops.
+    Implements `session.DurableState`. Spill files have messages that exceed the memory; they are
+    deleted when the broker stops.
     """
 
     def __init__(

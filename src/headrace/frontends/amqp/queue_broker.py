@@ -39,7 +39,7 @@ _DEFAULT_BOUNDS = Bounds()
 
 
 class AdmissionPort(Protocol):
-    """The vhosts, and users' access to them. `vhosts.access.Admission`."""
+    """The vhosts, and users' access to them. Implemented by `vhosts.access.Admission`."""
 
     @property
     def definitions(self) -> Definitions:
@@ -53,7 +53,7 @@ class AdmissionPort(Protocol):
 
 
 class QueueBroker:
-    """The vhosts, clients and limits of one broker. `ports.Broker`."""
+    """The vhosts, clients and limits of one broker. Implements `ports.Broker`."""
 
     def __init__(
         self,
@@ -66,7 +66,9 @@ class QueueBroker:
         durability: Durability | None = None,
         memory: MemoryUse | None = None,
     ) -> None:
-        """`make_store` None: queues that are not durable store messages in memory.
+        """Create the queue broker.
+
+        `make_store` None: queues that are not durable store messages in memory.
 
         `durability` stores durable declarations and queues; None: nothing is durable.
         """
@@ -101,7 +103,7 @@ class QueueBroker:
     # Calls from connections
 
     def authenticate(self, credentials: Credentials, peer: Peer, done: LoginDone) -> None:
-        """Call `done` with the principal or the refusal. `ports.Broker`."""
+        """Call `done` with the principal or the refusal. Implements `ports.Broker`."""
         self._logins.authenticate(credentials, peer, done)
 
     def open(
@@ -112,7 +114,10 @@ class QueueBroker:
         client_properties: FieldTable,
         close: Callable[[str], None],
     ) -> Client:
-        """Return a vhost for a connection; raise ConnectionClosing if refused. `ports.Broker`."""
+        """Return a vhost for a connection; raise ConnectionClosing if refused.
+
+        Implements `ports.Broker`.
+        """
         user, admission = principal.name, self._admission
         host = self.virtual_hosts.hosts.get(virtual_host)
         if host is None:
@@ -185,7 +190,7 @@ class QueueBroker:
         """Accept a new secret without effect: passwords do not expire, as tokens would."""
 
     def pass_done(self) -> None:
-        """Send confirms and deliveries of a connection's pass. `ports.Broker`."""
+        """Send confirms and deliveries of a connection's pass. Implements `ports.Broker`."""
         publishing = self._publishing
         while publishing:
             channel, _ = publishing.popitem()
@@ -221,7 +226,7 @@ class QueueBroker:
         self.virtual_hosts.turns.soon()
 
     def close(self) -> None:
-        """End all timers: the broker stops. `ports.Broker`."""
+        """End all timers: the broker stops. Implements `ports.Broker`."""
         self.virtual_hosts.close()
 
 

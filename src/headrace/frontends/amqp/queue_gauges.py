@@ -83,7 +83,7 @@ class QueueSurvey:
         self.listed = self.count = self.ready = self.unacked = self.consumers = 0
 
     def slices(self) -> Iterator[None]:
-        """Survey all queues, a slice at each step; the metrics change at the last step."""
+        """Survey all queues in steps of one slice; all metrics change at the last step."""
         found = QueueSurvey(self._queues, self._queues_max)
         hosts = self._queues.virtual_hosts.hosts
         all_queues = [(vhost, queue) for vhost in hosts for queue in hosts[vhost].queues.values()]

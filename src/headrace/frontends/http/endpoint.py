@@ -33,7 +33,10 @@ class Endpoint:
     """The open HTTP listener and its sessions. Used on the event loop."""
 
     def __init__(self, router: HttpRouter, fatal: Callable[[Exception], None]) -> None:
-        """`fatal` is called with a broken invariant: the process must stop."""
+        """Create the endpoint, not listening yet.
+
+        `fatal` is called with a broken invariant: the process must stop.
+        """
         self.router = router
         self.address = ("", 0)
         """Host and port of the listener; ("", 0) before `start`."""

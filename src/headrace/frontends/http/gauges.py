@@ -82,7 +82,7 @@ def _info(metrics: "Metrics", name: str, doc: str, **labels: str) -> None:
 def register_connections(
     metrics: "Metrics", table: "ConnectionTable", listeners: Sequence[str]
 ) -> None:
-    """Register the counts of connections of `table`, by the names of `listeners`."""
+    """Register metrics of a connection table: open connections by listener, and counters."""
     none = dict.fromkeys(listeners, 0)
     metrics.gauge(
         "headrace_connections",

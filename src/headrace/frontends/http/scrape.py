@@ -12,7 +12,7 @@ class Scrape:
     def __init__(
         self, metrics: Metrics, process: Callable[[], Awaitable[bytes]] | None = None
     ) -> None:
-        """`process`: returns the text of the process's own metrics."""
+        """Create a collector. `process`: returns the text of the process's own metrics."""
         self._metrics = metrics
         self._process = process
         self._running: asyncio.Task[bytes] | None = None

@@ -54,7 +54,7 @@ _AUTHORITY = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
 
 
 class Serving(Protocol):
-    """The HTTP endpoint that a connection belongs to. `endpoint.Endpoint`."""
+    """The HTTP endpoint that a connection belongs to. Implemented by `endpoint.Endpoint`."""
 
     router: "HttpRouter"
     call_later: "Callable[[float, Callable[[], None]], Timer]"
@@ -67,7 +67,7 @@ class Serving(Protocol):
 
 
 class HttpSession:
-    """An HTTP connection. `net.stream.StreamSession`."""
+    """An HTTP connection. Implements `net.stream.StreamSession`."""
 
     def __init__(self, endpoint: Serving, connection: Connection) -> None:
         self._endpoint = endpoint

@@ -35,7 +35,7 @@ class ReplicaSurvey:
         self.replica_lag_max = 0
 
     def slices(self) -> Iterator[None]:
-        """Survey all partitions, a slice at each step; the metrics change at the last step."""
+        """Survey all partitions in steps of one slice; all metrics change at the last step."""
         found = ReplicaSurvey(self._broker)
         for partition in sliced(self._broker.partitions.values()):
             if partition is None:
@@ -98,7 +98,10 @@ class GroupLags:
     def __init__(
         self, broker: "Broker", coordinators: "Coordinators", series_max: Callable[[], int]
     ) -> None:
-        """`series_max` returns how many pairs of group and topic have metrics at most."""
+        """Create the survey of group lags.
+
+        `series_max` returns how many pairs of group and topic have metrics at most.
+        """
         self._broker = broker
         self._coordinators = coordinators
         self._series_max = series_max

@@ -93,8 +93,7 @@ class _Compaction:
         return size
 
     def _batches(self, base: int, size: int, start: int = 0) -> Iterator[tuple[str, Batch]]:
-        """Yield a segment's batches, checked by CRC, from the one that contains offset `start`
-        on."""
+        """Yield (file path, batch) from the batch with offset `start` on; CRCs are checked."""
         segment = self._segment(base, size)
         where = segment.path(file_names.LOG)
         position = 0
@@ -172,7 +171,7 @@ class _Compaction:
     # --- second pass -------------------------------------------------------------------------
 
     def groups(self, end: int) -> list[list[Size]]:
-        """Return the segments that begin below `end`, in groups; each group becomes one segment."""
+        """Group the segments that begin below `end`; each group fits into one new segment."""
         found = [
             Size(
                 base,
@@ -256,7 +255,10 @@ class _Compaction:
         writer.add(made, data)
 
     def _kept(self, header: BatchHeader, view: memoryview) -> tuple[BatchHeader, Buffer] | None:
-        """Return the batch to write, or None (Kafka's checkBatchRetention and filterTo)."""
+        """Return header and bytes of the batch to write; None: drop it.
+
+        As Kafka's checkBatchRetention and filterTo.
+        """
         attributes = header.attributes
         horizon = header.base_timestamp if attributes & DELETE_HORIZON else None
         now_ms = self._job.now_ms
@@ -291,7 +293,7 @@ class _Compaction:
         return self._emptied(header)
 
     def _emptied(self, header: BatchHeader) -> tuple[BatchHeader, Buffer] | None:
-        """Return the batch's header without records if it is still needed, else None.
+        """Return header and bytes of an empty batch in this one's place; None: it is not needed.
 
         The last batch of a known producer has its sequence number; the last batch of the range
         marks the range's end.
@@ -316,7 +318,10 @@ class _Compaction:
     def _rewritten(
         self, header: BatchHeader, payload: Buffer, count: int, base_ms: int | None
     ) -> tuple[BatchHeader, Buffer]:
-        """Return the batch with these records; without `base_ms` its delete horizon begins now."""
+        """Return header and bytes of the batch with these records.
+
+        `base_ms`: its base timestamp; None: set a delete horizon, `delete.retention.ms` from now.
+        """
         attributes = header.attributes
         if base_ms is None:
             base_ms = self._job.now_ms + self._job.delete_retention_ms

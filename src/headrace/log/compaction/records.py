@@ -123,7 +123,7 @@ class PlainRecords:
 
 
 def _name(key: bytes) -> bytes:
-    """Return a short key as it is, a long key as its 32-byte hash."""
+    """Return a key below 32 bytes unchanged, a longer one as its BLAKE2b hash of 32 bytes."""
     return key if len(key) < _KEY_BYTES_MAX else blake2b(key, digest_size=_KEY_BYTES_MAX).digest()
 
 

@@ -93,8 +93,10 @@ class Checkpoints:
             return {}
 
     def of(self, partition: TopicPartition) -> tuple[Offset, Offset, Offset, Offset]:
-        """Return recovery point, start offset, high watermark and cleaner offset of a partition,
-        else 0."""
+        """Return recovery point, start offset, high watermark and cleaner offset of a partition.
+
+        Each is 0 if the checkpoint file has none.
+        """
         none = Offset(0)
         recovery, start, mark = (self._known[name].get(partition, none) for name in _NAMES)
         return recovery, start, mark, self._cleaned.get(partition, none)

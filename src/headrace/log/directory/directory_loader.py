@@ -376,7 +376,10 @@ def _write_again(disk: Disk, paths: Sequence[str]) -> None:
 
 
 def _sync_each(disk: Disk, paths: Sequence[str]) -> None:
-    """Make files and their directory entries durable; skip missing files. Blocking. OSError."""
+    """Make files and their directory entries durable; skip missing files. Blocking.
+
+    Raises OSError.
+    """
     for file in _present(disk, paths):
         file.sync()
     for parent in sorted({path.rpartition("/")[0] for path in paths}):

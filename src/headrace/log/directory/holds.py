@@ -36,8 +36,10 @@ _START = Offset(0)
 
 
 def _is_reserved(partition: TopicPartition) -> bool:
-    """Return whether `partition` stores another protocol's data; only a holder knows which records
-    it needs."""
+    """Return whether the partition's topic is reserved by another protocol, such as AMQP.
+
+    Only a holder knows which of its records are needed.
+    """
     return reserved_topics(partition.topic) is not None
 
 

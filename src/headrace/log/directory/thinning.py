@@ -126,8 +126,8 @@ class Thinning:
 
 
 def _needed(disk: "Disk", directory: str, bounds: Iterable[tuple[Offset, Offset]]) -> set[Offset]:
-    """Return the base offsets of segments that must stay, of those in `bounds`. Blocking;
-    OSError."""
+    """Return the base offsets of segments that must stay, of those in `bounds`. Blocking.
+    Raises OSError."""
 
     def producers(offset: Offset) -> list[SnapshotEntry] | None:
         path = f"{directory}/{file_names.segment_file(offset, file_names.SNAPSHOT)}"

@@ -38,10 +38,10 @@ _logger = logging.getLogger(__name__)
 
 
 def recover(log: Log, known: Known, first: int | None = None) -> None:
-    """Scan a log from its recovery point's segment on; truncate a torn tail. CorruptLogError.
+    """Scan a log from its recovery point's segment on; truncate a torn tail.
 
-    `first`: index of the segment at which to begin instead. The scanned files count as flushed only
-    after the directory has fsynced `context.unsynced`.
+    Raises CorruptLogError. `first`: index of the segment at which to begin instead. The scanned
+    files count as flushed only after the directory has fsynced `context.unsynced`.
     """
     bases = [segment.base_offset for segment in log.segments]
     if first is None:

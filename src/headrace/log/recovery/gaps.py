@@ -119,7 +119,7 @@ class Gaps:
         self._noted.pop(partition, None)
 
     def content(self) -> bytes:
-        """Return the bytes that the first file should have."""
+        """Encode `entries` as the content of `headrace-gap-offset-checkpoint`."""
         return text_files.write_offsets(dict(self.entries))
 
     def write_soon(self, done: Done[OSError | None]) -> None:
@@ -154,10 +154,11 @@ class Gaps:
 
 
 def check_whole(log: Log, known: Known) -> None:
-    """Refuse a log that lacks a segment noted in the list of unchanged logs. CorruptLogError.
+    """Refuse a log that lacks a segment noted in the list of unchanged logs.
 
-    After a clean stop all noted segments must exist. Otherwise retention may have deleted the first
-    ones and truncation the last ones, and compaction those between if it has begun since.
+    Raises CorruptLogError. After a clean stop all noted segments must exist. Otherwise retention
+    may have deleted the first ones and truncation the last ones, and compaction those between if it
+    has begun since.
     """
     if not log.segments:
         return
@@ -213,9 +214,10 @@ def check_first(log: Log, known: Known, saved: list[tuple[LeaderEpoch, Offset]] 
 
 
 def check_joined(log: Log, last: int, known: Known) -> None:
-    """Refuse a log with a gap between its segments up to index `last`. CorruptLogError, OSError.
+    """Refuse a log with a gap between its segments up to index `last`.
 
-    A segment whose end is unreadable because of damage is skipped: reads report it.
+    Raises CorruptLogError or OSError. A segment whose end is unreadable because of damage is
+    skipped: reads report it.
     """
     joined = {pair: other[0] for pair, other in pairwise(known.seen)}
     for at in range(1, last + 1):

@@ -36,7 +36,10 @@ def create_log(
     topic_id: bytes,
     config: LogConfig,
 ) -> Log:
-    """Create the directory of a new partition; durable with the log's first flush. OSError."""
+    """Create the directory of a new partition; durable with the log's first flush.
+
+    Raises OSError.
+    """
     fresh = context.disk.stat(directory) is None
     context.disk.make_directory(directory)
     log = Log(context, directory, topic_partition, topic_id, config)

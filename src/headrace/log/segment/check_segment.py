@@ -121,7 +121,10 @@ class Sweep:
         raise BadBatch(self._path, position, reason, cut_off=True)
 
     def _walk(self, chunk: bytes) -> int:
-        """Check the whole batches at the head of `chunk`; return their size in bytes. BadBatch."""
+        """Check the whole batches at the head of `chunk`; return their size in bytes.
+
+        Raises BadBatch.
+        """
         found, limit, every = self.found, self._limit, self._every
         gaps_below = self._gaps_below
         view = memoryview(chunk)

@@ -194,7 +194,7 @@ class OffsetIndex(_Index):
         return Offset(self.base_offset + self._offsets[-1]), Position(self._positions[-1])
 
     def peek(self) -> tuple[Offset, Position]:
-        """Return the last entry without loading the others; it is not validated."""
+        """Return the last entry (offset, position), unvalidated, without loading the others."""
         if self.loaded:
             return self.last
         try:

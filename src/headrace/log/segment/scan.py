@@ -78,8 +78,8 @@ def headers(
     """Yield (position, header) of the batches in the byte range [start, end) of a segment.
 
     `expected`: the least base offset allowed, 0 if unknown; `limit`: all offsets must be below.
-    BadBatch for an invalid or torn batch, and for an offset gap that the next batch contradicts;
-    NotCached.
+    BadBatch for an invalid or torn batch, and for an offset gap that the next batch contradicts.
+    Raises NotCached.
     """
     position = start
     window: Buffer = b""
@@ -111,10 +111,10 @@ def headers(
 
 
 def contradicted(last: int, fetch: Fetch, behind: int, end: int) -> bool:
-    """Return whether the batch at byte `behind` begins at or before offset `last`. NotCached.
+    """Return whether the batch at byte `behind` begins at or before offset `last`.
 
-    `last` is the last offset of the batch before. The CRC does not cover base offsets: an offset
-    gap (as compaction leaves) is accepted only if the next batch agrees.
+    Raises NotCached. `last` is the last offset of the batch before. The CRC does not cover base
+    offsets: an offset gap (as compaction leaves) is accepted only if the next batch agrees.
     """
     if behind + HEADER_BYTES > end:
         return False

@@ -54,7 +54,7 @@ class Swept:
     @classmethod
     def of(cls, fetch: "Fetch", size: int, path: str, base: Offset) -> "Swept":
         """Collect the index entries of a segment of `size` bytes from its batch headers.
-        BadBatch."""
+        Raises BadBatch."""
         found = cls(base, base)
         for position, header in headers(fetch, 0, size, path, base, offset_limit(base)):
             last = header.base_offset + header.last_offset_delta

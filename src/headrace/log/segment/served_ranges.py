@@ -277,7 +277,10 @@ class BatchRange(FileRange):
         self._disk.run(lambda: file.read(at, size), have)
 
     def _check(self, view: memoryview) -> int:
-        """Verify `view`; return how many bytes may be sent: all but an incomplete batch header."""
+        """Check frames and CRCs of the batches in `view`; return the bytes that may be sent.
+
+        These are all but an incomplete batch header at the end.
+        """
         at, end = 0, len(view)
         if self._batch_left:
             at = min(self._batch_left, end)

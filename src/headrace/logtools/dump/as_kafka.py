@@ -87,7 +87,7 @@ class KafkaDump:
     def lines(self, path: str, shown: str) -> Iterator[str]:
         """Yield the output lines of a file, which is called `shown` in them.
 
-        CorruptLogError where Kafka's tool fails with a stack trace; OSError.
+        CorruptLogError where Kafka's tool fails with a stack trace. Raises OSError.
         """
         name = path.rpartition("/")[2]
         suffix = name[name.rfind(".") :] if "." in name else ""
@@ -106,7 +106,7 @@ class KafkaDump:
 
     @staticmethod
     def knows(name: str) -> bool:
-        """Return whether DumpLogSegments opens a file with this name."""
+        """Return whether Kafka's DumpLogSegments can dump a file with this name, by its suffix."""
         return name[name.rfind(".") :] in {
             file_names.LOG, ".checkpoint", file_names.INDEX, file_names.TIME_INDEX,
             file_names.SNAPSHOT, file_names.TXN_INDEX,
@@ -236,7 +236,7 @@ class KafkaDump:
                 before = timestamp
 
     def _places(self, path: str) -> list[tuple[int, int]]:
-        """Return offsets and positions of the `.index` that belongs to a `.timeindex`."""
+        """Return the entries (offset, position) of the `.index` that belongs to a `.timeindex`."""
         beside_it = path.removesuffix(file_names.TIME_INDEX) + file_names.INDEX
         content = read_file(self._disk, beside_it) or b""
         base = segment_files.base_of(path)

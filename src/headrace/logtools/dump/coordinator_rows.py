@@ -58,7 +58,7 @@ def kind_named(name: str) -> RecordKind | None:
 def row_of(kind: RecordKind, record: Record) -> dict[str, object] | None:
     """Return a record's key and value by their fields' names; None: it is of another kind.
 
-    Malformed.
+    Raises Malformed.
     """
     key, value = record.key, record.value
     if key is None or len(key) < _TYPE_BYTES:

@@ -40,7 +40,7 @@ class UnknownFile(HeadraceError):
 def kind_of(path: str) -> str:
     """Return the kind of a file by its name, such as `.log` or `leader-epoch-checkpoint`.
 
-    UnknownFile.
+    Raises UnknownFile.
     """
     name = path.rpartition("/")[2]
     for ending in _ENDINGS:

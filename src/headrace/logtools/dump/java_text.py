@@ -13,8 +13,11 @@ _ESCAPED = re.compile(r'["\\\x00-\x1f]')
 
 
 def _replace(error: UnicodeError) -> tuple[str, int]:
-    """Replace invalid UTF-8 by one U+FFFD as Python does, but a surrogate's bytes by one in total,
-    as Java."""
+    """Return U+FFFD for the invalid bytes, and the position at which decoding continues.
+
+    A codec error handler. The bytes of a surrogate are replaced together, as Java does; Python
+    would replace each.
+    """
     if not isinstance(error, UnicodeDecodeError):
         raise error
     data, at = error.object, error.start

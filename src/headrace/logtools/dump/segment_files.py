@@ -22,7 +22,7 @@ def base_of(path: str) -> int:
 def _entries(
     path: str, size: int, read_at: ReadAt, entry: Struct
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield positions and entries, up to the zeros of the preallocated rest."""
+    """Yield (byte position, entry) of an index file, up to the zeros of its preallocated rest."""
     step = entry.size * _CHUNK_ENTRIES
     empty = bytes(entry.size)
     for start in range(0, size, step):

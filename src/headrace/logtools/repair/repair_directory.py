@@ -30,7 +30,7 @@ Ends = dict[TopicPartition, int]
 def repair_directory(
     mending: Mending, path: str, only: TopicPartition | None = None, report: Report | None = None
 ) -> None:
-    """Repair the log directory, or one partition of it. The caller holds the lock. OSError.
+    """Repair the log directory, or one partition of it. The caller holds the lock. Raises OSError.
 
     `report` counts what was read.
     """

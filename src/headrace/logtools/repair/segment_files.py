@@ -19,7 +19,7 @@ def mend_beside(
     *,
     begins_later: bool = False,
 ) -> None:
-    """Rebuild all files that `findings` name. OSError.
+    """Rebuild all files that `findings` name. Raises OSError.
 
     `begins_later`: segments were lost, so leader epochs may refer to offsets that no longer exist.
     """

@@ -46,7 +46,7 @@ def empty_partitions(disk: Disk, path: str) -> dict[TopicPartition, bytes | None
 
 def check_room(disk: Disk, target: str, places: Places) -> None:
     """Raise TransferError unless none of `places` holds records in the target directory.
-    OSError."""
+    Raises OSError."""
     present = partitions_in(disk, target)
     empty = empty_partitions(disk, target)
     for place in places:
@@ -61,7 +61,10 @@ def check_room(disk: Disk, target: str, places: Places) -> None:
 
 @dataclass(slots=True)
 class Transfer:
-    """A transfer: call `check_room`, then `bring` for each partition, `finish`, `verify`."""
+    """A copy of partitions to another log directory.
+
+    Call `check_room`, then `bring` for each partition, `finish` and `verify`.
+    """
 
     disk: Disk
     random: Random
@@ -75,7 +78,10 @@ class Transfer:
     brought: list[TopicPartition] = field(default_factory=list)
 
     def bring(self, place: TopicPartition, where: str, topic_id: bytes | None) -> None:
-        """Copy a partition; `topic_id`: its topic's id in the target. OSError, BadBatch."""
+        """Copy a partition; `topic_id`: its topic's id in the target.
+
+        Raises OSError or BadBatch.
+        """
         disk = self.disk
         temporary = f"{self.target}/{file_names.delete_directory(place, self.random.uuid())}"
         disk.make_directory(temporary)

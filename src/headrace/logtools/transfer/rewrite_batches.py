@@ -25,7 +25,7 @@ _EPOCH_ZERO = bytes(4)
 
 
 def reset_epochs(disk: Disk, partition: str) -> None:
-    """Set all leader epochs in a partition's directory to 0. BadBatch, OSError."""
+    """Set all leader epochs in a partition's directory to 0. Raises BadBatch or OSError."""
     start: int | None = None
     for path, _ in segment_files(disk, partition):
         with closing(disk.open(path)) as file:
@@ -41,7 +41,7 @@ def reset_epochs(disk: Disk, partition: str) -> None:
 def clear_commits(disk: Disk, partition: str) -> None:
     """Remove leader epochs and topic ids from the commits of a `__consumer_offsets` partition.
 
-    Segments and indexes are rewritten with the same offsets. BadBatch, OSError.
+    Segments and indexes are rewritten with the same offsets. Raises BadBatch or OSError.
     """
     for path, base in segment_files(disk, partition):
         temporary = f"{path}.tmp"

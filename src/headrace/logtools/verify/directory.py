@@ -115,7 +115,7 @@ class Checkpoints:
         return self._offsets[name].get(place)
 
     def all_of(self, name: str) -> dict[TopicPartition, int]:
-        """Return all offsets in the checkpoint `name`."""
+        """Return the offsets in the checkpoint file `name`, by partition."""
         return dict(self._offsets[name])
 
     def around(self, place: TopicPartition) -> Surroundings:
@@ -181,7 +181,7 @@ def verify_directory(disk: Disk, path: str, report: Report) -> Iterator[Partitio
 
 
 def verify_path(disk: Disk, path: str, report: Report) -> None:
-    """Verify a log directory or a partition's directory, whichever `path` is. OSError."""
+    """Verify a log directory or a partition's directory, whichever `path` is. Raises OSError."""
     if is_log_directory(disk, path):
         for _ in verify_directory(disk, path, report):
             pass

@@ -67,7 +67,10 @@ class PartitionFacts:
 def verify_partition(
     disk: Disk, path: str, report: Report, around: Surroundings | None = None
 ) -> PartitionFacts:
-    """Verify everything in a partition's directory; return the facts about its log. OSError."""
+    """Verify everything in a partition's directory; return the facts about its log.
+
+    Raises OSError.
+    """
     return _PartitionCheck(disk, path, report, around or Surroundings()).run()
 
 

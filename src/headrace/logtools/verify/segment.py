@@ -56,7 +56,10 @@ class SegmentCheck:
     def __init__(
         self, disk: Disk, directory: str, base: int, report: Report, trust: Trust, expected: int
     ) -> None:
-        """`expected`: the least offset that the segment may begin with."""
+        """Create the check of a segment.
+
+        `expected`: the least offset that the segment may begin with.
+        """
         self._disk = disk
         self._report = report
         self._trust = trust
@@ -122,7 +125,10 @@ class SegmentCheck:
         return entries
 
     def _look_at(self, batch: Batch) -> None:
-        """Check a batch's records and the index entries that refer to the batch. BadBatch."""
+        """Check a batch's records and the index entries that refer to the batch.
+
+        Raises BadBatch.
+        """
         header, facts = batch.header, self.facts
         count = check_records(batch, facts.path)
         last = header.base_offset + header.last_offset_delta

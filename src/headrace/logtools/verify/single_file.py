@@ -14,7 +14,7 @@ _CHECKED_WITH_LOG = (file_names.LOG, file_names.INDEX, file_names.TIME_INDEX)
 
 
 def verify_file(disk: Disk, path: str, report: Report) -> None:
-    """Verify one file. UnknownFile, OSError."""
+    """Verify one file. Raises UnknownFile or OSError."""
     kind = kind_of(path)
     directory, _, name = path.rpartition("/")
     parsed = file_names.parse_segment_file(name)

@@ -130,7 +130,7 @@ class TlsConnection(BufferedProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Notify the Connection, if there is one, or release the place."""
+        """Pass the loss on to the Connection; during the handshake release the place instead."""
         if self._above is None and not self._over and self._received:
             self.abort("the client disconnected during the handshake")
         self._over = True

@@ -23,5 +23,5 @@ class Door(Protocol):
         """The SSL context for new connections."""
 
     def identify(self, certificate: bytes | None) -> Principal:
-        """Return the principal of a verified certificate, or of none; HeadraceError. On any
+        """Return the principal of a verified certificate, or of none. Raises HeadraceError. On any
         thread."""

@@ -104,7 +104,7 @@ class EmbeddedStore(Store):
     def __init__(self, file: str | StoreFile) -> None:
         """Open or create the file, closed with this session; or join a shared StoreFile.
 
-        Blocks once, at the start. ConfigError.
+        Blocks once, at the start. Raises ConfigError.
         """
         self.shared = isinstance(file, StoreFile)
         self._file = file if isinstance(file, StoreFile) else StoreFile(file)
@@ -198,7 +198,10 @@ class EmbeddedStore(Store):
 
 
 def _reaching(work: Callable[[Tree], T], tree: Tree) -> tuple[T, float]:
-    """Run `work` and time it; sqlite3 errors (disk full, I/O error) become SessionLost."""
+    """Return the result of `work` and its duration in seconds.
+
+    sqlite3 errors (disk full, I/O error) become SessionLost.
+    """
     began = monotonic()
     try:
         return work(tree), monotonic() - began

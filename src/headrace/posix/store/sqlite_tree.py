@@ -195,7 +195,10 @@ class Tree:
         return results, touched
 
     def create_with_parents(self, operation: Create) -> tuple[str, list[str]]:
-        """Create a node, with empty persistent parents if missing, in one transaction."""
+        """Create a node and its missing parents (empty, persistent) in one transaction.
+
+        Return the node's path, and the paths to notify watchers of.
+        """
         touched: list[str] = []
         with self._transaction():
             zxid = self._count("zxid")

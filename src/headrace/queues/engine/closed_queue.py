@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ClosedQueue:
-    """A queue closed by a broken invariant: refuses all but deletion. `port.Queue`."""
+    """A queue closed by a broken invariant: refuses all but deletion. Implements `port.Queue`."""
 
     is_stream: Literal[False] = False
     timed = takes_turns = more = deleted = is_left = False
@@ -56,7 +56,7 @@ class ClosedQueue:
         self._queue = queue
 
     def info(self) -> QueueInfo:
-        """Return counts of 0: a closed queue delivers no message. `port.Queue`."""
+        """Return counts of 0: a closed queue delivers no message. Implements `port.Queue`."""
         return QueueInfo(0, 0, 0, 0)
 
     def publish(self, published: "Published", now: float) -> bool:
@@ -71,11 +71,11 @@ class ClosedQueue:
         done(True)
 
     def consume(self, consumer: "Consumer", now: float) -> None:
-        """Raise Refused: a closed queue accepts no consumer. `port.Queue`."""
+        """Raise Refused: a closed queue accepts no consumer. Implements `port.Queue`."""
         raise self._refused
 
     def get(self, getter: "Getter", now: float) -> None:
-        """Raise Refused: a closed queue answers no basic.get. `port.Queue`."""
+        """Raise Refused: a closed queue answers no basic.get. Implements `port.Queue`."""
         raise self._refused
 
     def purge(self) -> int:
@@ -87,15 +87,18 @@ class ClosedQueue:
         raise self._refused
 
     def cancel(self, consumer: "Consumer", now: float) -> None:
-        """Ignore the cancellation: a closed queue has no consumers. `port.Queue`."""
+        """Ignore the cancellation: a closed queue has no consumers. Implements `port.Queue`."""
 
     def credit(self, consumer: "Consumer") -> None:
-        """Ignore the credit: a closed queue delivers nothing. `port.Queue`."""
+        """Ignore the credit: a closed queue delivers nothing. Implements `port.Queue`."""
 
     def settle(
         self, disposition: "Disposition", positions: "Sequence[int]", sizes: "Sequence[int]" = ()
     ) -> None:
-        """Ignore settlements of deliveries made before the queue was closed. `port.Queue`."""
+        """Ignore settlements of deliveries made before the queue was closed.
+
+        Implements `port.Queue`.
+        """
 
     def deliver(self, now: float) -> "Served":
         """Return an empty mapping: a closed queue delivers no message."""

@@ -27,7 +27,10 @@ class Consumers:
     )  # fmt: skip
 
     def __init__(self, single_active: bool, *, hands_over: bool = False) -> None:
-        """`hands_over`: the active consumer makes way for one of a higher priority."""
+        """Create an empty table of consumers.
+
+        `hands_over`: the active consumer makes way for one of a higher priority.
+        """
         self._all: dict[Consumer, None] = {}
         self._rings: dict[int, deque[Consumer]] = {}
         self._single = single_active

@@ -36,7 +36,7 @@ LETTERS_REFUSED_MAX = 32
 
 
 class _Refused(NamedTuple):
-    """A dead letter that some targets refused, to be published again."""
+    """A dead letter that some target queues or topics refused, to be published to them again."""
 
     letter: DeadLetter
     takers: tuple[str, ...] = ()

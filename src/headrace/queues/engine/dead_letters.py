@@ -35,7 +35,7 @@ class DeadLetter(NamedTuple):
 
 
 def with_messages(letters: Sequence[DeadLetter]) -> tuple[list[DeadLetter], list[DeadLetter]]:
-    """Read the messages of dead letters; return those read, and those still being read."""
+    """Read the messages of dead letters; return letters with a message, and those still read."""
     found: list[DeadLetter] = []
     left: list[DeadLetter] = []
     for letter in letters:

@@ -48,7 +48,7 @@ class DeliveryTurns:
         self.pending[queue] = host
 
     def due_in_turn(self, queues: Iterable[AnyQueue], host: "QueueHost") -> None:
-        """Have queues deliver whose consumers wait for the same room, the last to have had it last.
+        """Schedule queues whose consumers share one client's room, least recently delivered first.
 
         Otherwise the first queue would always fill the room, and the others would deliver nothing.
         """

@@ -29,7 +29,7 @@ MakeStore = Callable[[DeclaredQueue, int], MessageStore]
 
 
 def stores_in_memory(use: MemoryUse) -> MakeStore:
-    """Return a maker of stores in memory that `use` counts, one for a queue's priority."""
+    """Return a function that makes an in-memory store for a queue's priority, counted by `use`."""
     return lambda queue, priority: MemoryMessages(use)
 
 
@@ -69,7 +69,10 @@ class HostedQueue(MessageQueue):
         hooks: Hooks,
         kept: Mapping[int, MessageStore] | None = None,
     ) -> None:
-        """`kept`: existing stores by priority; `make_store` makes those of other priorities."""
+        """Create the queue.
+
+        `kept`: existing stores by priority; `make_store` makes those of other priorities.
+        """
         self.declared = queue
         self.name = queue.name
         self.failure: str | None = None
@@ -136,11 +139,14 @@ class HostedQueue(MessageQueue):
 
     @property
     def confirms_late(self) -> bool:
-        """Whether messages are stored some time after they were accepted. `port.Target`."""
+        """Whether messages are stored some time after they were accepted.
+
+        Implements `port.Target`.
+        """
         return bool(self.late_stores)
 
     def when_stored(self, done: StoredDone) -> None:
-        """Call `done` once all messages published so far are stored. `port.Target`."""
+        """Call `done` once all messages published so far are stored. Implements `port.Target`."""
         stores = self.late_stores
         if len(stores) == 1:
             stores[0].when_stored(done)
@@ -171,7 +177,7 @@ class HostedQueue(MessageQueue):
     def settle(
         self, disposition: Disposition, positions: Sequence[int], sizes: Sequence[int] = ()
     ) -> None:
-        """Settle deliveries; close the queue if an invariant is broken. `port.Queue`."""
+        """Settle deliveries; close the queue if an invariant is broken. Implements `port.Queue`."""
         try:
             super().settle(disposition, positions, sizes)
         except InvariantError as error:
@@ -185,7 +191,7 @@ class HostedQueue(MessageQueue):
             self._hooks.broke(self, error)
 
     def broke(self, error: InvariantError) -> None:
-        """Close the queue because its store's state contradicts itself. `StoreOwner`."""
+        """Close the queue because its store's state contradicts itself. Implements `StoreOwner`."""
         self._hooks.broke(self, error)
 
     def abandon(self, refused: Refused) -> None:
@@ -206,7 +212,7 @@ class HostedQueue(MessageQueue):
     # Messages that are not loaded yet
 
     def get(self, getter: Getter, now: float) -> None:
-        """Give the next message to a basic.get once it is loaded. `port.Queue`."""
+        """Give the next message to a basic.get once it is loaded. Implements `port.Queue`."""
         self._getters.append(getter)
         try:
             self._serve_getters(now)
@@ -258,16 +264,19 @@ class HostedQueue(MessageQueue):
     # Events from stores: `StoreOwner`
 
     def readable(self) -> None:
-        """Deliver soon: messages have become readable in a store. `StoreOwner`."""
+        """Deliver soon: messages have become readable in a store. Implements `StoreOwner`."""
         if self.takes_turns or self._getters or self._expiring or self._limited:
             self._hooks.readable(self)
 
     def opened(self, priority: int, store: MessageStore) -> None:
-        """Replace the store of a priority by its log, once open. `StoreOwner`."""
+        """Replace the store of a priority by its log, once open. Implements `StoreOwner`."""
         self._levels[priority].store = store
 
     def log_made(self) -> None:
-        """Open the logs of all priorities: Kafka producers may write to any. `StoreOwner`."""
+        """Open the logs of all priorities: Kafka producers may write to any.
+
+        Implements `StoreOwner`.
+        """
         if self.deleted:
             return
         for priority in range((self.settings.priority_max or 0) + 1):
@@ -276,7 +285,7 @@ class HostedQueue(MessageQueue):
             store.want_log()
 
     def arrived(self, priority: int, count: int, size: int) -> None:
-        """Count messages that Kafka producers wrote, and deliver soon. `StoreOwner`."""
+        """Count messages that Kafka producers wrote, and deliver soon. Implements `StoreOwner`."""
         if self.deleted:
             return
         try:
@@ -287,6 +296,6 @@ class HostedQueue(MessageQueue):
             self._hooks.readable(self)
 
     def failed(self, error: HeadraceError) -> None:
-        """Answer waiting basic.gets with a store's error. `StoreOwner`."""
+        """Answer waiting basic.gets with a store's error. Implements `StoreOwner`."""
         self._store_error = error
         self._hooks.readable(self)

@@ -183,7 +183,7 @@ class MessageQueue(ReadyMessages):
             self._expire_head(now)
 
     def _hand_out(self, now: float, count: int, size: int) -> None:
-        """Deliver at most `count` messages, and none after `size` bytes of bodies."""
+        """Deliver up to `count` messages; stop once their bodies reach `size` bytes."""
         self.more = False
         consumers = self.consumers
         while self._has_ready(now):
@@ -217,7 +217,10 @@ class MessageQueue(ReadyMessages):
     def settle(
         self, disposition: Disposition, positions: Sequence[int], sizes: Sequence[int] = ()
     ) -> None:
-        """Acknowledge, requeue or dead-letter deliveries by their positions. `port.Queue`."""
+        """Acknowledge, requeue or dead-letter deliveries by their positions.
+
+        Implements `port.Queue`.
+        """
         if self.deleted:
             return
         self.unacked -= len(positions)
@@ -272,12 +275,15 @@ class MessageQueue(ReadyMessages):
             self.ready_bytes += size
 
     def credit(self, consumer: Consumer) -> None:
-        """Let a parked consumer that has credit again take turns. `port.Queue`."""
+        """Let a parked consumer that has credit again take turns. Implements `port.Queue`."""
         if not self.deleted:
             self.consumers.enter(consumer)
 
     def info(self) -> QueueInfo:
-        """Return the numbers of ready and unacknowledged messages and consumers. `port.Queue`."""
+        """Return the numbers of ready and unacknowledged messages and consumers.
+
+        Implements `port.Queue`.
+        """
         return QueueInfo(self.ready, self.ready_bytes, self.unacked, len(self.consumers))
 
     # Limits and lives

@@ -41,7 +41,10 @@ class QueueHost:
         make_store: MakeStore,
         topic_store: TopicStoreOf | None = None,
     ) -> None:
-        """`topic_store` returns the store of a Kafka topic; None: exchanges store in no topics."""
+        """Create a host with no queues yet.
+
+        `topic_store` returns the store of a Kafka topic; None: exchanges store in no topics.
+        """
         self.model = model
         self.queues: dict[str, AnyQueue] = {}
         self.targets = Targets(topic_store)
@@ -99,7 +102,10 @@ class QueueHost:
         return hosted
 
     def queue(self, name: str, owner: Owner, *, passive: bool = False) -> AnyQueue:
-        """Return a queue that `owner` may use, or raise Refused; `passive` is a use of it."""
+        """Return a queue; raise Refused unless it exists and `owner` may use it.
+
+        `passive`: count this as a use, which postpones the queue's expiry.
+        """
         queue = self.queues[self.model.check_queue(name, owner).name]
         if passive:
             queue.touch(self._clock.monotonic())
@@ -219,7 +225,7 @@ class QueueHost:
             self._remove(self.model.consumer_gone(queue.name, len(queue.consumers)))
 
     def check_reads(self, queue: Queue, access: Access) -> None:
-        """Raise Refused unless a stream's topic can be read, and by the user."""
+        """Raise Refused unless a stream's Kafka topic can be read and the user may read it."""
         self.model.check_reads(self.model.queues[queue.name], access)
 
     def dismiss(self, queue: AnyQueue) -> None:

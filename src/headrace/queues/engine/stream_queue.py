@@ -37,7 +37,7 @@ SHARE_MESSAGES_MAX = 100
 
 
 class StreamQueue:
-    """A stream queue: its log, its readers and their deliveries. `port.Queue`."""
+    """A stream queue: its log, its readers and their deliveries. Implements `port.Queue`."""
 
     is_stream: Literal[True] = True
     refused: Refused | None = None
@@ -85,7 +85,10 @@ class StreamQueue:
         return [self._stream]
 
     def info(self) -> QueueInfo:
-        """Return the numbers of stored and unacknowledged messages and of readers. `port.Queue`."""
+        """Return the numbers of stored and unacknowledged messages and of readers.
+
+        Implements `port.Queue`.
+        """
         return QueueInfo(self.ready, self.ready_bytes, self.unacked, len(self.consumers))
 
     def touch(self, now: float) -> None:
@@ -116,7 +119,7 @@ class StreamQueue:
         return True
 
     def when_stored(self, done: StoredDone) -> None:
-        """Call `done` once all messages published so far are stored. `port.Target`."""
+        """Call `done` once all messages published so far are stored. Implements `port.Target`."""
         self._stream.when_stored(done)
 
     # Consumers
@@ -148,7 +151,7 @@ class StreamQueue:
             self.takes_turns = bool(self.consumers)
 
     def credit(self, consumer: "Consumer") -> None:
-        """Let a parked reader that has credit again take turns. `port.Queue`."""
+        """Let a parked reader that has credit again take turns. Implements `port.Queue`."""
         if not self.deleted:
             self.consumers.enter(consumer)
 
@@ -212,7 +215,7 @@ class StreamQueue:
     # Ends
 
     def broke(self, error: InvariantError) -> None:
-        """Close the stream because its state contradicts itself. `StoreOwner`."""
+        """Close the stream because its state contradicts itself. Implements `StoreOwner`."""
         self._hooks.broke(self, error)
 
     def abandon(self, refused: Refused) -> None:
@@ -241,20 +244,20 @@ class StreamQueue:
     # Events from the store: `StoreOwner`
 
     def readable(self) -> None:
-        """Let readers continue: messages have become readable. `StoreOwner`."""
+        """Let readers continue: messages have become readable. Implements `StoreOwner`."""
         self.ready = self._stream.ready
         self._hooks.readable(self)
 
     def opened(self, priority: int, store: MessageStore) -> None:
-        """Publish to the log, once it is open. `StoreOwner`."""
+        """Publish to the log, once it is open. Implements `StoreOwner`."""
         self._log = store
 
     def log_made(self) -> None:
-        """Ignore the call: a stream has no further logs to open. `StoreOwner`."""
+        """Ignore the call: a stream has no further logs to open. Implements `StoreOwner`."""
 
     def arrived(self, priority: int, count: int, size: int) -> None:
-        """Ignore the call: readers find what Kafka producers wrote. `StoreOwner`."""
+        """Ignore the call: readers find what Kafka producers wrote. Implements `StoreOwner`."""
 
     def failed(self, error: HeadraceError) -> None:
-        """Let readers continue, which find the store's error. `StoreOwner`."""
+        """Let readers continue, which find the store's error. Implements `StoreOwner`."""
         self._hooks.readable(self)

@@ -23,7 +23,7 @@ TopicStoreOf = Callable[[str], TopicStore]
 
 
 class TopicTarget:
-    """A Kafka topic that exchanges store messages in. `port.Target`."""
+    """A Kafka topic that exchanges store messages in. Implements `port.Target`."""
 
     takes_turns = False
     confirms_late = True
@@ -53,7 +53,10 @@ class Targets(dict[str, "AnyQueue | TopicTarget"]):
     """All targets of a vhost by name; its host adds and removes queues."""
 
     def __init__(self, store_of: TopicStoreOf | None) -> None:
-        """`store_of` returns a topic's store; None: exchanges store in no topics."""
+        """Create a vhost's targets.
+
+        `store_of` returns a topic's store; None: exchanges store in no topics.
+        """
         super().__init__()
         self._store_of = store_of
         self._topics: dict[str, TopicTarget] = {}

@@ -24,7 +24,10 @@ class VirtualHosts:
         make_store: MakeStore,
         durability: Durability | None = None,
     ) -> None:
-        """`random_bytes` returns 16 bytes, for names of queues; `durability` None: memory only."""
+        """Create the vhosts of a broker.
+
+        `random_bytes` returns 16 bytes, for names of queues; `durability` None: memory only.
+        """
         self.turns = DeliveryTurns(clock)
         self.deadlines = Deadlines(clock)
         self._random_bytes = random_bytes

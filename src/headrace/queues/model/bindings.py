@@ -25,7 +25,10 @@ class Bindings:
     """All bindings of a vhost but the default exchange's, by source and by destination."""
 
     def __init__(self, exchanges: dict[str, Exchange]) -> None:
-        """`exchanges` are the vhost's; auto-delete exchanges are removed from it."""
+        """Create an empty table of bindings.
+
+        `exchanges` are the vhost's; auto-delete exchanges are removed from it.
+        """
         self._exchanges = exchanges
         self._to: dict[Destination, dict[tuple[str, Hashable], Binding]] = {}
 

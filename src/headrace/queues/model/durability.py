@@ -20,7 +20,7 @@ KeptDone = Callable[[HeadraceError | None], None]
 
 
 class Model(Protocol):
-    """The durable part of a vhost's model. `virtual_host.VirtualHost`."""
+    """The durable part of a vhost's model. Implemented by `virtual_host.VirtualHost`."""
 
     @property
     def name(self) -> str: ...
@@ -60,7 +60,7 @@ class Durability(Declarations, Protocol):
 
 
 class NothingKept:
-    """Declarations in memory only. `Declarations`."""
+    """Declarations in memory only. Implements `Declarations`."""
 
     topics: KafkaTopics = NoTopics()
 

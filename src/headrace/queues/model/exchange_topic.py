@@ -42,7 +42,7 @@ class KafkaTopics(Protocol):
 
 
 class NoTopics:
-    """No topics, for vhosts in memory only. `KafkaTopics`."""
+    """No topics, for vhosts in memory only. Implements `KafkaTopics`."""
 
     def check(self, topic: str, resource: str, access: Access) -> None:
         """Raise Refused: exchanges cannot store messages here."""
@@ -111,7 +111,7 @@ def _problem(stored: ExchangeTopic) -> str | None:
 
 
 def target_name(stored: ExchangeTopic) -> str:
-    """Return the name of a topic in routes; equal topics and key headers have the same name."""
+    """Return the name, in routes, of a Kafka topic with its key header (None: no header)."""
     topic, key_header = stored
     return f"{_MARK}{topic}" if key_header is None else f"{_MARK}{topic}{_MARK}{key_header}"
 

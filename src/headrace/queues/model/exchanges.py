@@ -73,7 +73,7 @@ class BindingTable(Protocol):
 
 
 class DirectTable:
-    """Bindings of a direct exchange, by routing key. `BindingTable`."""
+    """Bindings of a direct exchange, by routing key. Implements `BindingTable`."""
 
     by_key = True
     by_headers = False
@@ -101,7 +101,7 @@ class DirectTable:
 
 
 class FanoutTable:
-    """Bindings of a fanout exchange, whose keys have no meaning. `BindingTable`."""
+    """Bindings of a fanout exchange, whose keys have no meaning. Implements `BindingTable`."""
 
     by_key = False
     by_headers = False
@@ -110,7 +110,7 @@ class FanoutTable:
         self._bound: dict[Destination, int] = {}
 
     def add(self, binding: Binding) -> None:
-        """Count one more binding of the destination."""
+        """Add a binding: count one more of its destination."""
         self._bound[binding.destination] = self._bound.get(binding.destination, 0) + 1
 
     def remove(self, binding: Binding) -> None:
@@ -123,7 +123,7 @@ class FanoutTable:
 
 
 class TopicTable:
-    """Bindings of a topic exchange, by patterns of words. `BindingTable`."""
+    """Bindings of a topic exchange, by patterns of words. Implements `BindingTable`."""
 
     by_key = True
     by_headers = False
@@ -148,7 +148,10 @@ class TopicTable:
 
 
 class HeadersTable:
-    """Bindings of a headers exchange; each is compared with a message. `BindingTable`."""
+    """Bindings of a headers exchange; each is compared with a message.
+
+    Implements `BindingTable`.
+    """
 
     by_key = False
     by_headers = True

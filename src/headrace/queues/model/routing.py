@@ -47,7 +47,10 @@ class Router:
     def __init__(
         self, vhost: str, exchanges: Mapping[str, Exchange], queues: Container[str]
     ) -> None:
-        """`exchanges` and `queues` are the vhost's own, which change."""
+        """Create the router of a vhost.
+
+        `exchanges` and `queues` are the vhost's own, which change.
+        """
         self._vhost = vhost
         self._exchanges = exchanges
         self._queues = queues

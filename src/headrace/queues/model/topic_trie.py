@@ -114,7 +114,7 @@ class TopicTrie(Generic[T]):
 
 
 def _with_no_words(node: _Node[T], into: dict[_Node[T], None]) -> dict[_Node[T], None]:
-    """Add a node, and the node behind a `#` that matches no word, to `into`."""
+    """Add to `into` a node, and the node after its `#`, which may match no word; return `into`."""
     into[node] = None
     if node.any_words is not None:
         into[node.any_words] = None

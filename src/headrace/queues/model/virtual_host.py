@@ -67,7 +67,9 @@ class VirtualHost:
         queues_max: int | None = None,
         kept: Declarations | None = None,
     ) -> None:
-        """`random_bytes` returns 16 bytes; `queues_max` None: no limit on queues.
+        """Create the model of a vhost.
+
+        `random_bytes` returns 16 bytes; `queues_max` None: no limit on queues.
 
         `kept` stores durable declarations, and is notified of all changes.
         """
@@ -325,7 +327,7 @@ class VirtualHost:
         return self._removed(self.bindings.remove(binding))
 
     def _checked(self, binding: Binding, access: Access) -> Binding:
-        """Return a binding with line ends removed from names; raise Refused if not permitted."""
+        """Check permissions for a binding (Refused); return it without line ends in its names."""
         source = binding.source.translate(_LINE_ENDS)
         kind, name = binding.destination
         name = name.translate(_LINE_ENDS)

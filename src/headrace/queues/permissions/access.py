@@ -85,7 +85,7 @@ class Access(Protocol):
 
 
 class FullAccess:
-    """All permissions, for administrators and tests. `Access`."""
+    """All permissions, for administrators and tests. Implements `Access`."""
 
     def check(self, permission: Permission, kind: str, name: str) -> None:
         """Permit every operation on every queue and exchange."""

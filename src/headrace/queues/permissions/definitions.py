@@ -129,7 +129,10 @@ class Definitions:
     """All vhosts and users, as stored in the metadata store. On the deciding thread."""
 
     def __init__(self, *, guest: bool = False) -> None:
-        """`guest`: whether user guest exists, with its default permissions."""
+        """Create definitions with vhost `/`.
+
+        `guest`: whether user guest exists, with its default permissions.
+        """
         self.guest = guest
         self.permissions = Permissions()
         self.vhosts: dict[str, VhostDefinition] = {DEFAULT_VHOST: VhostDefinition()}
@@ -142,7 +145,7 @@ class Definitions:
             self._follow(GUEST, GUEST_BY_DEFAULT)
 
     def put_vhost(self, name: str, vhost: VhostDefinition | None) -> None:
-        """Set or delete (None) a vhost and notify observers; `/` always exists."""
+        """Set or delete (None) a vhost and notify observers; deleting `/` resets it to defaults."""
         if vhost is None and name == DEFAULT_VHOST:
             vhost = VhostDefinition()
         if self.vhosts.get(name) == vhost:

@@ -61,12 +61,15 @@ class _Named(NamedTuple):
 
 
 class PermissionRules:
-    """The AMQP permissions of all users, as rules of the authorizer. `RuleSource`."""
+    """The AMQP permissions of all users, as rules of the authorizer. Implements `RuleSource`."""
 
     def __init__(
         self, permissions: Permissions, has_vhost: Callable[[str], bool], others: RuleSource | None
     ) -> None:
-        """`others` are Kafka's ACLs, whose denials of a queue's topic hold for the queue."""
+        """Create the source of rules from `permissions`.
+
+        `others` are Kafka's ACLs, whose denials of a queue's topic hold for the queue.
+        """
         self._permissions = permissions
         self._has_vhost = has_vhost
         self._others = others

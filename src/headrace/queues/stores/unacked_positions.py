@@ -14,7 +14,7 @@ _EMPTY = array("i", [_NOTHING]) * BLOCK_POSITIONS
 
 
 class _Block:
-    """Sizes of unsettled deliveries at neighbouring positions."""
+    """Body sizes of unsettled deliveries in a block of neighbouring positions, and their count."""
 
     __slots__ = ("count", "sizes")
 

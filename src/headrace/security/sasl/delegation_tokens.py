@@ -89,7 +89,10 @@ def check_principals(owner: Principal, renewers: Iterable[Principal]) -> None:
 def renewed(
     token: DelegationToken, by: Principal, period_ms: int, now_ms: int, lifetimes: Lifetimes
 ) -> DelegationToken:
-    """Return the token renewed for `period_ms`; 0 or less: for the default period. ApiError."""
+    """Return the token renewed for `period_ms`; 0 or less: for the default period.
+
+    Raises ApiError.
+    """
     _check_may_change(token, by, now_ms)
     usual = lifetimes.renewed_ms
     period = usual if period_ms <= 0 else min(usual, period_ms)
@@ -101,7 +104,7 @@ def ended(
 ) -> DelegationToken | None:
     """Return the token expiring in `period_ms`, or None to delete it at once (negative period).
 
-    ApiError.
+    Raises ApiError.
     """
     _check_may_change(token, by, now_ms)
     if period_ms < 0:
@@ -120,7 +123,10 @@ class DelegationTokens:
     """All delegation tokens, as this broker knows them. Called on the deciding thread."""
 
     def __init__(self, secret: Secret, salt: bytes) -> None:
-        """`salt`: salt of the tokens' SCRAM credentials, which are computed in memory only."""
+        """Create an empty table of tokens.
+
+        `salt`: salt of the tokens' SCRAM credentials, which are computed in memory only.
+        """
         self._secret = secret
         self._salt = salt
         self._tokens: dict[str, DelegationToken] = {}

@@ -23,7 +23,7 @@ class FailedAttempts:
     """Authentication failures by address. Called on the deciding thread."""
 
     def __init__(self, now: Callable[[], float], random: "Random") -> None:
-        """`now` returns monotonic seconds."""
+        """Create an empty table of failures. `now` returns monotonic seconds."""
         self._now = now
         self._random = random
         self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()

@@ -146,7 +146,7 @@ def verifies(key: PublicKey, algorithm: str, signed: bytes, signature: bytes) ->
 
 
 def parse_json(data: bytes) -> dict[str, Any]:
-    """Parse a JSON object with unique names and finite numbers; ValueError."""
+    """Parse a JSON object with unique names and finite numbers. Raises ValueError."""
     try:
         parsed = json.loads(data.decode(), object_pairs_hook=_once, parse_constant=_no_constant)
     except _JSON_ERRORS:

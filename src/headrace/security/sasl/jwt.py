@@ -32,7 +32,10 @@ class UnknownKey(SaslRefused):
 
 
 def verify(token: str, keys: Keys, settings: OAuthBearerListener, now_ms: int) -> Bearer:
-    """Verify `token` and return its user and expiry; SaslRefused. The caller limits its size."""
+    """Verify `token` and return its user and expiry.
+
+    Raises SaslRefused. The caller limits its size.
+    """
     parts = token.split(".")
     if len(parts) != 3:
         raise SaslRefused(f"a token of {len(parts)} parts instead of 3")

@@ -81,7 +81,7 @@ class OAuthBearerClient:
 
 
 def parse(token: bytes) -> tuple[str, str]:
-    """Parse authorisation id and token of a client's message; SaslRefused."""
+    """Parse authorisation id and token of a client's message. Raises SaslRefused."""
     if len(token) > TOKEN_BYTES_MAX:
         raise SaslRefused(f"an OAUTHBEARER message of {len(token)} bytes")
     try:

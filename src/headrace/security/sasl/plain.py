@@ -22,7 +22,10 @@ class PlainServer(SaslServer):
         self._passwords = passwords
 
     def respond(self, token: bytes) -> bytes:
-        """Check the client's only message, `[authzid] NUL authcid NUL passwd`; SaslRefused."""
+        """Check the client's only message, `[authzid] NUL authcid NUL passwd`.
+
+        Raises SaslRefused.
+        """
         if self.done:
             raise SaslRefused("a message behind the last one")
         authzid, user, password = parse(token)
@@ -60,7 +63,7 @@ class PlainClient:
 
 
 def parse(token: bytes) -> tuple[str, str, Secret]:
-    """Parse authorisation id, user name and password of a PLAIN message; SaslRefused."""
+    """Parse authorisation id, user name and password of a PLAIN message. Raises SaslRefused."""
     if len(token) > TOKEN_BYTES_MAX:
         raise SaslRefused(f"a PLAIN message of {len(token)} bytes")
     try:

@@ -149,7 +149,7 @@ def parse_client_first(token: bytes) -> ClientFirst:
 
 
 def parse_client_final(token: bytes) -> ClientFinal:
-    """Parse a client's final message; SaslRefused."""
+    """Parse a client's final message. Raises SaslRefused."""
     found = _match(_CLIENT_FINAL, token, "last SCRAM message")
     if _delegated(found["extensions"]):
         raise SaslRefused(f"{_TOKEN_AUTH} in the last SCRAM message: it belongs in the first")
@@ -161,7 +161,7 @@ def parse_client_final(token: bytes) -> ClientFinal:
 
 
 def parse_server_first(token: bytes) -> ServerFirst:
-    """Parse a server's first message; SaslRefused."""
+    """Parse a server's first message. Raises SaslRefused."""
     found = _match(_SERVER_FIRST, token, "answer to the first SCRAM message")
     try:
         return ServerFirst(found["nonce"], decode64(found["salt"]), int(found["rounds"]))

@@ -51,8 +51,9 @@ class ScramServer(SaslServer):
         disguise: bytes,
         find_delegated: FindDelegated | None = None,
     ) -> None:
-        """`find` returns a user's credential. `nonce`: unguessable, printable, without comma.
+        """Begin the exchange of one client.
 
+        `find` returns a user's credential. `nonce`: unguessable, printable, without comma.
         `disguise`: a key that only this broker knows. Unknown users get a salt derived from it, the
         same each time, and fail only at the end, after the same work as for a wrong password.
         Without `find_delegated`, delegation tokens are not supported.
@@ -71,7 +72,7 @@ class ScramServer(SaslServer):
         self._known = False
 
     def respond(self, token: bytes) -> bytes:
-        """Answer the client's first or final message; SaslRefused."""
+        """Answer the client's first or final message. Raises SaslRefused."""
         if self.done:
             raise SaslRefused("a message behind the last one")
         if self._first is None:

@@ -22,7 +22,7 @@ class TokenVerifier:
         """Called when a token names an unknown key, as the issuer may have newer keys."""
 
     def check(self, token: str) -> Bearer:
-        """Verify `token` and return its user; SaslRefused."""
+        """Verify `token` and return its user. Raises SaslRefused."""
         try:
             return verify(token, self.keys, self._settings, self._now_ms())
         except UnknownKey:

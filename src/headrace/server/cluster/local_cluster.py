@@ -44,7 +44,7 @@ class LocalCluster:
     async def start(self) -> None:
         """Start the brokers one after another, and wait until each knows all others.
 
-        ConfigError.
+        Raises ConfigError.
         """
         self._file = StoreFile(self._store_path)
         try:

@@ -42,7 +42,8 @@ async def migrate(config: BrokerConfig, disk: BrokerDisk, *, dry_run: bool = Fal
     """Copy the metadata of the broker of `config.log_dirs` into `config.zookeeper_connect`.
 
     `dry_run`: write nothing, neither there nor in the directories. ConfigError: the broker runs,
-    the directories do not belong to one broker, or ZooKeeper has another cluster. StoreError.
+    the directories do not belong to one broker, or ZooKeeper has another cluster. Raises
+    StoreError.
     """
     connect = config.zookeeper_connect
     if connect is None:
@@ -141,7 +142,7 @@ async def _content(path: str, migrant: Migrant) -> dict[str, bytes]:
 def _leave(config: BrokerConfig, disk: BrokerDisk, connect: str) -> None:
     """Note the migration in each directory and rename the SQLite file, so no start uses it.
 
-    OSError.
+    Raises OSError.
     """
     for path in config.log_dirs:
         note = f"zookeeper.connect={connect}\n"

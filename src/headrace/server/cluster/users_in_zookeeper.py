@@ -22,7 +22,7 @@ async def create_user(
 ) -> bool:
     """Write a new user's credentials into `config.zookeeper_connect`; return False if it has some.
 
-    Nothing is overwritten. ConfigError, StoreError. Blocks until ZooKeeper is connected.
+    Nothing is overwritten. Raises ConfigError or StoreError. Blocks until ZooKeeper is connected.
     """
     connect = config.zookeeper_connect
     if connect is None:

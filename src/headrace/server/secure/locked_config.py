@@ -27,7 +27,10 @@ class Prepared(NamedTuple):
 
 
 def prepare(text: str, flags: Mapping[str, str]) -> Prepared:
-    """Create or load the files of --secure; return the configuration over `text`. ConfigError."""
+    """Create or load the files of --secure; return the configuration over `text`.
+
+    Raises ConfigError.
+    """
     try:
         from headrace.server.secure import preparation
     except ModuleNotFoundError as error:

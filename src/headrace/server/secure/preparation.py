@@ -47,7 +47,10 @@ class SecureDirectory:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Lock the directory (flock), creating it if missing, until the block ends. ConfigError."""
+        """Lock the directory (flock), creating it if missing, until the block ends.
+
+        Raises ConfigError.
+        """
         try:
             make_durably(self._disk, os.path.dirname(self.path))
             if not os.path.lexists(self.path):
@@ -88,7 +91,7 @@ class SecureDirectory:
             raise self._unusable(error) from error
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file atomically, with mode 0600. ConfigError."""
+        """Write a file atomically, with mode 0600. Raises ConfigError."""
         try:
             self._disk.replace(self.path_of(name), content, 0o600)
         except OSError as error:
@@ -127,7 +130,7 @@ class Secured:
         return self.directory.path_of(BROKER)
 
     def look(self, now: datetime.datetime) -> None:
-        """Renew certificates of `--secure` that are about to expire. ConfigError."""
+        """Renew certificates of `--secure` that are about to expire. Raises ConfigError."""
         with self.directory.held():
             self.certificate_until = self._renew(now)
 
@@ -218,7 +221,7 @@ class Secured:
         self.directory.write(USER_MADE, f"{USER}\n".encode())
 
     def write_clients(self, bootstrap: str) -> None:
-        """Write the client files that differ; none without the password. ConfigError."""
+        """Write the client files that differ; none without the password. Raises ConfigError."""
         if self.password is None:
             return
         texts = client_files(bootstrap, self.authority_path, USER, self.password)

@@ -54,7 +54,7 @@ class Decision:
 
     @property
     def writers(self) -> list[Writer]:
-        """The producers of the decision's transactions."""
+        """Transactional id, producer id and epoch of each transaction, as `Writer`s."""
         return [Writer(*found) for found in self.transactions]  # type: ignore[arg-type]
 
 

@@ -91,12 +91,12 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType) -> BatchWriter:
-    """Return the writer of a batch write. OptionError."""
+    """Return the writer of a batch write. Raises OptionError."""
     return BatchWriter(parse_sink_options(options, streaming=False), schema)
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType) -> StreamWriter:
-    """Return the writer of a streaming write. OptionError."""
+    """Return the writer of a streaming write. Raises OptionError."""
     return StreamWriter(parse_sink_options(options, streaming=True), schema)
 
 

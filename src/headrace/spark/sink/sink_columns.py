@@ -19,7 +19,7 @@ _TYPES = {
 
 
 def check_columns(schema: "StructType", topic: str | None) -> tuple[str, ...]:
-    """Return the names of the columns to write, without unknown ones. OptionError."""
+    """Return the names of the columns to write, without unknown ones. Raises OptionError."""
     found = {field.name: field.dataType.simpleString() for field in schema.fields}
     if "value" not in found:
         raise OptionError("value: there is no such column, and nothing else that could be written")

@@ -96,7 +96,7 @@ def client_of(options: SinkOptions) -> Client:
 
 def knock(options: SinkOptions) -> None:
     """Connect once, so that the driver reports a refused connection instead of each task.
-    SinkError."""
+    Raises SinkError."""
     with client_of(options) as client:
         try:
             run(client.metadata([]))
@@ -137,7 +137,7 @@ def _is_decided(token: RunToken) -> bool:
 
 
 def _gathered(batches: Iterator[pa.RecordBatch], columns: tuple[str, ...]) -> Iterator[pa.Table]:
-    """Yield the rows to write as tables, each of several batches."""
+    """Gather batches into tables of at least _ROWS_MAX rows or _BYTES_MAX bytes, but the last."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

@@ -145,7 +145,7 @@ class Cluster:
         """Return the EARLIEST or LATEST offsets of partitions.
 
         LATEST is the end that the isolation level can read: the query's own level unless given.
-        `view`: metadata to use at the first attempt.
+        `view`: metadata for the first attempt; later attempts request it again.
         """
         offsets = self._list(dict.fromkeys(partitions, which), view, read_committed)
         return {partition: at.offset for partition, at in offsets.items()}

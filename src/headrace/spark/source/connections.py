@@ -42,7 +42,7 @@ class FetchConnections:
         timeout_seconds: float,
         security: Security = NO_SECURITY,
     ) -> FetchConnection:
-        """Return a connection to `address`, an idle one if possible. ClientError.
+        """Return a connection to `address`, an idle one if possible. Raises ClientError.
 
         An idle connection is only reused with the same client id and security settings.
         """

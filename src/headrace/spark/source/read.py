@@ -211,7 +211,10 @@ class RangeReader:
         return answers[0]
 
     def _sound(self, fetched: Fetched) -> bool:
-        """Return whether there are records to decode; False after the position was moved."""
+        """Return True if the fetch succeeded; False after moving the position past a gap or damage.
+
+        Raises SourceError, or _Moved for a retriable error.
+        """
         if fetched.error_code == ErrorCode.NONE:
             return True
         code = error_code(fetched.error_code)

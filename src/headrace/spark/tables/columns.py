@@ -91,8 +91,10 @@ def _null_refused(rows: pa.Field, column: pa.Field, path: str, *, above: bool) -
 def _pairs_inside(
     rows: pa.DataType, column: pa.DataType
 ) -> Iterator[tuple[pa.Field, pa.Field, str, bool]]:
-    """Yield the nested fields that both types have, with a name, and whether a null parent has
-    none."""
+    """Yield (field in rows, field in column, name, is_item) of nested fields that both types have.
+
+    `is_item`: it is a list's element or a map's key or value, of which a null parent has none.
+    """
     if pa.types.is_struct(rows) and pa.types.is_struct(column):
         for field in rows:
             if column.get_field_index(field.name) >= 0:

@@ -147,7 +147,7 @@ class Delta(Table):
         return pa.schema(self._opened.schema().to_arrow())
 
     def owners(self) -> Collection[str]:
-        """Return the pipeline that created the table, if any."""
+        """Return the name of the pipeline that created the table, as a set; empty without one."""
         owner = self._opened.metadata().configuration.get(OWNER)
         return {owner} if owner else set()
 
@@ -261,8 +261,10 @@ class Delta(Table):
         return merged
 
     def _small_files(self) -> list[tuple[dict[str, str | None], int]]:
-        """Return the partitions with at least two small files and their total bytes, most files
-        first."""
+        """Return (partition values, bytes of its small files), most small files first.
+
+        Partitions with fewer than two small files are left out.
+        """
         names = [field.name for field in self.options.partition_by]
         found: dict[tuple[str | None, ...], list[int]] = {}
         for action in pa.table(self._opened.get_add_actions()).to_pylist():

@@ -129,7 +129,7 @@ class Iceberg(Table):
         return schema_to_pyarrow(self._opened.schema())
 
     def owners(self) -> Collection[str]:
-        """Return the pipeline that created the table, if any."""
+        """Return the name of the pipeline that created the table, as a set; empty without one."""
         owner = self._opened.properties.get(OWNER)
         return {owner} if owner else set()
 

@@ -67,7 +67,7 @@ class Marker:
 def marker_of_batch(
     pipeline: str, checkpoint: Path, batch: int, columns: int = UNKNOWN_DIGEST
 ) -> Marker:
-    """Return the marker of a micro-batch, computed from its checkpoint. TableError.
+    """Return the marker of a micro-batch, computed from its checkpoint. Raises TableError.
 
     `columns`: digest of the rows' columns.
     """

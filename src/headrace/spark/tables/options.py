@@ -140,7 +140,10 @@ def local_path(option: str, text: str) -> Path:
 
 
 def _pipeline(given: GivenOptions, *, streaming: bool) -> tuple[str, int | None]:
-    """Return the pipeline's name for the table's marker, and a batch job's version."""
+    """Return the pipeline's name for the table's marker, and a batch job's `txnVersion`.
+
+    The version is None for a stream, and without a `txnAppId`, whose name is then "".
+    """
     name, job = _text(given, "pipeline") or _text(given, "queryName"), _text(given, "txnAppId")
     if streaming:
         if job or _text(given, "txnVersion"):

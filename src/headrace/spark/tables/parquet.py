@@ -54,7 +54,10 @@ class ParquetDirectory(Table):
         return self._log.is_dir() and any(self._log.glob("*.json"))
 
     def open(self, schema: pa.Schema) -> Layout:
-        """Create the directory, or check its columns."""
+        """Create the table's directory, or check columns and partitions; return the files' layout.
+
+        Raises TableError if they differ.
+        """
         fields = self.options.partition_by
         columns = _types_of(schema)
         said = {"columns": columns, "partitions": [field.name for field in fields]}
@@ -130,7 +133,7 @@ class ParquetDirectory(Table):
         return {**there, **rows}
 
     def owners(self) -> Collection[str]:
-        """Return the pipeline that created the table, if any."""
+        """Return the name of the pipeline that created the table, as a set; empty without one."""
         return {self._last["owner"]} if self._last["owner"] else set()
 
     def append(

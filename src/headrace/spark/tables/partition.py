@@ -34,12 +34,12 @@ class PartitionField(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of the table's partition column."""
+        """Name of the table's partition column: `column`, with `_day` appended if `by_day`."""
         return f"{self.column}_day" if self.by_day else self.column
 
 
 def parse_fields(text: str) -> tuple[PartitionField, ...]:
-    """Parse partition columns such as "region, day(timestamp)"; OptionError."""
+    """Parse partition columns such as "region, day(timestamp)". Raises OptionError."""
     fields = []
     for word in filter(None, (part.strip() for part in text.split(","))):
         match = re.fullmatch(r"(?:(day)\s*\(\s*)?([^()\s]+)(\s*\))?", word)

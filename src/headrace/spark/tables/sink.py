@@ -40,7 +40,7 @@ class Written(WriterCommitMessage):
 
 
 class HeadraceTable(DataSource):
-    """The data source for `format("headrace-table")`."""
+    """The Spark data source `format("headrace-table")`, which writes tables and reads none."""
 
     @classmethod
     def name(cls) -> str:

@@ -92,9 +92,9 @@ def with_footer_bounds(schema: pa.Schema) -> list[str]:
 def statistics_of(
     footer: pq.FileMetaData, schema: pa.Schema, looked: RowBounds
 ) -> dict[str, Statistics]:
-    """Return the statistics of non-nested columns that may have bounds.
+    """Return a Parquet file's statistics by column, for non-nested columns that may have bounds.
 
-    `looked`: the bounds of all rows of the file.
+    `looked`: the bounds of all rows of the file, used for floating-point columns.
     """
     found: dict[str, Statistics] = {}
     place = 0
@@ -152,7 +152,10 @@ def _pair_of(looked: RowBounds, name: str) -> Iterator[tuple[Value, Value]]:
 
 
 def _cut(least: Value, greatest: Value) -> tuple[Value, Value] | tuple[None, None]:
-    """Shorten string bounds to the maximum length; other values are returned unchanged."""
+    """Return the bounds, least and greatest, with strings shortened to TEXT_CHARACTERS.
+
+    (None, None) if no shorter string is an upper bound.
+    """
     if isinstance(greatest, str) and len(greatest) > TEXT_CHARACTERS:
         raised = _raised(greatest[:TEXT_CHARACTERS])
         if raised is None:

@@ -68,7 +68,7 @@ class Table(ABC):
 
     @abstractmethod
     def owners(self) -> Collection[str]:
-        """Return the pipelines that have written to the table, in the loaded state."""
+        """Return the name of the pipeline that created the table, as a set; empty without one."""
 
     @abstractmethod
     def append(

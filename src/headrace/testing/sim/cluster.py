@@ -75,7 +75,7 @@ class SimCluster:
         return world
 
     async def start(self, number: int) -> Server:
-        """Start broker `number`; return once it listens. ConfigError."""
+        """Start broker `number`; return once it listens. Raises ConfigError."""
         world = self.world(number)
         config, _ = load(
             flags={

@@ -69,7 +69,7 @@ class Ensemble:
         await asyncio.sleep(self._random.uniform(*WAY_SECONDS) * self.slower)
 
     def read(self, session: "EnsembleSession", look: Callable[[Tree], T]) -> T:
-        """Return `look(tree)` now. SessionLost."""
+        """Return `look(tree)` now. Raises SessionLost."""
         session.check()
         return look(self.tree)
 
@@ -215,7 +215,7 @@ class EnsembleSession(Store):
             loop.call_later(SESSION_SECONDS, self._ensemble.end, self)
 
     def _connection(self) -> tuple[int, int]:
-        """Return a value that stays equal while the session and its connection last."""
+        """Return session number and number of cuts: equal while session and connection last."""
         return self.number, self.cuts
 
     async def _way(self, asked_in: tuple[int, int]) -> None:

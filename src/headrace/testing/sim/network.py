@@ -26,7 +26,7 @@ _FIRST_FREE_PORT = 30_000
 
 
 class SimListening:
-    """A listening port of a machine. `ports.network.Listening`."""
+    """A listening port of a machine. Implements `ports.network.Listening`."""
 
     def __init__(self, network: "SimNetwork", place: Place) -> None:
         self.port = place.port
@@ -58,7 +58,7 @@ class SimListening:
 
 
 class Machine:
-    """The network as seen from one machine. `ports.network.Network`."""
+    """The network as seen from one machine. Implements `ports.network.Network`."""
 
     def __init__(self, network: "SimNetwork", name: str) -> None:
         self._network = network
@@ -220,7 +220,7 @@ class SimNetwork:
     # --- connections
 
     async def connect(self, own: Place, peer: Place) -> SimTransport:
-        """Connect one place to another; ConnectionRefusedError."""
+        """Connect one place to another. Raises ConnectionRefusedError."""
         connected: asyncio.Future[SimTransport] = self.loop.create_future()
 
         def arrive() -> None:

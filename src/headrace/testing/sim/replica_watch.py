@@ -119,7 +119,7 @@ class ReplicaWatch:
         self._drop_those_out_of_sync()
 
     def _drop_those_out_of_sync(self) -> None:
-        """Forget replaced disks of replicas that have left the ISR: they may join again."""
+        """Stop to note a replica as emptied (its disk was replaced) once it has left the ISR."""
         for index, number in sorted(self._empty):
             if number not in self._stored[index].in_sync:
                 self._empty.discard((index, number))
@@ -171,7 +171,7 @@ class ReplicaWatch:
                 told.pop(index, None)
 
     def _check_in_sync(self, index: int) -> None:
-        """Check that each member of the stored ISR has all committed records. Broken."""
+        """Check that each member of the stored ISR has all committed records. Raises Broken."""
         committed = self._committed[index]
         for number in self._stored[index].in_sync:
             partition = self._held(number, index)
@@ -193,7 +193,7 @@ class ReplicaWatch:
         return broker.partitions.get(at) or broker.followed.get(at)
 
     def look(self) -> None:
-        """Check every replica that has changed since the last call. Broken."""
+        """Check every replica that has changed since the last call. Raises Broken."""
         for number in self._brokers:
             broker = self._cluster.broker(number)
             if broker is None:
@@ -263,7 +263,7 @@ class ReplicaWatch:
     # --- the responses to clients ---------------------------------------------------------------
 
     def note_acknowledged(self, index: int, offset: int, value: bytes, asked_at: float) -> None:
-        """Store and check an acknowledged record, sent at `asked_at`. Broken."""
+        """Store and check an acknowledged record, sent at `asked_at`. Raises Broken."""
         if asked_at > self.unclean_at.get(index, _NEVER):
             if index not in self.unclean_at and offset >= self._committed[index]:
                 raise Broken(f"G1: {self.topic}-{index}: {offset} is acknowledged, not committed")
@@ -312,7 +312,7 @@ class ReplicaWatch:
         return "; ".join((*found, *map(str, self._stored.values())))
 
     def judge(self) -> None:
-        """Compare all replicas with each other and with the responses to clients. Broken."""
+        """Compare all replicas with each other and with the responses to clients. Raises Broken."""
         for index in range(self.count):
             logs = {number: self.partitions(number)[index].log for number in self._brokers}
             start = max(log.start_offset for log in logs.values())
@@ -338,7 +338,7 @@ class ReplicaWatch:
             raise Broken(f"G5: {self.topic}-{index} has {twice[0]!r} twice")
 
     def _compare_bytes(self, log: Log, other: Log) -> None:
-        """Compare the common part of two logs byte for byte. Broken."""
+        """Raise Broken unless the shorter of two logs is, byte for byte, the end of the longer."""
         tails = [bytes_of(log), bytes_of(other)]
         short, long = sorted(tails, key=len)
         if not long.endswith(short):

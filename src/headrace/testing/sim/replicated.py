@@ -55,7 +55,7 @@ class Draw(NamedTuple):
 
 
 def drawn(seed: int) -> Draw:
-    """Return the parameters of a seed's story."""
+    """Draw the parameters of a story (partitions, min ISR, settings) at random from its seed."""
     chance = random.Random(f"replicated {seed}")  # noqa: S311 - not for secrets
     lag_seconds = chance.choice((0.5, 1.0, 2.0))
     return Draw(

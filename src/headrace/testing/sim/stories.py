@@ -201,7 +201,7 @@ Story = Callable[[SimCluster], Coroutine[Any, Any, T]]
 def play(
     story: Story[T], seed: int, settings: Mapping[str, str] | None = None
 ) -> tuple[T, History]:
-    """Play a story with a seed; return its result and history. Broken.
+    """Play a story with a seed; return its result and history. Raises Broken.
 
     `settings`: every broker's, by Kafka's names.
     """

@@ -350,7 +350,7 @@ CASES: dict[str, Case] = {
 
 
 def play_case(case: Case, seed: int) -> TextbookCluster:
-    """Play a case and return its cluster with the trace. NeverHappens."""
+    """Play a case and return its cluster with the trace. Raises NeverHappens."""
     loop = SimLoop(seed)
     cluster = SimCluster(loop, seed, {**_SETTINGS, **case.settings})
     played = TextbookCluster(cluster, case.replicas)

@@ -70,7 +70,7 @@ class TextbookCluster:
         return held(self.cluster, broker, TOPIC)
 
     def log(self, broker: BrokerId) -> Log:
-        """Return the log of a running broker. NeverHappens."""
+        """Return the log of a running broker. Raises NeverHappens."""
         partition = self.partition(broker)
         if partition is None:
             raise NeverHappens(f"{NAMES[broker]} holds no replica")

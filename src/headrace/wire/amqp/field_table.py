@@ -116,7 +116,7 @@ _FORMS: dict[type, tuple[bytes, struct.Struct]] = {
 
 
 def decode_table(content: bytes) -> FieldTable:
-    """Decode a table from its entries, without the preceding length; Malformed.
+    """Decode a table from its entries, without the preceding length. Raises Malformed.
 
     The first of duplicate names counts, as in RabbitMQ's lookups.
     """
@@ -177,7 +177,7 @@ def encode_value(value: FieldValue) -> bytes:
 
 
 def walk_entries(table: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Yield each entry's name, begin and end; Malformed.
+    """Yield each entry's name, begin and end. Raises Malformed.
 
     Values are skipped by their size, without decoding.
     """

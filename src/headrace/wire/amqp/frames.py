@@ -62,7 +62,7 @@ class WrongFrameEnd(Malformed):
 def frame_bytes(data: bytes, at: int, end: int, frame_bytes_max: int) -> int:
     """Return the size in bytes of the frame at `at`; 0 if its header is incomplete.
 
-    FrameTooLarge once the header is complete. As in RabbitMQ, the payload may be as large as the
+    FrameTooLarge: the payload exceeds `frame_bytes_max`. As in RabbitMQ, it may be as large as the
     negotiated frame size: some clients forget the overhead.
     """
     if end - at < FRAME_HEADER_BYTES:
@@ -75,7 +75,7 @@ def frame_bytes(data: bytes, at: int, end: int, frame_bytes_max: int) -> int:
 
 
 def frame_at(data: bytes, at: int) -> Frame:
-    """Return the frame at `at`, which must be complete; WrongFrameEnd."""
+    """Return the frame at `at`, which must be complete. Raises WrongFrameEnd."""
     kind, channel, size = _unpack_head(data, at)
     payload_at = at + FRAME_HEADER_BYTES
     frame = Frame(kind, channel, bytes(data[payload_at : payload_at + size]))
@@ -85,7 +85,7 @@ def frame_at(data: bytes, at: int) -> Frame:
 
 
 def walk_frames(data: bytes, frame_bytes_max: int, at: int = 0) -> Iterator[Frame]:
-    """Yield the complete frames in `data`; FrameTooLarge, WrongFrameEnd."""
+    """Yield the complete frames in `data`. Raises FrameTooLarge or WrongFrameEnd."""
     end = len(data)
     while 0 < (size := frame_bytes(data, at, end, frame_bytes_max)) <= end - at:
         yield frame_at(data, at)

@@ -60,7 +60,7 @@ def name_of(ids: MethodId) -> str:
 
 
 def decode_method(payload: bytes) -> Method:
-    """Decode the payload of a method frame; UnknownMethod, Malformed."""
+    """Decode the payload of a method frame. Raises UnknownMethod or Malformed."""
     ids = method_id(payload)
     kind = METHODS.get(ids)
     if kind is None:

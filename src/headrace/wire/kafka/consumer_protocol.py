@@ -21,9 +21,9 @@ class EmbeddedSubscription(NamedTuple):
 
 
 def _read(message: MessageSchema, data: bytes) -> tuple[int, Mapping[str, Any]]:
-    """Decode a message; a version later than the known ones is read as the latest known one.
+    """Return a message's version and its fields by name. Raises Malformed.
 
-    Malformed.
+    A version later than the known ones is read as the latest known one.
     """
     version = int.from_bytes(data[:2], "big", signed=True) if len(data) >= 2 else -1
     return version, message.decode(data, min(version, message.latest), 2)
@@ -34,7 +34,7 @@ def _numbers(topics: Iterable[Mapping[str, Any]]) -> TopicNumbers:
 
 
 def read_subscription(metadata: bytes) -> EmbeddedSubscription:
-    """Decode a member's subscription. Malformed."""
+    """Decode a member's subscription. Raises Malformed."""
     version, read = _read(SUBSCRIPTION, metadata)
     return EmbeddedSubscription(
         version,
@@ -45,13 +45,13 @@ def read_subscription(metadata: bytes) -> EmbeddedSubscription:
 
 
 def read_topics(metadata: bytes) -> list[str]:
-    """Decode the topics of a member's subscription, in its order. Malformed."""
+    """Decode the topics of a member's subscription, in its order. Raises Malformed."""
     topics: list[str] = _read(SUBSCRIPTION, metadata)[1]["topics"]
     return topics
 
 
 def read_assignment(data: bytes) -> TopicNumbers:
-    """Decode a member's assigned partitions by topic; empty for empty bytes. Malformed."""
+    """Decode a member's assigned partitions by topic; empty for empty bytes. Raises Malformed."""
     return _numbers(_read(ASSIGNMENT, data)[1]["assignedPartitions"]) if data else ()
 
 

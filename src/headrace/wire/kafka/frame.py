@@ -41,7 +41,7 @@ class RequestHeader(NamedTuple):
 
 
 def parse_request(frame: memoryview) -> RequestHeader:
-    """Parse the header of a request frame (without length); Malformed.
+    """Parse the header of a request frame (without length). Raises Malformed.
 
     For an unknown key or version `body` is a guess, as the header's format depends on them.
     ApiVersions is answered even then (KIP-511).

@@ -116,14 +116,14 @@ def _decode(api_key: int, version: int, part: str, body: memoryview) -> Entity:
 
 
 def decode_request(api_key: int, version: int, body: memoryview) -> Entity:
-    """Decode a request's body, without its header, to a kio entity. Malformed."""
+    """Decode a request's body, without its header, to a kio entity. Raises Malformed."""
     if len(body) > REQUEST_BYTES_MAX:
         raise Malformed(f"a request of {len(body)} bytes, at most {REQUEST_BYTES_MAX}")
     return _decode(api_key, version, "request", body)
 
 
 def decode_response(api_key: int, version: int, body: memoryview) -> Entity:
-    """Decode a response's body, without its header, to a kio entity. Malformed."""
+    """Decode a response's body, without its header, to a kio entity. Raises Malformed."""
     return _decode(api_key, version, "response", body)
 
 

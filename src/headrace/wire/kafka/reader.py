@@ -38,7 +38,7 @@ class Reader:
         return self.end - self.at
 
     def _take(self, size: int) -> int:
-        """Advance by `size` bytes; return the position of the first. Malformed."""
+        """Advance by `size` bytes; return the position of the first. Raises Malformed."""
         at = self.at
         if not 0 <= size <= self.end - at:
             raise Malformed(f"{size} bytes wanted at {at}, {self.end - at} left")
@@ -295,5 +295,5 @@ class CompactReader(Reader):
 
 
 def reader_of(flexible: bool) -> type[Reader]:
-    """Return the reader class of the flexible or the old encoding."""
+    """Return the reader class of the flexible (compact lengths, tagged fields) or old encoding."""
     return CompactReader if flexible else Reader

@@ -33,7 +33,7 @@ class ClassicMember:
 
     @property
     def is_alive_by_waiting(self) -> bool:
-        """Whether the member's session cannot expire, as a request of it is waiting.
+        """Whether a JoinGroup or SyncGroup of the member waits, so its session cannot expire.
 
         A new member is excluded: its client has no session yet and may have stopped.
         """

@@ -66,7 +66,10 @@ def take_in(
 
 
 def check_instance(holder: Member | None, member_id: str, instance_id: str) -> Member:
-    """Return `holder`, the static member of the instance id, if its member id matches. ApiError."""
+    """Return `holder`, the static member of the instance id, if its member id matches.
+
+    Raises ApiError.
+    """
     if holder is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if holder.member_id != member_id:

@@ -27,7 +27,10 @@ from headrace.ports.callbacks import Done
 def leave(
     shard: ShardContext, request: HeartbeatRequest, done: Done[HeartbeatAnswer[OwnedPartitions]]
 ) -> None:
-    """Handle a heartbeat of epoch -1 (leave) or -2 (static member leaves for a while). ApiError."""
+    """Handle a heartbeat of epoch -1 (leave) or -2 (static member leaves for a while).
+
+    Raises ApiError.
+    """
     group = find_members.find(shard, request.group_id)
     if request.instance_id is None:
         member = group.member(request.member_id)
@@ -93,7 +96,7 @@ def revocation_runs(shard: ShardContext, group: ConsumerGroup, member: Member) -
 
 
 def join_runs(shard: ShardContext, group: ConsumerGroup, member: Member) -> None:
-    """Start the rejoin timer of a classic member, unless it is running; it fences the member."""
+    """Start a classic member's rejoin timer unless it runs; on expiry the member is fenced."""
     if not group.timers.is_armed(JOIN, member.member_id):
         timeout_ms = member.subscription.rebalance_timeout_ms
         _arm(shard, group, JOIN, member.member_id, timeout_ms, "it did not join again")

@@ -9,7 +9,7 @@ from headrace.model.errors import ErrorCode
 
 
 class Permissions(NamedTuple):
-    """Which topics a member's user may describe, where ACLs restrict it."""
+    """A member's permission to describe topics, of a user that ACLs restrict."""
 
     version: int
     """Version of the ACLs: grows whenever they change."""

@@ -25,7 +25,7 @@ def encode(key_type: int, names: tuple[str, ...], fields: Fields | None) -> KeyV
 
 def decode(key: bytes, value: bytes | None) -> tuple[int, Fields, Fields | None]:
     """Decode a record to key type, key fields and value fields (None: a tombstone).
-    CorruptBatch."""
+    Raises CorruptBatch."""
     key_type = int.from_bytes(key[:2], "big")
     try:
         key_message, value_message = CONSUMER_OFFSETS[key_type]

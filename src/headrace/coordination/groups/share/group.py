@@ -57,7 +57,7 @@ class ShareGroup(ModernGroup[Assigned, OwnChange]):
         return tuple(at for at in topic.partitions if (topic_id, at) not in self.dropped)
 
     def parts(self) -> list[tuple[str, Part]]:
-        """Return every partition with share state, with its topic's name."""
+        """Return (topic name, (topic id, partition)) for each partition that has share state."""
         return [
             (topic.name, (topic_id, index))
             for topic_id, topic in self.initialized.items()

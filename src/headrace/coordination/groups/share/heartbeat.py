@@ -146,7 +146,7 @@ def _check_member(group: ShareGroup, request: Heartbeat, members_max: int) -> No
 
 
 def _without_state(group: ShareGroup, image: MetadataImage) -> list[tuple[str, Part]]:
-    """Return the subscribed partitions that have no share state yet, with their topics' names."""
+    """Return (topic name, (topic id, partition)) of subscribed partitions without share state."""
     found: list[tuple[str, Part]] = []
     for name in sorted(group.subscribed_topics()):
         topic = image.topics.get(name)
@@ -199,7 +199,7 @@ def _make_state(
 def _beat(
     context: ShareContext, request: Heartbeat, turn: Turn[ShareGroup]
 ) -> HeartbeatAnswer[Assigned]:
-    """Apply a member's heartbeat and return its response. ApiError."""
+    """Apply a member's heartbeat and return its response. Raises ApiError."""
     shard, group, member_id = turn.shard, turn.group, request.member_id
     _check_member(group, request, context.members_max())
     present = group.members.get(member_id)

@@ -88,7 +88,10 @@ def _state(change: StatePartitions) -> tables.Fields | None:
 
 
 def decode(key: bytes, value: bytes | None) -> tuple[str, Change]:
-    """Decode a record, whose key type is in `KEY_TYPES`, to group id and change. CorruptBatch."""
+    """Decode a record, whose key type is in `KEY_TYPES`, to group id and change.
+
+    Raises CorruptBatch.
+    """
     key_type, names, read = tables.decode(key, value)
     return names["groupId"], _change(key_type, names.get("memberId", ""), read)
 

@@ -18,8 +18,10 @@ def update(turn: Turn[ShareGroup]) -> None:
 
 
 def question(shard: ShardContext, group: ShareGroup) -> Question[Assigned]:
-    """Return the assignor's work, with each member's partitions; equal subscriptions share one
-    set."""
+    """Return the work for the assignor: each member's subscribed partitions, and the targets.
+
+    Members with equal subscriptions share one set.
+    """
     image = shard.image()
     wanted = {member.member_id: member.subscription.topics for member in group.members.values()}
     parts_of = {

@@ -77,7 +77,10 @@ def publish(channel: "QueueChannel", run: PublishRun) -> None:
 
 
 def send(channel: "QueueChannel", routed: Routed) -> bool:
-    """Publish a routed message or return it; False: a queue has no room or could not store it."""
+    """Publish a message to its route; without one, send basic.return if it is mandatory.
+
+    Return False if a queue has no room or could not store the message.
+    """
     if routed.route:
         confirms = channel.confirms
         awaited = None if confirms is None else confirms.awaited

@@ -70,7 +70,7 @@ METHODS = frozenset(_HANDLERS)
 
 
 class Connected(Protocol):
-    """The connection of a channel. `client.Client`."""
+    """The connection of a channel. Implemented by `client.Client`."""
 
     host: QueueHost
     access: Access

@@ -27,7 +27,10 @@ class ConsumerTimeouts:
     """Timers for all channels that hold unacknowledged deliveries."""
 
     def __init__(self, deadlines: Deadlines, timeout_ms: int, soon: Callable[[], None]) -> None:
-        """`timeout_ms`: for queues without one, 0: none. `soon` delivers requeued messages."""
+        """Create the timers.
+
+        `timeout_ms`: for queues without one, 0: none. `soon` delivers requeued messages.
+        """
         self._deadlines = deadlines
         self._timeout_ms = timeout_ms
         self._soon = soon

@@ -29,7 +29,10 @@ class Transaction:
     """Publishes and settlements that wait for tx.commit."""
 
     def __init__(self, note: Callable[[int], None]) -> None:
-        """`note` is called with the bytes of a publish, and with a negative number at its end."""
+        """Create an empty transaction.
+
+        `note` is called with the bytes of a publish, and with a negative number at its end.
+        """
         self._note = note
         self._bytes = 0
         self._publishes: list[Routed] = []

@@ -47,7 +47,7 @@ def declare(channel: "QueueChannel", method: QueueDeclare) -> None:
 
 
 def _declare_replies(channel: "QueueChannel", method: QueueDeclare) -> None:
-    """Answer the declaration of a reply name as if it were a queue; raise Refused if unknown."""
+    """Answer the declaration of a direct reply-to name like a queue's; Refused if unknown."""
     name = method.queue
     if name != direct_replies.QUEUE_NAME and channel.client.replies.channel_of(name) is None:
         raise not_found(QUEUE, resource_text(QUEUE, name, channel.host.name))
@@ -56,7 +56,7 @@ def _declare_replies(channel: "QueueChannel", method: QueueDeclare) -> None:
 
 
 def bind(channel: "QueueChannel", method: QueueBind) -> None:
-    """Bind a queue to an exchange."""
+    """Handle queue.bind: bind a queue to an exchange, and answer queue.bind-ok."""
     channel.host.model.bind(_binding(channel, method), channel.client, channel.client.access)
     channel.answer(QueueBindOk(), nowait=method.nowait)
 

@@ -35,7 +35,10 @@ Unsent = tuple[Consumer, int, Deliveries]
 
 
 class ChannelUnacked:
-    """The unacknowledged deliveries of one channel, and its credit. `port.Subscriber`."""
+    """The unacknowledged deliveries of one channel, and its credit.
+
+    Implements `port.Subscriber`.
+    """
 
     __slots__ = (
         "_cancelled", "_lowest", "_send", "_unacked_max", "_unsent", "closed", "held", "limit",
@@ -49,7 +52,9 @@ class ChannelUnacked:
         send: Callable[[list[Unsent]], None] = lambda _: None,
         cancelled: Callable[[Consumer, Refused | None], None] = lambda *_: None,
     ) -> None:
-        """`unacked_max`: deliveries held at most if the client sets no limit.
+        """Create a channel's unacknowledged deliveries.
+
+        `unacked_max`: deliveries held at most if the client sets no limit.
 
         `send` sends deliveries to the client, `cancelled` notifies it of a consumer's end.
         """
@@ -102,12 +107,15 @@ class ChannelUnacked:
         return tag
 
     def send(self) -> None:
-        """Send the deliveries gathered so far to the client. `port.Subscriber`."""
+        """Send the deliveries gathered so far to the client. Implements `port.Subscriber`."""
         unsent, self._unsent = self._unsent, []
         self._send(unsent)
 
     def cancelled(self, consumer: Consumer, refused: Refused | None = None) -> None:
-        """Notify the client that a consumer's queue was deleted or closed. `port.Subscriber`."""
+        """Notify the client that a consumer's queue was deleted or closed.
+
+        Implements `port.Subscriber`.
+        """
         self._cancelled(consumer, refused)
 
     # Settlements by the client
@@ -273,7 +281,7 @@ class ChannelUnacked:
 
 
 def _runs(taken: Iterable[Held]) -> Iterator[tuple[Consumer, list[Held]]]:
-    """Yield neighbouring deliveries of the same consumer as a run."""
+    """Yield (consumer, its deliveries) for each run of neighbouring deliveries to one consumer."""
     for consumer, held in groupby(taken, itemgetter(0)):
         yield consumer, list(held)
 

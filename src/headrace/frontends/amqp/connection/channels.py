@@ -90,22 +90,25 @@ class OpenChannel:
         self._asked_for_room = False
 
     def answer(self, method: Method) -> None:
-        """Send a method, behind held output. `ports.Outlet`."""
+        """Send a method, behind held output. Implements `ports.Outlet`."""
         self.write(encode_method(self.number, method))
 
     def write(self, frames: bytes) -> None:
-        """Send whole frames, behind held output. `ports.Outlet`."""
+        """Send whole frames, behind held output. Implements `ports.Outlet`."""
         if self._held.parts:
             self._held.write(frames)
         else:
             self._send(frames)
 
     def hold(self) -> Release:
-        """Hold back later output until the returned function is called. `ports.Outlet`."""
+        """Hold back later output until the returned function is called.
+
+        Implements `ports.Outlet`.
+        """
         return self._held.hold()
 
     def takes_more(self) -> bool:
-        """Tell whether the client reads fast enough for deliveries. `ports.Outlet`."""
+        """Tell whether the client reads fast enough for deliveries. Implements `ports.Outlet`."""
         if self._held.parts:
             self._asked_for_room = True
             return False
@@ -120,7 +123,7 @@ class OpenChannel:
             self._channels.room()
 
     def fail(self, error: AmqpError, ids: MethodId) -> None:
-        """Close the channel or the connection with an error. `ports.Outlet`."""
+        """Close the channel or the connection with an error. Implements `ports.Outlet`."""
         if self.port is not None:
             self._channels.failed(self, error, ids)
 
@@ -145,7 +148,10 @@ class Channels:
         connection_failed: Callable[[AmqpError, MethodId], None],
         takes_more: Callable[[], bool],
     ) -> None:
-        """`connection_failed` takes errors that close the connection, if they come later."""
+        """Create an empty table of channels.
+
+        `connection_failed` takes errors that close the connection, if they come later.
+        """
         self.frame_bytes_max = frame_bytes_max
         self.send = send
         self.takes_more = takes_more

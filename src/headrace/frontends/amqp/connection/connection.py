@@ -76,9 +76,10 @@ class AmqpConnection:
         takes_more: Callable[[], bool] = lambda: True,
         woken: Callable[[], float] | None = None,
     ) -> None:
-        """`takes_more` tells whether there is room for deliveries; `room` is called when again.
+        """Create a connection that has not been opened.
 
-        `woken` returns the time; called on changes of state outside of `take` and `tick`.
+        `takes_more` tells whether there is room for deliveries; `room` is called when there is
+        again. `woken` returns the time; called on changes of state outside of `take` and `tick`.
         """
         self.state = State.HEADER
         self.ended = False
@@ -279,7 +280,7 @@ class AmqpConnection:
     # Resource alarms
 
     def block(self, reason: str) -> None:
-        """Block publishes because of an alarm; connection.blocked follows the next publish."""
+        """Block publishes because of an alarm; connection.blocked is sent at the next publish."""
         self._hold.reason = reason
 
     def unblock(self, now: float) -> None:
@@ -348,7 +349,7 @@ class AmqpConnection:
         self.ended = True
 
     def _fail(self, error: AmqpError, ids: MethodId) -> None:
-        """Close the connection for an error, in the manner of its state."""
+        """Close the connection for an error: with connection.close where its state allows it."""
         if self.ended or self.state in (State.CLOSED, State.REFUSED):
             return
         self.reason = str(error)

@@ -28,7 +28,10 @@ class ContentAssembly:
     )  # fmt: skip
 
     def __init__(self, message_bytes_max: int, note: Callable[[int], None]) -> None:
-        """`note` takes the bytes of each body frame, and minus their sum at the end."""
+        """Create the assembly of a channel.
+
+        `note` takes the bytes of each body frame, and minus their sum at the end.
+        """
         self._message_bytes_max = message_bytes_max
         self._note = note
         self.waits = False

@@ -52,7 +52,7 @@ class _Proof(NamedTuple):
 
 
 class UserLogins:
-    """Password and certificate logins of the broker's users. `queue_broker.Logins`."""
+    """Password and certificate logins of the broker's users. Implements `queue_broker.Logins`."""
 
     def __init__(
         self,
@@ -63,7 +63,10 @@ class UserLogins:
         adopt: Adopt,
         is_super: Callable[[Principal], bool] = lambda principal: False,
     ) -> None:
-        """`is_super`: super users may log in by certificate without any stored definition."""
+        """Create the logins of a broker.
+
+        `is_super`: super users may log in by certificate without any stored definition.
+        """
         self._users = users
         self._definitions = definitions
         self._disk = disk
@@ -142,7 +145,7 @@ def _is_right(proof: _Proof | None, password: Secret) -> bool:
 
 
 def _is_far_guest(user: str, peer: Peer) -> bool:
-    """Tell whether user guest logs in from another machine, by whichever mechanism."""
+    """Tell whether the user is guest and logs in from another machine, which is refused."""
     return user == GUEST and not _is_loopback(peer.host)
 
 

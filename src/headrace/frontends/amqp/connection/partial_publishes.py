@@ -10,7 +10,7 @@ from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
 
 
 class Beginner(Protocol):
-    """A connection that publishes. `client.Client`."""
+    """A connection that publishes. Implemented by `client.Client`."""
 
     def __hash__(self) -> int:
         """Hash by identity: connections are counted one by one."""
@@ -20,7 +20,7 @@ class Beginner(Protocol):
 
 
 class Unfinished:
-    """Bytes of incomplete and uncommitted messages, by connection."""
+    """Bytes of incomplete and uncommitted messages by connection, with a limit on their sum."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes = 0

@@ -25,7 +25,7 @@ _SHUTDOWN = "broker forced connection closure with reason 'shutdown'"
 
 
 class AmqpSession:
-    """An AMQP connection's session. `net.stream.StreamSession`."""
+    """An AMQP connection's session. Implements `net.stream.StreamSession`."""
 
     def __init__(self, frontend: "AmqpFrontend", connection: Connection) -> None:
         self._frontend = frontend
@@ -162,7 +162,10 @@ class AmqpSession:
 
 
 class DurableState(Protocol):
-    """The durable AMQP state of one broker: declarations and queues. `frontend.Durable`."""
+    """The durable AMQP state of one broker: declarations and queues.
+
+    Implemented by `frontend.Durable`.
+    """
 
     @property
     def logs(self) -> "QueueLogs":
@@ -180,7 +183,7 @@ class DurableState(Protocol):
 
 
 class AmqpFrontend:
-    """The AMQP frontend: all sessions of one broker. `server.frontends.Frontend`."""
+    """The AMQP frontend: all sessions of one broker. Implements `server.frontends.Frontend`."""
 
     def __init__(
         self,
@@ -190,7 +193,9 @@ class AmqpFrontend:
         kept: "DurableState | None" = None,
         stopped: Callable[[], None] = lambda: None,
     ) -> None:
-        """`kept` is the durable state, started and stopped with the broker; None: none.
+        """Create the frontend.
+
+        `kept` is the durable state, started and stopped with the broker; None: none.
 
         `stopped` is called when the broker stops.
         """

@@ -49,7 +49,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
 
 
 def _filter(request: Entity) -> Iterator[tuple[str, tuple[_Match, str | None]]]:
-    """Yield the match for each entity type; raise ApiError with Kafka's messages."""
+    """Yield (entity type, (kind of match, name or None)) of a filter. ApiError as in Kafka."""
     seen: set[str] = set()
     for component in request.components:
         kind = component.entity_type

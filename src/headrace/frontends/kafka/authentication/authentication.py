@@ -50,7 +50,7 @@ class Outcome(NamedTuple):
 
 
 class Door(Protocol):
-    """The session whose client authenticates. `dispatch.KafkaSession`."""
+    """The session whose client authenticates. Implemented by `dispatch.KafkaSession`."""
 
     def serve(self, stage: Stage) -> None:
         """Serve only the requests that are allowed in `stage`."""
@@ -77,7 +77,10 @@ class Authentication:
     def __init__(
         self, door: Door, broker: "Broker", accepts: SaslListener, where: Identity
     ) -> None:
-        """`where` has the client's address and listener, without a principal yet."""
+        """Create the SASL stage of a connection.
+
+        `where` has the client's address and listener, without a principal yet.
+        """
         self.stage = Stage.FIRST
         self._door = door
         self._broker = broker

@@ -22,7 +22,7 @@ ANY_EPOCH = -1
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
-    """Answer ControlledShutdown once other brokers lead all partitions that they can."""
+    """Move the broker's leaderships to others, and answer with those that may still be moved."""
     if context.version == 0:
         # Two bytes read as the length of a client id are the upper half of the broker's id: 0.
         body = memoryview(bytes(2) + body)

@@ -58,7 +58,10 @@ def tell_one(context: "RequestContext", change: Change) -> None:
 
 
 def tell_failed(context: "RequestContext", code: ErrorCode | None) -> None:
-    """Write an audit line for a failed request; None: the broker stopped before it was done."""
+    """Write an audit line for a request that failed with `code`.
+
+    None: the broker stopped before the request was done, so its result is unknown.
+    """
     if code is None:
         context.broker.audit.changed(
             context.identity, by=context.api_key.name, result="UNKNOWN", done=False

@@ -126,7 +126,7 @@ def _hand_on(answer: bytes | Pending, pending: Pending) -> None:
 
 
 class _Behind:
-    """The waiter that resolves one pending answer with another. `net.pending.Waiter`."""
+    """The waiter that resolves one pending answer with another. Implements `net.pending.Waiter`."""
 
     def __init__(
         self, answer: Pending, pending: Pending, told: Callable[[Body], None] = _nothing_changed

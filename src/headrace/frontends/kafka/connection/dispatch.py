@@ -72,7 +72,9 @@ class Dispatcher:
         peers: "PeerPort | None" = None,
         operations: "Operations | None" = None,
     ) -> None:
-        """`writes` gathers the disk writes of a pass; None: each is done at once.
+        """Create the shared state.
+
+        `writes` gathers the disk writes of a pass; None: each is done at once.
 
         `peers` executes requests of other brokers; None: no cluster. `operations` are those of
         other protocols; None: no other protocol is served.
@@ -133,7 +135,7 @@ class Dispatcher:
 
 
 class KafkaSession:
-    """The requests of one connection. `net.session.Session`."""
+    """The requests of one connection. Implements `net.session.Session`."""
 
     __slots__ = (
         "_authentication",

@@ -32,7 +32,10 @@ class Shared:
         broker_listeners: frozenset[str] | None = None,
         operations: "Operations | None" = None,
     ) -> None:
-        """`peers` and `broker_listeners` are None if there are no other brokers."""
+        """Create the shared state.
+
+        `peers` and `broker_listeners` are None if there are no other brokers.
+        """
         self.now = clock.monotonic
         """Monotonic seconds, for request times."""
         self.spawn = spawn

@@ -1,4 +1,4 @@
-"""Imports for cold handlers that do not block the event loop."""
+"""Import, on a thread, of a module that a cold handler needs while it runs."""
 
 import sys
 from functools import partial

@@ -240,7 +240,7 @@ class FetchInHand:
     # Data outside of the page cache
 
     def _read_cold(self) -> None:
-        """Read the partitions that need the disk on a thread, then answer."""
+        """Read partitions whose data is not in the page cache, on a thread; then answer."""
         if self.poll is not None:
             self.poll.end()
         jobs = [

@@ -123,7 +123,10 @@ def _end_for_replica(partition: "Partition", asked: PartitionRequest) -> Partiti
 def _end_of_log(
     version: int, partition: "Partition", asked: PartitionRequest, committed: bool
 ) -> PartitionResponse | None:
-    """Return the answer for a start or an end offset, or None for one that needs a search."""
+    """Return the answer for a special timestamp, such as EARLIEST or LATEST; None: search by time.
+
+    Raises ApiError: UNSUPPORTED_VERSION, INVALID_REQUEST, or the end offset is not known yet.
+    """
     index, timestamp, _ = asked
     since = _SINCE.get(timestamp)
     if since is not None and version < since:

@@ -139,7 +139,7 @@ class FollowersFetch(FetchInHand):
         traffic.replica_bytes_out += size
 
     def _note(self, entry: "WantedPartition", partition: "Partition", term: "LeaderTerm") -> None:
-        """Note the follower's fetch offset in the leader's term."""
+        """Note the follower's fetch offset and log start for the ISR and the high watermark."""
         asked = entry.asked
         offset = Offset(asked.fetch_offset)
         fetch = ReplicaFetch(

@@ -35,7 +35,7 @@ _turn_of = attrgetter("turn")
 
 
 class WantedPartition:
-    """A fetched partition: the request for it, and the offsets of its last answer."""
+    """A partition of a fetch session: what is requested, and the offsets last returned."""
 
     __slots__ = (
         "_marked_in",

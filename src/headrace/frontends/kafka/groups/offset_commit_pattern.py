@@ -47,7 +47,10 @@ class Frames:
     __slots__ = ("_header", "_iter_unpack", "_lead", "_step", "_words", "size")
 
     def __init__(self, pattern: "CommitPattern", frame: memoryview) -> None:
-        """`frame` is the whole request that the pattern was learned from, with its length."""
+        """Create the frames of a pattern.
+
+        `frame` is the whole request that the pattern was learned from, with its length.
+        """
         header = len(frame) - pattern.size - _LEAD_BYTES - _ID_BYTES
         shape = struct.Struct(f">{_LEAD_BYTES}si{header}s{pattern.shape}")
         self._iter_unpack = shape.iter_unpack
@@ -75,7 +78,7 @@ class Frames:
 
 
 class CommitPattern:
-    """The equal bytes of a connection's OffsetCommit requests, and their answer."""
+    """A template of a connection's OffsetCommit requests: their equal bytes, and the answer."""
 
     __slots__ = (
         "_answer", "_authorisation", "_limits", "_none", "_request", "_structure", "_unpack",

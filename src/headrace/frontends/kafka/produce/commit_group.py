@@ -33,7 +33,7 @@ _CORRELATION_ID = struct.Struct(">4xi")
 
 
 class Framer(Protocol):
-    """Adds the response header to a body. `route.Route`."""
+    """Adds the response header to a body. Implemented by `route.Route`."""
 
     version: int
     stats: ApiStats
@@ -59,7 +59,7 @@ class CommitGroup(Pending):
     )
 
     def __init__(self, now: "Callable[[], float]") -> None:
-        """`now` returns seconds, for the requests' latency."""
+        """Create an empty commit group. `now` returns seconds, for the requests' latency."""
         super().__init__()
         self._now = now
         self._began = now()
@@ -129,7 +129,7 @@ class CommitGroup(Pending):
             deadlines.add(self, seconds, self._time_out)
 
     def committed(self, partition: "Partition", error: ApiError | None) -> None:
-        """Note that one partition is committed, or its error."""
+        """Note that a partition's batches are committed, or failed with `error`."""
         if error is not None:
             self._errors[partition] = error
         self._one_less()

@@ -37,7 +37,7 @@ _ACKS = (0, 1, -1)
 
 
 class ProduceRoute(Framer, Protocol):
-    """A version of Produce. `route.Route`."""
+    """A version of Produce. Implemented by `route.Route`."""
 
     tagged_head: bool
 
@@ -89,7 +89,7 @@ class ProducePattern:
         self._learn_answer(name, topic_id)
 
     def partition(self, broker: "Broker", index: int) -> "Partition":
-        """Return the present partition of an index; raise ApiError if it is not led here."""
+        """Look up partition `index` of this pattern's topic; raise ApiError if not led here."""
         name, topic_id = self.named
         if self.version >= TOPIC_IDS_FROM:
             return broker.partition_by_id(topic_id, index)

@@ -58,7 +58,7 @@ class _Done(NamedTuple):
     """Offsets up to which partitions must be committed before the answers are sent."""
 
     def wait(self, partition: "Partition", commit_offset: "Offset") -> None:
-        """Hold the answers until the partition is committed up to an offset."""
+        """Have the run's answers wait until the partition is committed up to `commit_offset`."""
         if commit_offset > self.waits.get(partition, -1):
             self.waits[partition] = commit_offset
 
@@ -84,7 +84,7 @@ class ProduceRuns:
         routes: Mapping[int, ProduceRoute],
         identity: "Identity",
     ) -> None:
-        """`identity` is the connection's client."""
+        """Create the runs of a connection. `identity` is the connection's client."""
         self._broker = broker
         self._pass = present
         self._routes = routes

@@ -38,7 +38,7 @@ def first_ones(context: RequestContext, request: ProduceRequest) -> "Iterator[Fi
 def to_check(
     context: RequestContext, request: ProduceRequest
 ) -> "Iterator[tuple[record_validation.Place, memoryview, record_validation.Task]]":
-    """Yield the sound batches whose records must be checked, with their places."""
+    """Yield (place in the request, batch, task) of sound batches whose records must be checked."""
     for topic_at, topic in enumerate(request.topics):
         for at, data in enumerate(topic.partitions):
             try:

@@ -91,7 +91,9 @@ class ShareReading:
         throttle: "Throttle | None" = None,
         check: Callable[[bytes], None] | None = None,
     ) -> None:
-        """`throttle` has the client's quotas; None: no quota is set.
+        """Create the reading of one ShareFetch request.
+
+        `throttle` has the client's quotas; None: no quota is set.
 
         `check` raises ApiError for topics, by id, that the client may not read.
         """
@@ -138,7 +140,7 @@ class ShareReading:
         return self._share_partitions.get(ShareKey(self._key.group, *part))
 
     def _go(self, rounds: int) -> None:
-        """Look for records; then answer, read from the disk or wait."""
+        """Look for records to acquire; then acquire them, read from the disk, wait, or answer."""
         self._state = ReadingState.LOOKING
         self._found = {}
         looks, size = self._look()
@@ -157,7 +159,10 @@ class ShareReading:
             self._wait()
 
     def _look(self) -> tuple[list[Seen], int]:
-        """Return records that may be acquired, within the limits; nothing is changed."""
+        """Return the records that may be acquired, within the limits, and their size in bytes.
+
+        Acquires none. Stores the errors to report in `_found`.
+        """
         looks: list[Seen] = []
         size, records = 0, 0
         for part in self._parts:

@@ -109,5 +109,5 @@ def _result(make: Make, partition: Entity, answer: StateAnswer, fields_of: Field
 
 
 def nothing_more(make: Make, answer: StateAnswer) -> dict[str, Any]:
-    """Return no further fields: the answer has only the error code."""
+    """Return an empty dict: the answer has no fields but the error code."""
     return {}

@@ -14,7 +14,7 @@ from headrace.model.errors import ErrorCode
 
 
 def client_of(context: RequestContext) -> Client:
-    """Return the client of a request, as subscriptions match it."""
+    """Return the client attributes of a request that telemetry subscriptions can match."""
     name, version = context.client_software
     return Client(
         context.client_id or "", name, version, context.identity.host, context.client_port

@@ -101,7 +101,10 @@ def _add(
     done: Done[Codes],
     hidden: frozenset[str] = frozenset(),
 ) -> None:
-    """Add partitions, unless one of them does not exist or has a `hidden` topic."""
+    """Add all partitions to the transaction, and call `done` with a code for each.
+
+    If one does not exist or its topic is in `hidden`, none is added.
+    """
     partitions = _partitions(topics)
     if not transactional_id:
         done(dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST))

@@ -203,7 +203,10 @@ class ReadBounds:
 
 
 def _body(table: bytes | bytearray, at: int) -> tuple[bytes, int, int, int, int] | None:
-    """Decode the slot at byte `at`; None if it is empty, torn or missing."""
+    """Return topic id, partition, start, end and last stable offset of the slot at byte `at`.
+
+    None if the slot is empty, torn or missing.
+    """
     slot = bytes(table[at : at + SLOT.size])
     if len(slot) < SLOT.size:
         return None
@@ -245,7 +248,7 @@ def read_bound(disk: Disk, path: str, place: TopicPartition, topic_id: bytes) ->
 
 
 def clean_still(disk: Disk, path: str) -> bool:
-    """Return whether the directory is unchanged since a clean stop: its marker exists."""
+    """Return whether log directory `path` has the marker of a clean stop, so is unchanged since."""
     return disk.exists(f"{path}/{file_names.CLEAN_SHUTDOWN}")
 
 

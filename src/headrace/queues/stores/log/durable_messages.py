@@ -40,7 +40,7 @@ A publisher that continued would slow down the creation, and reach the bound abo
 
 
 class _Waiting(NamedTuple):
-    """A published message that waits for its queue's log."""
+    """A message published before its queue's log is open, to be appended then."""
 
     published: Published
     expires_at: float | None
@@ -99,7 +99,7 @@ class DurableMessages:
         """Callbacks that wait for a position to be confirmed, by position."""
 
     def attach(self, owner: StoreOwner) -> MessageStore:
-        """Set the queue; return the log if it is open, else this store. `LateStore`."""
+        """Set the queue; return the log if it is open, else this store. Implements `LateStore`."""
         self._owner = owner
         return self if self._messages is None else self._messages
 
@@ -111,7 +111,7 @@ class DurableMessages:
     # The log
 
     def want_log(self) -> None:
-        """Request the creation of the queue's log, once."""
+        """Request the creation of the queue's log; later calls do nothing."""
         if not self._asked:
             self._asked = True
             self._logs.ask_for_log(self)
@@ -241,7 +241,10 @@ class DurableMessages:
         self.want_log()
 
     def when_stored(self, done: StoredDone) -> None:
-        """Call `done` with True once all messages appended so far are stored. `LateStore`."""
+        """Call `done` with True once all messages appended so far are stored.
+
+        Implements `LateStore`.
+        """
         if self._error is not None:
             done(False)
         elif self._messages is None and self._waiting:
@@ -288,7 +291,10 @@ class DurableMessages:
     # Ends
 
     def close(self, done: Callable[[], None]) -> None:
-        """Write the settled positions and close the log, then call `done`. `LateStore`."""
+        """Write the settled positions and close the log, then call `done`.
+
+        Implements `LateStore`.
+        """
         messages, self._messages = self._messages, None
         self._gone = True
         if messages is None:
@@ -298,7 +304,10 @@ class DurableMessages:
             messages.close(done)
 
     def drop(self) -> None:
-        """Delete all messages with the queue; pending `when_stored` get True. `LateStore`."""
+        """Delete all messages with the queue; pending `when_stored` get True.
+
+        Implements `LateStore`.
+        """
         messages, self._messages = self._messages, None
         self._gone = self._dropped = True
         self._take_waiting()
@@ -307,7 +316,7 @@ class DurableMessages:
         self._tell_awaited(True)
 
     def abandon(self) -> None:
-        """Stop writing and reading, and leave the files on disk. `LateStore`."""
+        """Stop writing and reading, and leave the files on disk. Implements `LateStore`."""
         self._gone = True
         self._take_waiting()
         if self._messages is not None:
@@ -315,26 +324,29 @@ class DurableMessages:
         self._tell_awaited(False)
 
     def broke(self, error: InvariantError) -> None:
-        """Close the queue: its log's state contradicts itself. `StoreListener`."""
+        """Close the queue: its log's state contradicts itself. Implements `StoreListener`."""
         if self._owner is not None:
             self._owner.broke(error)
 
     # Events from the log
 
     def appended(self) -> None:
-        """Have the log written when the pass ends: messages were appended. `StoreListener`."""
+        """Have the log written when the pass ends: messages were appended.
+
+        Implements `StoreListener`.
+        """
         if self._messages is not None:
             self._logs.appended.append(self._messages)
 
     def confirmed(self, upto: int) -> None:
-        """Call the callbacks that wait for a position below `upto`. `StoreListener`."""
+        """Call the callbacks that wait for a position below `upto`. Implements `StoreListener`."""
         self._confirmed = upto
         awaited = self._awaited
         while awaited and awaited[0][0] <= upto:
             awaited.popleft()[1](True)
 
     def readable(self) -> None:
-        """Have the queue deliver: more messages can be read. `StoreListener`."""
+        """Have the queue deliver: more messages can be read. Implements `StoreListener`."""
         if self._owner is not None:
             self._owner.readable()
 
@@ -348,7 +360,10 @@ class DurableMessages:
         self._logs.clock.call_later(0, tell)
 
     def failed(self, error: HeadraceError) -> None:
-        """Refuse messages from now on, and report the error to the queue. `StoreListener`."""
+        """Refuse messages from now on, and report the error to the queue.
+
+        Implements `StoreListener`.
+        """
         if self._gone or self._error is not None:
             return
         self._error = error

@@ -28,7 +28,10 @@ class LogLoading:
         *,
         drops_transient: bool,
     ) -> None:
-        """`drops_transient`: messages that are not persistent are settled while loading."""
+        """Create the loading of a partition.
+
+        `drops_transient`: messages that are not persistent are settled while loading.
+        """
         self._partition = partition
         self._settlement = settlement
         self._reader = reader

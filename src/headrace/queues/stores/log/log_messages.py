@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class _Batch(NamedTuple):
-    """A written batch of the queue's own messages that is not committed yet."""
+    """A batch that the queue has written and that is not committed: offsets and bytes."""
 
     base: int
     end: int
@@ -49,7 +49,7 @@ class _Batch(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """Own messages of which some expire, and which may not be delivered yet."""
+    """A range of positions that the queue wrote, with messages that expire; perhaps undelivered."""
 
     base: int
     end: int
@@ -58,11 +58,12 @@ class _Written(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """Positions below which all of a log is settled."""
+    """Two positions in a log: all messages below each are settled."""
 
     below: int = 0
+    """Position below which all messages are settled, perhaps only in memory."""
     durably: int = 0
-    """Position below which the settlement is durable, too."""
+    """Position, at most `below`, below which the settlement has also been written to disk."""
 
 
 class LogMessages(LogWriting):
@@ -230,7 +231,7 @@ class LogMessages(LogWriting):
             self._listener.readable()
 
     def _have_arrived(self, read: Read | HeadraceError, later: bool) -> None:
-        """Count messages of the log that Kafka producers wrote."""
+        """Count messages that Kafka producers wrote, now read from the log; notify the queue."""
         self._reading = False
         if isinstance(read, HeadraceError):
             self._fail(read)
@@ -279,7 +280,7 @@ class LogMessages(LogWriting):
         return window.slice(position, count, bound)
 
     def _read_ahead(self, bound: int) -> None:
-        """Read messages that are delivered next into memory, if it has none."""
+        """Read the next messages to deliver into the window, if it is empty."""
         window = self._window
         while self.error is None and not self._reading:
             if not window.is_empty or window.following >= bound:
@@ -352,7 +353,7 @@ class LogMessages(LogWriting):
                 self._again.pop(position, None)
 
     def settled(self) -> Settled:
-        """Return the positions below which all is settled, and durably so."""
+        """Return two positions: all below the first is settled, all below the second durably so."""
         return Settled(self._settlement.start, self._settlement.start_durable)
 
     def write_settled(self) -> None:

@@ -48,7 +48,10 @@ class QueueLogs:
         ask_for_log: AskForLog,
         memory: MemoryUse | None = None,
     ) -> None:
-        """`memory` counts messages that wait for a log, with those of queues in memory."""
+        """Create the shared state.
+
+        `memory` counts messages that wait for a log, with those of queues in memory.
+        """
         self.files = files
         self.clock = clock
         self.ask_for_log = ask_for_log

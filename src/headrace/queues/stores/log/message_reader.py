@@ -26,7 +26,10 @@ class Read(NamedTuple):
 
 
 class LeftOut(Protocol):
-    """The settled positions of a log, which reads skip. On any thread. `settlement.Settlement`."""
+    """The settled positions of a log, which reads skip. On any thread.
+
+    Implemented by `settlement.Settlement`.
+    """
 
     def was_settled(self, position: int) -> bool:
         """Tell whether a position of the log was settled."""
@@ -50,7 +53,10 @@ class MessageReader:
         ttl_ms: int | None,
         settled: LeftOut | None,
     ) -> None:
-        """`settled` are the positions to skip; None: skip none."""
+        """Create a reader of one partition.
+
+        `settled` are the positions to skip; None: skip none.
+        """
         self._partition = partition
         self._disk = disk
         self._clock = clock
@@ -58,9 +64,10 @@ class MessageReader:
         self._settled = settled
 
     def read(self, at: int, below: int, done: HaveRead) -> None:
-        """Read some messages from `at` on, of batches below `below`, which is committed.
+        """Read up to READ_BYTES of messages from offset `at` to below `below`, a committed offset.
 
-        Data that is not in the page cache, or slow to decode, is read on a thread.
+        `done` is called with them, perhaps at once. Data that is not in the page cache, or slow to
+        decode, is read on a thread.
         """
         log, disk = self._partition.log, self._disk
         if self._settled is not None:

@@ -38,7 +38,7 @@ class MessageWindow:
     def __init__(
         self, start: int, bytes_max: int = CACHE_BYTES_MAX, windows: WindowsBytes | None = None
     ) -> None:
-        """`windows` counts the bytes of all queues."""
+        """Create an empty window. `windows` counts the bytes of all queues."""
         self._all = windows or WindowsBytes()
         self._bytes_max = bytes_max
         self._bytes = 0
@@ -84,7 +84,7 @@ class MessageWindow:
     def slice(
         self, position: int, count: int, below: int
     ) -> tuple[Sequence[int], Sequence[Message]]:
-        """Return at most `count` messages from `position` on, all below `below`."""
+        """Return positions, and messages: at most `count`, from `position` to below `below`."""
         positions = self._positions
         at = bisect_left(positions, position, self._head)
         stop = min(at + count, len(positions))
@@ -110,7 +110,7 @@ class MessageWindow:
                 expiries[index] = expires_at + seconds
 
     def pass_to(self, below: int) -> tuple[Sequence[int], Sequence[int]]:
-        """Remove messages below a position; return their positions and the sizes of bodies."""
+        """Remove messages below a position; return their positions, and their body sizes."""
         at = bisect_left(self._positions, below, self._head)
         positions = self._positions[self._head : at]
         messages = self._messages[self._head : at]

@@ -47,7 +47,7 @@ class SettledFrame(Protocol):
 
 
 class Changing(Protocol):
-    """A queue with settled positions. `settlement.Settlement`."""
+    """A queue with settled positions. Implemented by `settlement.Settlement`."""
 
     def take_frame(self) -> SettledFrame | None:
         """Return a frame of the changes, or None if nothing is to be written.

@@ -38,7 +38,7 @@ class Counts(NamedTuple):
 
 
 class _Frame:
-    """A frame that is being written. `settled_files.SettledFrame`."""
+    """A frame that is being written. Implements `settled_files.SettledFrame`."""
 
     def __init__(
         self,
@@ -48,7 +48,10 @@ class _Frame:
         out: HandedOut | None = None,
         mark: int = 0,
     ) -> None:
-        """`out`: the unsettled deliveries below `mark`, for a frame of the complete state."""
+        """Create a frame to write.
+
+        `out`: the unsettled deliveries below `mark`, for a frame of the complete state.
+        """
         self.path = settlement.path
         self.at = at
         self.start = state.start
@@ -82,7 +85,10 @@ class Settlement:
         durable: Callable[[], None],
         ahead: int = HANDED_OUT_AHEAD,
     ) -> None:
-        """`durable` is called when a frame is durable or its write has failed."""
+        """Create the settlement of a partition.
+
+        `durable` is called when a frame is durable or its write has failed.
+        """
         self.mark = 0
         """Position below which all messages were delivered or are settled."""
         self.out = HandedOut()
@@ -228,7 +234,7 @@ class Settlement:
         self._abandoned = True
 
     def hand_out(self, below: int, positions: Sequence[int], sizes: Sequence[int]) -> None:
-        """Move the mark to `below` for a delivery of all unsettled positions below."""
+        """Note a delivery of `positions`, all unsettled from the mark to `below`, the next mark."""
         counted_to, count, size = self.waiting
         invariant(below >= self.mark, "messages are delivered below the mark")
         invariant(below <= counted_to, "messages are delivered that are not committed")
@@ -274,7 +280,7 @@ class Settlement:
         self.change()
 
     def tell_ahead(self) -> None:
-        """Have a higher position of possible delivery written soon, if deliveries will need it."""
+        """Have a higher limit for deliveries written to the file soon, if the mark is near it."""
         if self._told - self.mark <= self._ahead // 2 and self._log.end_offset > self.mark:
             self.change(soon=True)
 

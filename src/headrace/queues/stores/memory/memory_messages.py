@@ -28,7 +28,7 @@ class MemoryFull(HeadraceError):
 
 
 class Owner(Protocol):
-    """The queue of a store. `hosted_queue.HostedQueue`."""
+    """The queue of a store. Implemented by `hosted_queue.HostedQueue`."""
 
     title: str
 
@@ -40,12 +40,12 @@ class Owner(Protocol):
 
 
 class MemoryMessages(MessageRun):
-    """A store for the lifetime of the process; the run itself has the newest messages."""
+    """An in-memory message store, lost with the process; the run itself has the newest messages."""
 
     __slots__ = ("_error", "_expiries", "_older", "_owner", "_unswept", "_use", "bytes")
 
     def __init__(self, use: MemoryUse) -> None:
-        """`use` counts the memory of the messages of all queues."""
+        """Create an empty store. `use` counts the memory of the messages of all queues."""
         super().__init__()
         self.bytes = 0
         """Bytes of its messages in memory."""
@@ -119,7 +119,10 @@ class MemoryMessages(MessageRun):
         self.settle(range(start, self.end))
 
     def sweep(self, count: int) -> int:
-        """Free up to `count` settled messages; return how many are left. `memory_use.Sweepable`."""
+        """Free up to `count` settled messages; return how many are left.
+
+        Implements `memory_use.Sweepable`.
+        """
         settled = self._unswept.pop()
         self._forget(settled[-count:][::-1])
         if type(settled) is list:
@@ -168,7 +171,7 @@ class MemoryMessages(MessageRun):
     # Spilling to disk
 
     def cut(self, size: int) -> list[Extent]:
-        """Remove messages needed last, to be written to disk. `memory_use.Spillable`."""
+        """Remove messages needed last, to be written to disk. Implements `memory_use.Spillable`."""
         older, spill = self._older, self._use.spill
         if spill is None or self._unswept:
             return []
@@ -212,7 +215,7 @@ class MemoryMessages(MessageRun):
             self._owner.readable()
 
     def failed(self, error: Exception) -> None:
-        """Refuse and return no messages any more: those on disk cannot be read back."""
+        """Refuse all later publishes and reads: messages on disk cannot be read back."""
         if self._owner is None or self._error is not None:
             return
         self._error = HeadraceError(f"messages that were on disk cannot be read back: {error}")

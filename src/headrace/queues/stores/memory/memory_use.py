@@ -33,7 +33,10 @@ class Sweepable(Protocol):
 
 
 class Spillable(Protocol):
-    """A store in memory whose messages may go to disk. `memory_messages.MemoryMessages`."""
+    """An in-memory store that can spill messages to disk.
+
+    Implemented by `memory_messages.MemoryMessages`.
+    """
 
     bytes: int
     """Bytes of its messages in memory."""
@@ -46,7 +49,7 @@ class Spillable(Protocol):
 
 
 class SpillPort(Protocol):
-    """The spilling of messages while memory is short. `spill.Spill`."""
+    """The spilling of messages while memory is short. Implemented by `spill.Spill`."""
 
     extent_bytes: int
     """Bytes of memory of an extent's messages."""
@@ -81,7 +84,7 @@ class MemoryUse:
     )  # fmt: skip
 
     def __init__(self, bytes_max: int = MEMORY_BYTES_MAX) -> None:
-        """`bytes_max` is the limit at which publishers are blocked."""
+        """Create a counter of 0 bytes. `bytes_max` is the limit at which publishers are blocked."""
         self.bytes = 0
         """Bytes of messages in memory, maintained by the stores."""
         self.bytes_max = bytes_max

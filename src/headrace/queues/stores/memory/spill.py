@@ -47,7 +47,7 @@ class Spill:
         queues: AllQueues,
         extent_bytes: int = EXTENT_BYTES,
     ) -> None:
-        """`queues` returns all queues of the broker."""
+        """Create the spiller. `queues` returns all queues of the broker."""
         self.extent_bytes = extent_bytes
         self.extent_bytes_min = int(MIN_SHARE * extent_bytes)
         self._use = use
@@ -89,7 +89,7 @@ class Spill:
     # Writing
 
     def note_grown(self, store: Spillable) -> None:
-        """Have messages written, perhaps of this store. `memory_use.SpillPort`."""
+        """Have messages written, perhaps of this store. Implements `memory_use.SpillPort`."""
         self._order.put(store)
         self._soon()
 
@@ -184,13 +184,13 @@ class Spill:
     # Reading
 
     def load(self, extent: Extent) -> None:
-        """Read an extent of messages back from disk. `memory_use.SpillPort`."""
+        """Read an extent of messages back from disk. Implements `memory_use.SpillPort`."""
         if extent not in self._loading and not self._closed:
             self._waiting[extent] = None
             self._load()
 
     def load_ahead(self, extent: Extent) -> None:
-        """Read an extent back if there is memory for it. `memory_use.SpillPort`."""
+        """Read an extent back if there is memory for it. Implements `memory_use.SpillPort`."""
         if self._use.bytes + self._loading_bytes + extent.full <= self._use.spill_at:
             self.load(extent)
 
@@ -220,7 +220,7 @@ class Spill:
         self._load()
 
     def note_used(self, extent: Extent) -> None:
-        """Note a use of an extent's messages. `memory_use.SpillPort`."""
+        """Note a use of an extent's messages. Implements `memory_use.SpillPort`."""
         if extent in self._kept:
             del self._kept[extent]
         else:
@@ -228,13 +228,13 @@ class Spill:
         self._kept[extent] = None
 
     def released(self, extent: Extent) -> None:
-        """Note that an extent's messages were freed. `memory_use.SpillPort`."""
+        """Note that an extent's messages were freed. Implements `memory_use.SpillPort`."""
         if extent in self._kept:
             del self._kept[extent]
             self._kept_bytes -= extent.full
 
     def gone(self, extent: Extent) -> None:
-        """Note that an extent's messages are settled. `memory_use.SpillPort`."""
+        """Free an extent whose messages are all settled. Implements `memory_use.SpillPort`."""
         self.released(extent)
         self._files.free(extent)
         if self._files.is_wasteful:

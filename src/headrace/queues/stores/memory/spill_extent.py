@@ -41,7 +41,10 @@ class Content(NamedTuple):
 
 
 class ExtentOwner(Protocol):
-    """The store whose spilled messages are in extents. `spilled_messages.SpilledMessages`."""
+    """The store whose spilled messages are in extents.
+
+    Implemented by `spilled_messages.SpilledMessages`.
+    """
 
     def loaded(self, extent: "Extent") -> None:
         """Note that the messages of an extent were read back."""
@@ -119,7 +122,7 @@ class Extent:
         return self.base + at if 0 <= at < self.count else None
 
     def read(self, position: int, count: int) -> tuple[Sequence[int], Sequence[Message]]:
-        """Return unsettled positions and messages from `position` on, which must be in memory."""
+        """Return unsettled positions, and their messages, from `position` on; all are in memory."""
         base, settled = self.base, self._settled
         messages = cast(list[Message], self.messages)
         at = position - base

@@ -40,7 +40,7 @@ class SpillFiles:
     """All spill files of a broker. On the deciding thread."""
 
     def __init__(self, disk: "Disk", directory: str, file_bytes: int = FILE_BYTES) -> None:
-        """`directory`: a log directory, whose next start deletes files that a crash left."""
+        """Keep spill files in log directory `directory`; its next start deletes leftover files."""
         self.directory = directory
         self._disk = disk
         self._file_bytes = file_bytes

@@ -17,7 +17,7 @@ LOOK_QUEUES = 2000
 
 
 class HasStores(Protocol):
-    """A queue with its stores. `engine.message_queue.MessageQueue`."""
+    """A queue with its stores. Implemented by `engine.message_queue.MessageQueue`."""
 
     @property
     def stores(self) -> Iterable[object]:
@@ -31,7 +31,10 @@ class SpillOrder:
     """The stores with messages to write, the largest next."""
 
     def __init__(self, queues: AllQueues, bytes_min: int) -> None:
-        """`queues` returns all queues; a store with less than `bytes_min` bytes is skipped."""
+        """Create the order of stores.
+
+        `queues` returns all queues; a store with less than `bytes_min` bytes is skipped.
+        """
         self._queues = queues
         self._bytes_min = bytes_min
         self._unseen: list[HasStores] = []

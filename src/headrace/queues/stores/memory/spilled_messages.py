@@ -19,7 +19,7 @@ _END = attrgetter("end")
 
 
 class Store(Protocol):
-    """The store of the messages. `memory_messages.MemoryMessages`."""
+    """The store of the messages. Implemented by `memory_messages.MemoryMessages`."""
 
     def note_bytes(self, size: int) -> None:
         """Count `size` more bytes of memory of the store's messages (negative: fewer)."""
@@ -32,12 +32,18 @@ class Store(Protocol):
 
 
 class SpilledMessages:
-    """All but a store's newest messages. `spill_extent.ExtentOwner`."""
+    """All but the newest messages of an in-memory store, in memory or on disk.
+
+    Implements `spill_extent.ExtentOwner`.
+    """
 
     __slots__ = ("_again", "_ahead", "_extents", "_handed_out", "_spill", "_store", "front")
 
     def __init__(self, store: Store, spill: SpillPort, front: MessageRun) -> None:
-        """`front` has all messages that the store had so far."""
+        """Create the spilled part of a store.
+
+        `front` has all messages that the store had so far.
+        """
         self.front = front
         self._store = store
         self._spill = spill

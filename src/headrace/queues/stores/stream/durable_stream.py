@@ -35,7 +35,7 @@ class DurableStream(DurableMessages):
     ) -> "DurableStream":
         """Return the store of a stream that reads an existing Kafka topic.
 
-        It reads `partition`; with an error in its place it fails with that.
+        It reads `partition`. If that is an error, every use of the stream fails with the error.
         """
         stream = cls(logs, vhost, queue, priority)
         stream._asked = True
@@ -68,7 +68,7 @@ class DurableStream(DurableMessages):
 
     @property
     def ready(self) -> int:
-        """Number of messages in the stream."""
+        """Number of readable offsets, markers included; of messages before the log exists."""
         log = self.log
         return len(self._waiting) if log is None else log.count
 

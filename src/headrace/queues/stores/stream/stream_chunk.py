@@ -53,7 +53,7 @@ class Chunk:
     def part(
         self, at: int, count: int, below: int, wanted: Collection[str] | None
     ) -> tuple[Sequence[int], Sequence[Message]]:
-        """Return at most `count` messages from `at` to below `below`, with their offsets.
+        """Return offsets, and messages: at most `count`, from offset `at` to below `below`.
 
         `wanted`: values of the filter, an empty one for messages without; None: all messages.
         """
@@ -100,7 +100,7 @@ def _with_offset(header: bytes, offset: int, body_size: int) -> bytes:
 
 
 def _parts(header: bytes, body_size: int) -> tuple[bytes, bytes]:
-    """Return the bytes before and after the offset in a header with one."""
+    """Return the bytes of a header before and after its `x-stream-offset` value."""
     low, high = (_with_offset(header, offset, body_size) for offset in (0, -1))
     at = next(
         at for at, (first, second) in enumerate(zip(low, high, strict=True)) if first ^ second
@@ -120,7 +120,7 @@ class ChunkCache:
     """The cached chunks of one stream, up to a bound; the least recently used goes first."""
 
     def __init__(self, windows: WindowsBytes, bytes_max: int = CACHE_BYTES_MAX) -> None:
-        """`windows` counts the memory of all queues on logs."""
+        """Create an empty cache. `windows` counts the memory of all queues on logs."""
         self._windows = windows
         self._bytes_max = bytes_max
         self._chunks: OrderedDict[int, tuple[Chunk, int]] = OrderedDict()

@@ -36,7 +36,7 @@ READS_AT_ONCE = 8
 
 
 class StreamLog(NothingSettled, LogWriting):
-    """The messages of a stream in a partition that this broker leads. `OpenLog`."""
+    """The messages of a stream in a partition that this broker leads. Implements `OpenLog`."""
 
     def __init__(
         self,

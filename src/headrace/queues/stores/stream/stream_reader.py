@@ -17,7 +17,7 @@ UNCOUNTED = 1 << 62
 
 
 class ReadableLog(Protocol):
-    """The log of a stream, as its readers see it. `stream_log.StreamLog`."""
+    """The log of a stream, as its readers see it. Implemented by `stream_log.StreamLog`."""
 
     @property
     def start(self) -> int: ...
@@ -33,7 +33,7 @@ class ReadableLog(Protocol):
 
 
 class ReadStream(Protocol):
-    """A stream, whose log may not exist yet. `durable_stream.DurableStream`."""
+    """A stream, whose log may not exist yet. Implemented by `durable_stream.DurableStream`."""
 
     @property
     def end(self) -> int: ...
@@ -43,10 +43,13 @@ class ReadStream(Protocol):
 
 
 class StreamReader(NothingSettled):
-    """A position in a stream that advances with deliveries. `MessageStore`."""
+    """A position in a stream that advances with deliveries. Implements `MessageStore`."""
 
     def __init__(self, stream: ReadStream, wanted: Collection[str] | None) -> None:
-        """`wanted`: values of the filter, an empty one for messages without; None: all messages."""
+        """Create a reader of a stream.
+
+        `wanted`: values of the filter, an empty one for messages without; None: all messages.
+        """
         self.at = 0
         """The offset to read next, once the start is found."""
         self._stream = stream

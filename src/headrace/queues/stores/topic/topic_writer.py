@@ -41,7 +41,7 @@ _partition_of = lru_cache(maxsize=_KEYS_KEPT_MAX)(partition_of)
 
 
 class Topics(Protocol):
-    """The partitions of this broker's topics."""
+    """The lookup of topics and of the partitions that this broker leads."""
 
     def partition_count(self, topic: str) -> int:
         """Return the number of a topic's partitions; 0: no such topic exists."""
@@ -63,7 +63,10 @@ class _Batch:
         self.waiting: list[StoredDone] = []
 
     def when_stored(self, done: StoredDone) -> None:
-        """Call `done` once the batch is committed; False: it is not known to be. `Waited`."""
+        """Call `done` once the batch is committed; False: it is not known to be.
+
+        Implements `Waited`.
+        """
         self.waiting.append(done)
 
 
@@ -78,7 +81,10 @@ class TopicWriter:
         clock: "Clock",
         to_write: Callable[["TopicWriter"], None],
     ) -> None:
-        """`to_write` has `write` called at the end of the pass, if there is one."""
+        """Create the writer of a topic.
+
+        `to_write` has `write` called at the end of the pass, if there is one.
+        """
         self.topic = topic
         self._topics = topics
         self._disk = disk
@@ -128,7 +134,7 @@ class TopicWriter:
         return record, partition
 
     def check(self, message: Message, key_header: str | None) -> None:
-        """Raise HeadraceError if a message cannot be stored. `TopicStore`."""
+        """Raise HeadraceError if a message cannot be stored. Implements `TopicStore`."""
         self._record(message, key_header)
 
     def _for_keyless(self, count: int) -> "Partition":
@@ -169,7 +175,7 @@ class TopicWriter:
         batch.size += record.size
 
     def when_stored(self, done: StoredDone) -> None:
-        """Call `done` once all messages appended so far are committed; False: some may not be."""
+        """Call `done(True)` once all messages appended so far are committed, or `done(False)`."""
         when_all(self._unsettled, done)
 
     # Writing

@@ -217,9 +217,9 @@ class Falls:
         ground.give_back(leader)
 
     async def _written_unheard(self, leader: int) -> bool:
-        """Wait until an ISR change is written whose leader has no response yet.
+        """Wait until an ISR change that `leader` requested is in the store and its response is not.
 
-        False: none soon.
+        Return False if none is within `_PENDING_SECONDS_MAX`.
         """
         for _ in range(int(_PENDING_SECONDS_MAX / _LOOK_SECONDS)):
             for index, partition in self._ground.watch.partitions(leader).items():

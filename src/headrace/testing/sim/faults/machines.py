@@ -104,7 +104,7 @@ class MachineFaults:
         ground.give_back(number)
 
     def _keeper(self, number: int) -> int:
-        """Return a fault-free broker that has everything this one has, or 0."""
+        """Return a fault-free broker with all records that broker `number` has, or 0."""
         ground = self._ground
         return next((other for other in ground.free() if ground.watch.spares(number, other)), 0)
 

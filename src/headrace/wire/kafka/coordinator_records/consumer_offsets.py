@@ -95,7 +95,7 @@ class GroupValue:
 
 
 def decode_key(data: Bytes) -> Key:
-    """Decode a record key. CorruptBatch."""
+    """Decode a record key. Raises CorruptBatch."""
     reader = Reader(memoryview(data))
     try:
         key_type = reader.int16()
@@ -143,7 +143,7 @@ def kept_tags(reader: Reader) -> Tags:
 
 
 def decode_offset_value(data: Bytes) -> OffsetValue:
-    """Decode a committed offset of any version. CorruptBatch."""
+    """Decode a committed offset of any version. Raises CorruptBatch."""
     try:
         version, reader = open_value(data, VALUE_VERSION_MAX, _FLEXIBLE_FROM)
         offset = reader.int64()
@@ -188,7 +188,7 @@ def encode_offset_value(value: OffsetValue) -> bytes:
 
 
 def decode_group_value(data: Bytes) -> GroupValue:
-    """Decode a classic group of any version. CorruptBatch."""
+    """Decode a classic group of any version. Raises CorruptBatch."""
     try:
         version, reader = open_value(data, VALUE_VERSION_MAX, _FLEXIBLE_FROM)
         protocol_type, generation = reader.string(), reader.int32()

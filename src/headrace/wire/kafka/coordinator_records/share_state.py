@@ -42,7 +42,7 @@ class ShareKey:
 
 @dataclass(frozen=True, slots=True)
 class OtherShareKey:
-    """A key of a type that this version does not know."""
+    """A record key of a type that this version does not know, undecoded."""
 
     type: int
     rest: bytes
@@ -80,7 +80,7 @@ class UpdateValue:
 
 
 def decode_key(data: Bytes) -> ShareKey | OtherShareKey:
-    """Decode a record key. CorruptBatch."""
+    """Decode a record key. Raises CorruptBatch."""
     reader = Reader(memoryview(data))
     try:
         key_type = reader.int16()
@@ -105,7 +105,7 @@ def encode_key(key: ShareKey | OtherShareKey) -> bytes:
 
 
 def decode_snapshot(data: Bytes) -> SnapshotValue:
-    """Decode a snapshot. CorruptBatch."""
+    """Decode a snapshot. Raises CorruptBatch."""
     try:
         _, reader = open_value(data, 0, 0)
         epochs = reader.int32(), reader.int32(), reader.int32()
@@ -118,7 +118,7 @@ def decode_snapshot(data: Bytes) -> SnapshotValue:
 
 
 def decode_update(data: Bytes) -> UpdateValue:
-    """Decode an update. CorruptBatch."""
+    """Decode an update. Raises CorruptBatch."""
     try:
         _, reader = open_value(data, 0, 0)
         snapshot_epoch, leader_epoch, start = reader.int32(), reader.int32(), reader.int64()

@@ -84,7 +84,7 @@ class TransactionValue(NamedTuple):
 
 
 def decode_key(data: Bytes) -> TransactionKey | OtherTransactionKey:
-    """Decode a record key. CorruptBatch."""
+    """Decode a record key. Raises CorruptBatch."""
     reader = Reader(memoryview(data))
     try:
         key_type = reader.int16()
@@ -108,7 +108,7 @@ def encode_key(key: TransactionKey | OtherTransactionKey) -> bytes:
 
 
 def decode_value(data: Bytes) -> TransactionValue:
-    """Decode a transactional id's state of any version. CorruptBatch."""
+    """Decode a transactional id's state of any version. Raises CorruptBatch."""
     try:
         version, reader = open_value(data, VALUE_VERSION_MAX, _FLEXIBLE_FROM)
         producer_id, epoch = reader.int64(), reader.int16()

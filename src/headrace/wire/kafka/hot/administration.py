@@ -38,7 +38,7 @@ def encode_request(version: int, request: OperationRequest) -> bytes:
 
 
 def decode_request(body: memoryview) -> OperationRequest:
-    """Decode the body of a request; Malformed."""
+    """Decode the body of a request. Raises Malformed."""
     reader = Reader(body)
     operation = reader.string()
     text = bytes(reader.bytes())
@@ -61,7 +61,7 @@ def encode_response(response: OperationResponse) -> bytes:
 
 
 def decode_response(version: int, body: memoryview) -> OperationResponse:
-    """Decode the body of a response; Malformed."""
+    """Decode the body of a response. Raises Malformed."""
     reader = Reader(body)
     code, message = reader.int16(), reader.nullable_string()
     try:

@@ -56,7 +56,7 @@ class ApiVersionsResponse(NamedTuple):
 
 
 def decode_request(version: int, body: memoryview) -> ApiVersionsRequest:
-    """Decode the body of an ApiVersions request; Malformed."""
+    """Decode the body of an ApiVersions request. Raises Malformed."""
     if version < FLEXIBLE_FROM:
         return ApiVersionsRequest()
     reader = CompactReader(body)
@@ -136,7 +136,7 @@ def _encode_features(features: Sequence[SupportedFeature] | Sequence[FinalizedFe
 
 
 def decode_response(version: int, body: memoryview) -> ApiVersionsResponse:
-    """Decode the body of an ApiVersions response; Malformed.
+    """Decode the body of an ApiVersions response. Raises Malformed.
 
     A broker that does not know `version` answers in v0: check `error_code` first (35), then decode
     as v0.

@@ -36,7 +36,7 @@ def encode_leader(leader: CurrentLeader) -> bytes:
 
 
 def decode_leader(reader: Reader) -> CurrentLeader:
-    """Decode the current leader from a tagged field's reader."""
+    """Decode a CurrentLeader (broker id and leader epoch) from the reader of its tagged field."""
     return CurrentLeader(reader.int32(), reader.int32())
 
 

@@ -119,7 +119,7 @@ def _partition_struct(version: int) -> struct.Struct:
 
 
 def decode_request(version: int, body: memoryview) -> FetchRequest:
-    """Decode the body of a Fetch request; Malformed."""
+    """Decode the body of a Fetch request. Raises Malformed."""
     if version >= REPLICA_STATE_FROM and body[_HEAD.size :] == _UNCHANGED:
         head = _HEAD.unpack_from(body)
         unchanged: FetchRequest = _new(FetchRequest, (*head, (), (), "", -1, -1, None))

@@ -211,7 +211,7 @@ def _encode_old(version: int, response: FetchResponse) -> list[Part]:
 
 
 def decode_response(version: int, body: memoryview) -> FetchResponse:
-    """Decode the body of a Fetch response; Malformed. Records are views of `body`."""
+    """Decode the body of a Fetch response. Raises Malformed. Records are views of `body`."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     throttle_ms = reader.int32()
     error_code, session_id = 0, 0

@@ -25,7 +25,7 @@ class HeartbeatResponse(NamedTuple):
 
 
 def decode_request(version: int, body: memoryview) -> HeartbeatRequest:
-    """Decode the body of a Heartbeat request; Malformed."""
+    """Decode the body of a Heartbeat request. Raises Malformed."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     group_id, generation_id, member_id = reader.string(), reader.int32(), reader.string()
     instance = reader.nullable_string() if version >= INSTANCES_FROM else None
@@ -56,7 +56,7 @@ def encode_response(version: int, response: HeartbeatResponse) -> bytes:
 
 
 def decode_response(version: int, body: memoryview) -> HeartbeatResponse:
-    """Decode the body of a Heartbeat response; Malformed."""
+    """Decode the body of a Heartbeat response. Raises Malformed."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     throttle_ms = reader.int32() if version >= 1 else 0
     error_code = reader.int16()

@@ -60,7 +60,7 @@ class ListOffsetsResponse(NamedTuple):
 
 
 def decode_request(version: int, body: memoryview) -> ListOffsetsRequest:
-    """Decode the body of a ListOffsets request; Malformed."""
+    """Decode the body of a ListOffsets request. Raises Malformed."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     replica_id = reader.int32()
     isolation = reader.int8() if version >= 2 else 0
@@ -126,7 +126,7 @@ def encode_response(version: int, response: ListOffsetsResponse) -> bytes:
 
 
 def decode_response(version: int, body: memoryview) -> ListOffsetsResponse:
-    """Decode the body of a ListOffsets response; Malformed."""
+    """Decode the body of a ListOffsets response. Raises Malformed."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     throttle_ms = reader.int32() if version >= 2 else 0
     topics = []

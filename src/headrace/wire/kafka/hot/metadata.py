@@ -79,7 +79,7 @@ def _has_cluster_operations(version: int) -> bool:
 
 
 def decode_request(version: int, body: memoryview) -> MetadataRequest:
-    """Decode the body of a Metadata request; Malformed."""
+    """Decode the body of a Metadata request. Raises Malformed."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     count = reader.nullable_count(2) if version >= 1 else reader.count(2)
     topics: list[TopicRequest] | None = None
@@ -187,7 +187,7 @@ def _write_partition(version: int, writer: Writer, partition: PartitionResponse)
 
 
 def decode_response(version: int, body: memoryview) -> MetadataResponse:
-    """Decode the body of a Metadata response; Malformed."""
+    """Decode the body of a Metadata response. Raises Malformed."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     throttle_ms = reader.int32() if version >= 3 else 0
     brokers = []

@@ -74,7 +74,7 @@ def _write_name(version: int, writer: Writer, name: str, topic_id: bytes) -> Non
 def decode_request(
     version: int, body: memoryview, places: list[int] | None = None
 ) -> OffsetCommitRequest:
-    """Decode the body of an OffsetCommit request; Malformed.
+    """Decode the body of an OffsetCommit request. Raises Malformed.
 
     The positions of the offsets in `body` are appended to `places`.
     """
@@ -145,7 +145,7 @@ def encode_response(version: int, response: OffsetCommitResponse) -> bytes:
 
 
 def decode_response(version: int, body: memoryview) -> OffsetCommitResponse:
-    """Decode the body of an OffsetCommit response; Malformed."""
+    """Decode the body of an OffsetCommit response. Raises Malformed."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     throttle_ms = reader.int32() if version >= 3 else 0
     topics = []

@@ -97,7 +97,7 @@ _OLD_NAME_AT = 14
 
 
 def decode_request(version: int, body: memoryview) -> ProduceRequest:
-    """Decode the body of a Produce request; Malformed. Records are views of `body`."""
+    """Decode the body of a Produce request. Raises Malformed. Records are views of `body`."""
     usual = decode_usual(version, body)
     return _decode_any(version, body) if usual is None else usual
 
@@ -111,7 +111,7 @@ def decode_usual(version: int, body: memoryview) -> ProduceRequest | None:
 
 
 def tail_bytes(version: int) -> int:
-    """Return how many zero bytes follow the records of a request that `decode_usual` accepts."""
+    """Return the number of bytes after the records of a request that `decode_usual` accepts."""
     return len(_END) if version >= FLEXIBLE_FROM else 0
 
 
@@ -336,7 +336,7 @@ def _write_partition(version: int, writer: Writer, partition: PartitionResponse)
 
 
 def decode_response(version: int, body: memoryview) -> ProduceResponse:
-    """Decode the body of a Produce response; Malformed."""
+    """Decode the body of a Produce response. Raises Malformed."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     topics = []
     for _ in range(reader.count(3)):

@@ -51,7 +51,7 @@ class ShareAcknowledgeResponse(NamedTuple):
 
 
 def decode_request(version: int, body: memoryview) -> ShareAcknowledgeRequest:
-    """Decode the body of a ShareAcknowledge request; Malformed."""
+    """Decode the body of a ShareAcknowledge request. Raises Malformed."""
     reader = CompactReader(body)
     group_id, member_id = reader.nullable_string(), reader.nullable_string()
     epoch = reader.int32()
@@ -99,7 +99,7 @@ def encode_response(version: int, response: ShareAcknowledgeResponse) -> bytes:
 
 
 def decode_response(version: int, body: memoryview) -> ShareAcknowledgeResponse:
-    """Decode the body of a ShareAcknowledge response; Malformed."""
+    """Decode the body of a ShareAcknowledge response. Raises Malformed."""
     reader = CompactReader(body)
     throttle_ms, error_code = reader.int32(), reader.int16()
     message = reader.nullable_string()

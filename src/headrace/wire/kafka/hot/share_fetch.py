@@ -87,7 +87,7 @@ class ShareFetchResponse(NamedTuple):
 
 
 def decode_request(version: int, body: memoryview) -> ShareFetchRequest:
-    """Decode the body of a ShareFetch request; Malformed."""
+    """Decode the body of a ShareFetch request. Raises Malformed."""
     reader = CompactReader(body)
     group_id, member_id = reader.nullable_string(), reader.nullable_string()
     epoch, wait_ms, bytes_min, bytes_max, records, batch = reader.unpack(_NUMBERS)
@@ -156,7 +156,7 @@ def encode_response(version: int, response: ShareFetchResponse) -> list[Part]:
 
 
 def decode_response(version: int, body: memoryview) -> ShareFetchResponse:
-    """Decode the body of a ShareFetch response; Malformed."""
+    """Decode the body of a ShareFetch response. Raises Malformed."""
     del version
     reader = CompactReader(body)
     throttle_ms, error_code = reader.int32(), reader.int16()
