@@ -354,9 +354,12 @@ def test_nothing_is_sent_to_zookeeper_while_it_does_not_answer(state: str) -> No
     async def story() -> None:
         store = Silent(SessionEvents())
         sent: list[str] = []
-        store._client.get_async = lambda path: (
-            sent.append(path) or SimpleNamespace(rawlink=lambda _: None)
-        )
+
+        def get(path: str) -> SimpleNamespace:
+            sent.append(path)
+            return SimpleNamespace(rawlink=lambda _: None)
+
+        store._client.get_async = get
         store._take_state(state, 7)
         with pytest.raises(SessionLost, match="ZooKeeper does not answer: /a"):
             await asyncio.wait_for(store.get("/a"), 1)
