@@ -248,7 +248,12 @@ class Silent(zookeeper_store.ZooKeeperStore):
         self._reminder = None
         handler = SimpleNamespace(session=7)
         self._client: Any = SimpleNamespace(handler=handler, has_given_up=False)
-        self._watches: Any = SimpleNamespace(set_again=lambda: None)
+        self.set_again = 0
+        self._watches: Any = SimpleNamespace(set_again=self._count_set_again)
+        self._free = asyncio.Semaphore(1)
+
+    def _count_set_again(self) -> None:
+        self.set_again += 1
 
 
 @pytest.mark.parametrize(("session", "word"), [(7, "continues"), (8, "registers again")])
@@ -330,3 +335,34 @@ def test_questions_without_an_answer_end_when_the_connection_is_lost(state: str)
         assert lost == ["lost"], "it is lost once"
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("session", [7, 8], ids=["same session", "another session"])
+def test_watches_are_set_again_after_each_reconnection(session: int) -> None:
+    async def story() -> None:
+        store = Silent(SessionEvents())
+        for count in (1, 2):
+            store._take_state(KazooState.SUSPENDED, 7)
+            store._take_state(KazooState.CONNECTED, session)
+            assert store.set_again == count
+
+    SimLoop(1).play(story())
+
+
+@pytest.mark.parametrize("state", [KazooState.SUSPENDED, KazooState.LOST])
+def test_nothing_is_sent_to_zookeeper_while_it_does_not_answer(state: str) -> None:
+    async def story() -> None:
+        store = Silent(SessionEvents())
+        sent: list[str] = []
+
+        def get(path: str) -> SimpleNamespace:
+            sent.append(path)
+            return SimpleNamespace(rawlink=lambda _: None)
+
+        store._client.get_async = get
+        store._take_state(state, 7)
+        with pytest.raises(SessionLost, match="ZooKeeper does not answer: /a"):
+            await asyncio.wait_for(store.get("/a"), 1)
+        assert sent == []
+
+    SimLoop(1).play(story())

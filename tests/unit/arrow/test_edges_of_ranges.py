@@ -78,9 +78,8 @@ def test_the_first_record_from_a_time_on_is_within_the_range_or_its_end(
     assert files.first_from_time(0, 7, 60) == 7
 
 
-def test_an_open_transaction_bounds_what_is_stable_wherever_the_snapshots_lie(
-    tmp_path: Path,
-) -> None:
+def with_transactions(tmp_path: Path) -> Path:
+    """Pour a log of several segments: 6 opens a transaction, 11 another; 14 ends the first."""
     world = World(config=SMALL)
     log = world.log()
     for number in range(12):
@@ -92,10 +91,30 @@ def test_an_open_transaction_bounds_what_is_stable_wherever_the_snapshots_lie(
     append_marker(log, 7, commit=True)
     append(log, b"x")
     flush(world, log)
-    files = PartitionFiles(str(pour(world.disk, "/data", tmp_path / "log")), PLACE)
-    stable = [files.stable_offset(end) for end in range(1, 17)]
-    # 6 opens one, 11 another; the marker of the first is 14.
-    assert stable == [1, 2, 3, 4, 5, 6, 6, 6, 6, 6, 6, 6, 6, 6, 11, 11]
+    return pour(world.disk, "/data", tmp_path / "log")
+
+
+STABLE = [1, 2, 3, 4, 5, 6, 6, 6, 6, 6, 6, 6, 6, 6, 11, 11]
+
+
+def test_an_open_transaction_bounds_what_is_stable_wherever_the_snapshots_lie(
+    tmp_path: Path,
+) -> None:
+    files = PartitionFiles(str(with_transactions(tmp_path)), PLACE)
+    assert [files.stable_offset(end) for end in range(1, 17)] == STABLE
+
+
+@pytest.mark.parametrize("damaged", ["newest", "all"])
+def test_stable_offset_is_found_without_a_damaged_snapshot(tmp_path: Path, damaged: str) -> None:
+    directory = with_transactions(tmp_path)
+    snapshots = sorted((directory / str(PLACE)).glob("*.snapshot"))
+    assert len(snapshots) > 1
+    for snapshot in snapshots[-1:] if damaged == "newest" else snapshots:
+        content = bytearray(snapshot.read_bytes())
+        content[-1] ^= 0xFF
+        snapshot.write_bytes(content)
+    files = PartitionFiles(str(directory), PLACE)
+    assert [files.stable_offset(end) for end in range(1, 17)] == STABLE
 
 
 def test_what_is_gone_is_said_with_its_directory(tmp_path: Path) -> None:

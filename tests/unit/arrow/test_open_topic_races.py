@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 import headrace.arrow
+from headrace.arrow.read.partition_files import PartitionFiles
 from headrace.model.errors import ApiError, CorruptLogError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from tests.support.client.open_topic import FIRST, fill, logs_of, poured, values
@@ -49,6 +50,18 @@ def test_a_segment_deleted_while_it_is_read_is_read_to_its_end(
     second = sorted((directory / "t-0").glob("*.deleted"))[1]
     found = first + rest(reader)
     assert found == wanted[: int(second.name[:20])] + wanted[gone:]
+
+
+def test_segment_deleted_after_the_listing_is_passed_over(world: World, tmp_path: Path) -> None:
+    fill(world)
+    directory = poured(world, tmp_path)
+    files = PartitionFiles(str(directory), TopicPartition("t", 0))
+    deleted, following, *_ = logs_of(directory)
+    deleted.unlink()
+    segment = files.segment_at(int(deleted.stem))
+    assert segment is not None
+    segment.close()
+    assert segment.base_offset == int(following.stem)
 
 
 def test_segments_put_together_by_compaction_while_they_are_read(

@@ -168,3 +168,11 @@ def test_a_lease_is_kept_while_something_is_left_of_it_and_no_longer() -> None:
     leases.less(second, 2)
     assert leases.by_holder == {}, "who holds nothing is not remembered"
     assert (leases.next_deadline(), list(leases.overdue(9.0))) == (None, [])
+
+
+def test_leases_of_two_holders_that_end_at_once_are_released_together() -> None:
+    cursor = Cursor(0)
+    for offset, holder in enumerate("abc"):
+        cursor.acquire(offset, offset, holder, now=0.0, deadline=4.0 + offset // 2)
+    assert [tuple(done)[:2] for done in cursor.expire(4.0)] == [(0, 0), (1, 1)]
+    assert (cursor.out, cursor.next_deadline()) == (1, 5.0)

@@ -111,13 +111,14 @@ def test_a_full_disk_is_no_reason_to_doubt_what_was_written() -> None:
     world.close()
 
 
-def test_a_disk_that_is_full_at_the_start_serves_what_is_there() -> None:
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT], ids=["disk", "quota"])
+def test_a_disk_that_is_full_at_the_start_serves_what_is_there(code: int) -> None:
     world = World()
     append(world.log(), b"one")
     world.flush(world.log())
     world.directory.close()
     world.disk.boot = "another boot"
-    world.disk.fail_writes(at=2, code=errno.ENOSPC)  # what readers are told is begun anew
+    world.disk.fail_writes(at=2, code=code)  # what readers are told is begun anew
     world.start()
     assert values(world.directory.logs[PLACE]) == {0: b"one"}
     world.close()

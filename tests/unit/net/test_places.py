@@ -109,6 +109,18 @@ def test_who_failed_keeps_his_place_among_strangers_until_the_delay_is_over() ->
     scene.take()
 
 
+def test_second_failure_never_shortens_the_delay_after_the_first() -> None:
+    scene = Scene(max_connections_unauthenticated_per_ip=1)
+    place, _ = scene.take()
+    place.failed(5.0)
+    place.failed(1.0)
+    place.leave()
+    scene.clock.advance(4.9)
+    scene.refusal()
+    scene.clock.advance(0.1)
+    scene.take()
+
+
 def test_who_failed_and_waits_for_the_answer_makes_no_room_for_his_next_attempt() -> None:
     scene = Scene(max_connections_unauthenticated_per_ip=1)
     failed = scene.take()

@@ -1,9 +1,10 @@
 """Listeners with places of their own: metrics are scraped while all others are taken."""
 
+from headrace.config.connection_limits import ConnectionLimits
 from headrace.config.listeners import METRICS_LISTENER
 from headrace.net.connection_places import Place
 from headrace.net.limits import HTTP_CONNECTIONS_MAX
-from tests.unit.net.test_places import Scene
+from tests.unit.net.test_places import Scene, gone
 
 FULL = f"{HTTP_CONNECTIONS_MAX} connections are open, the limit of {METRICS_LISTENER}"
 
@@ -38,6 +39,15 @@ def test_places_apart_take_none_of_the_others() -> None:
     for _ in range(2):
         scene.take(listener="PLAINTEXT")
     assert len(scene.places) == 2
+
+
+def test_broker_that_needs_a_place_closes_none_apart() -> None:
+    scene = Scene(ConnectionLimits(for_brokers=frozenset({"AMONG"})), max_connections=1)
+    scraper = scene.take(listener=METRICS_LISTENER)
+    scene.clock.advance(1)
+    client = scene.take(listener="PLAINTEXT")
+    scene.take(listener="AMONG")
+    assert gone(scraper, client) == [False, True]
 
 
 def test_the_connection_idle_longest_between_requests_makes_room() -> None:

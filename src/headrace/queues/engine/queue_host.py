@@ -163,7 +163,7 @@ class QueueHost:
 
     def publish(
         self,
-        route: Iterable[str],
+        route: Collection[str],
         message: Published,
         awaited: dict[Target, None] | None = None,
     ) -> bool:
@@ -178,10 +178,9 @@ class QueueHost:
             queue = self.targets[name]
             try:
                 if not queue.publish(message, now):
-                    taken, queue.failure = False, None
+                    taken = self._not_taken(route, queue, None, first=taken)
             except HeadraceError as error:
-                taken = False
-                queue.failure = str(error)
+                taken = self._not_taken(route, queue, str(error), first=taken)
             except InvariantError as error:
                 taken = False
                 self.broke(queue, error)  # type: ignore[arg-type]  # a topic's is the log's
@@ -198,6 +197,20 @@ class QueueHost:
             ):
                 awaited[queue] = None
         return taken
+
+    def _not_taken(
+        self, route: Collection[str], target: Target, failure: str | None, *, first: bool
+    ) -> bool:
+        """Note why a target did not accept a message; None: it is full. Return False.
+
+        With the `first` target that did not, failures of earlier publishes are forgotten: their
+        publishers may not have read them.
+        """
+        if first:
+            for name in route:
+                self.targets[name].failure = None
+        target.failure = failure
+        return False
 
     def when_stored(self, targets: Collection[Target], done: StoredDone) -> None:
         """Call `done` once queues and topics have stored all messages published to them so far."""

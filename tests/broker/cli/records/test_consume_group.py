@@ -8,6 +8,7 @@ from headrace.cli.records.consume_reader import Reader, ReadOptions
 from headrace.cli.shared.offset_positions import Place, resolve_places
 from headrace.client.admin.groups import Committed
 from headrace.client.calls.offsets import EARLIEST
+from headrace.client.consumer.consumer import Chunk
 from headrace.client.sync import connect, run
 from headrace.model.nouns import TopicPartition
 from headrace.testing import BrokerThread
@@ -68,6 +69,30 @@ def test_a_rebalance_commits_once_and_forgets_lost_partitions(broker: BrokerThre
     assert member.commits[0] == {A: Committed(5), B: Committed(5)}
     # A is another member's now: committing its old offset would move the group back.
     assert all(A not in commit for commit in member.commits[1:])
+
+
+def test_end_is_not_reached_after_a_rebalance_before_the_next_fetch(
+    broker: BrokerThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = RebalancedMember()
+    options = ReadOptions(Place("time", EARLIEST), frozenset(), "g", False, False)
+    with connect(broker.bootstrap) as client:
+        reader = Reader(client, ["t"], options)
+        reader.member = member  # type: ignore[assignment]
+        reader.begin(None)
+        member.beats = [True] * 20
+        while not reader.consumer.caught_up():
+            reader.poll({})
+
+        async def nothing_yet() -> list[Chunk]:
+            return []
+
+        monkeypatch.setattr(reader.consumer, "poll", nothing_yet)
+        monkeypatch.setattr(reader, "_start", lambda assigned: dict.fromkeys(assigned, 5))
+        member.beats = [False]
+        reader.poll({})
+        # Another member may have read B further meanwhile, and more may have been written.
+        assert not reader.consumer.caught_up()
 
 
 def test_a_commit_of_a_past_generation_is_told(

@@ -217,3 +217,13 @@ def test_a_fetch_that_names_no_registration_has_an_epoch_before_all_others() -> 
     assert isr.note_fetch(ReplicaFetch(TWO, Offset(3), Offset(3)), Offset(3), 101.0)
     assert fetched(isr, TWO, 3, 3, 102.0, replica_epoch=0)
     assert not isr.note_fetch(ReplicaFetch(TWO, Offset(3), Offset(3)), Offset(3), 103.0)
+
+
+def test_lowest_start_is_of_the_leader_and_the_replicas_that_live() -> None:
+    isr = isr_of(ONE, TWO)
+    for replica, start in ((TWO, 7), (THREE, 4)):
+        said = ReplicaFetch(replica, Offset(20), Offset(20), 1, Offset(start))
+        assert isr.note_fetch(said, Offset(20), 101.0)
+    lowest = [isr.lowest_start(Offset(9), living) for living in ((ONE,), (ONE, TWO), (TWO, THREE))]
+    assert lowest == [9, 7, 4]
+    assert isr.lowest_start(Offset(3), (TWO, THREE)) == 3

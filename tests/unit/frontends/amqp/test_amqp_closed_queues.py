@@ -12,6 +12,7 @@ from headrace.wire.amqp.model_methods import (
     BasicConsume,
     BasicGet,
     BasicNack,
+    QueueBind,
     QueueDelete,
     QueueDeleteOk,
     QueuePurge,
@@ -123,3 +124,19 @@ def test_broken_invariant_is_found_in_every_call(
     room.broker.pass_done()
     assert closed(first)
     assert names(third.publish(b"y", key="other")) == ["BasicDeliver"]
+
+
+@pytest.mark.parametrize("broken_one", ["q", "other"])
+def test_queues_of_the_same_route_get_what_a_broken_one_does_not(
+    broken_one: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room, first, _, third = room_of_two()
+    for queue in ("q", "other"):
+        third.say(QueueBind(queue=queue, exchange="amq.fanout"))
+
+    def contradicts(*_: object) -> None:
+        raise InvariantError("a test")
+
+    monkeypatch.setattr(room.queues[broken_one], "publish", contradicts)
+    heard = third.publish(b"x", exchange="amq.fanout") + first.heard()
+    assert bodies([each for each in heard if each.body]) == [b"x"]

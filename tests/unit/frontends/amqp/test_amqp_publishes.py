@@ -276,3 +276,41 @@ def test_a_request_is_answered_without_a_queue() -> None:
     assert (answered.body, answered.method.consumer_tag) == (b"answer", "r")
     client.connection.lost()
     assert names(server.publish(b"late", key=reply_to, flags=MANDATORY)) == ["BasicReturn"]
+
+
+def both_bound(client: QueueClient) -> None:
+    """Bind `q` and `full`, which refuses a second message, to the exchange amq.fanout."""
+    client.declare()
+    client.declare("full", arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
+    for queue in ("q", "full"):
+        client.say(QueueBind(queue=queue, exchange="amq.fanout"))
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["told by a nack", "told by a close"])
+def test_former_store_failure_closes_no_later_publisher(told: bool) -> None:
+    room = QueueRoom(make=bounded)
+    failed, later = room.client(), room.client()
+    both_bound(later)
+    if told:
+        failed.say(ConfirmSelect())
+    failed.publish(bytes(100))
+    (heard,) = failed.publish(bytes(100))
+    assert isinstance(heard.method, BasicNack if told else ConnectionClose)
+    later.publish(b"a", key="full")
+    later.say(BasicGet(queue="q", no_ack=True))
+    assert later.publish(b"b", exchange="amq.fanout") == []
+    assert bodies(later.say(BasicGet(queue="q", no_ack=True))) == [b"b"]
+
+
+def test_store_failure_is_told_though_another_queue_refuses_too() -> None:
+    for order in (("q", "full"), ("full", "q")):
+        room = QueueRoom(make=bounded)
+        client = room.client()
+        client.declare("full", arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
+        client.declare()
+        for queue in order:
+            client.say(QueueBind(queue=queue, exchange="amq.fanout"))
+        assert client.publish(bytes(100), exchange="amq.fanout") == []
+        (heard,) = client.publish(bytes(100), exchange="amq.fanout")
+        assert isinstance(heard.method, ConnectionClose)
+        assert "queue 'q' in vhost '/' could not keep" in heard.method.reply_text

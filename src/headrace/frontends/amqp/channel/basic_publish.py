@@ -150,9 +150,9 @@ def _check_kept(channel: "QueueChannel", routed: Routed) -> None:
     for name in routed.route:
         queue = channel.host.targets.get(name)
         if queue is not None and queue.failure is not None:
-            failure, queue.failure = queue.failure, None
             raise ConnectionClosing(
-                ReplyCode.RESOURCE_ERROR, f"{queue.title} could not keep a message: {failure}"
+                ReplyCode.RESOURCE_ERROR,
+                f"{queue.title} could not keep a message: {queue.failure}",
             )
 
 

@@ -189,6 +189,25 @@ def test_delete_topics_by_name_and_by_id(tmp_path: Path, version: int) -> None:
     tell(tmp_path, story)
 
 
+@pytest.mark.parametrize("name_first", [True, False], ids=["name first", "id first"])
+def test_topic_named_and_given_by_id_in_one_request_is_deleted_once(
+    tmp_path: Path, name_first: bool
+) -> None:
+    async def story(here: Room) -> None:
+        await here.controller.create_topics([NewTopic("t", 1)])
+        asked = [("t", UUID(int=0)), (None, UUID(bytes=here.broker.image.topics["t"].topic_id))]
+        api = served(delete_topics)
+        topics = tuple(
+            nested(api, 6, "DeleteTopicState", name=name, topic_id=topic_id)
+            for name, topic_id in (asked if name_first else reversed(asked))
+        )
+        answer = await ask(here, api, 6, timeout=MINUTE, topics=topics)
+        assert sorted(codes(answer.responses)) == ["INVALID_REQUEST", "NONE"]
+        assert "t" not in here.broker.image.topics
+
+    tell(tmp_path, story)
+
+
 @pytest.mark.parametrize(
     ("version", "code"), [(2, "INVALID_REQUEST"), (3, "TOPIC_DELETION_DISABLED")]
 )

@@ -111,7 +111,12 @@ def test_topics_are_told_with_what_was_asked_of_them(
         (ApiKey.CREATE_PARTITIONS, 3, grow),
         (ApiKey.METADATA, 12, {"topics": [{"name": "auto"}], "allow_auto_topic_creation": True}),
         (ApiKey.DELETE_TOPICS, 6, delete),
+        (ApiKey.DELETE_TOPICS, 6, delete),
     )
+    not_deleted = found.pop()
+    assert not_deleted == [
+        "not changed by=DELETE_TOPICS topic=new result=UNKNOWN_TOPIC_OR_PARTITION"
+    ]
     deleted = found.pop()
     assert deleted[0].startswith("changed by=DELETE_TOPICS topic=new id=")
     assert found == [

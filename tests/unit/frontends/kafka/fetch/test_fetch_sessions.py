@@ -115,6 +115,20 @@ def test_without_places_there_are_no_sessions() -> None:
     assert kept.open(BY_NAME, asks(1)) is None
 
 
+def test_session_unused_longest_is_evicted_though_another_is_older() -> None:
+    kept, clock = sessions()
+    older, unused = kept.open(BY_NAME, asks(5)), kept.open(BY_NAME, asks(5))
+    assert older is not None
+    assert unused is not None
+    clock.advance(EVICTION_SECONDS + 1)
+    kept.resume(BY_NAME, asks(0, session=older.session_id, epoch=1))
+    assert kept.open(BY_NAME, asks(1)) is not None
+    kept.resume(BY_NAME, asks(0, session=older.session_id, epoch=2))
+    with pytest.raises(ApiError) as refused:
+        kept.resume(BY_NAME, asks(0, session=unused.session_id, epoch=1))
+    assert refused.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
 @pytest.mark.parametrize(("elapsed", "taken"), [(EVICTION_SECONDS, False), (120.1, True)])
 def test_the_place_of_one_unused_for_two_minutes_is_taken(elapsed: float, taken: bool) -> None:
     kept, clock = sessions()

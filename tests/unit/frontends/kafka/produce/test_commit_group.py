@@ -117,6 +117,21 @@ def test_the_answer_comes_once_all_hold_and_took_as_long_as_it_did() -> None:
     assert latency.count == 1
 
 
+@pytest.mark.parametrize("run", [False, True], ids=["one by one", "as a run"])
+def test_later_request_of_a_partition_is_awaited_too(run: bool) -> None:
+    clock = SimClock()
+    group, partition = CommitGroup(clock.monotonic), Partition(0)
+    anyone: Any = partition
+    for offset in (3, 5):
+        if run:
+            group.take_run([anyone], {anyone: Offset(offset)}, 1000, [b""])
+        else:
+            group.take(anyone, Offset(offset), 1000, b"body")
+            group.answers.append(b"")
+    group.watch(Deadlines(clock))
+    assert [offset for offset, _ in partition.waiting] == [5]
+
+
 def test_only_requests_of_the_partition_that_failed_are_told_so() -> None:
     made = Pass()
     made.first.commit(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
@@ -138,6 +153,15 @@ def test_at_the_shortest_timeout_what_does_not_hold_yet_is_told_and_the_rest_as_
     assert made.route.stats.latency.count == 1
     made.first.commit()
     assert made.route.stats.latency.count == 1, "it was answered before"
+
+
+def test_partition_that_failed_keeps_its_error_at_the_timeout_of_others() -> None:
+    made = Pass(timeout_ms=2000)
+    made.first.commit(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    made.clock.advance(2.1)
+    assert answered(made)
+    failed, late = int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.REQUEST_TIMED_OUT)
+    assert made.codes() == [(70, 0, failed), (71, 1, late), (72, 0, failed)]
 
 
 def test_what_reached_its_offset_by_the_timeout_is_not_late() -> None:
