@@ -112,7 +112,7 @@ def _shape(schema: dict[str, Any], at: str) -> Iterator[str]:
 
 def exit_codes() -> Iterator[str]:
     """The command's exit codes."""
-    from headrace.cli.shared import failure
+    from headrace.terminal import failure
 
     for name, value in vars(failure).items():
         if name.startswith("EXIT_"):

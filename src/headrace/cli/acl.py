@@ -7,10 +7,6 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from headrace.cli.shared.broker_options import BrokerOptions, Json
-from headrace.cli.shared.confirmation import Yes, confirm
-from headrace.cli.shared.failure import UsageError, error_json, line_of
-from headrace.cli.shared.output import note_error, print_json, print_list, print_table
 from headrace.client.admin.acls import create_acls, delete_acls, describe_acls
 from headrace.client.sync import run
 from headrace.model.errors import ApiError
@@ -22,6 +18,10 @@ from headrace.security.authorizer import (
     Resource,
     ResourceType,
 )
+from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.confirmation import Yes, confirm
+from headrace.terminal.failure import UsageError, error_json, line_of
+from headrace.terminal.output import note_error, print_json, print_list, print_table
 
 app = App(
     name="acl",

@@ -4,9 +4,9 @@ import importlib.util
 
 from cyclopts import App, Parameter
 
-from headrace.cli.shared.failure import CommandError
-from headrace.cli.shared.output import print_line
 from headrace.config.installing import install_command
+from headrace.terminal.failure import CommandError
+from headrace.terminal.output import print_line
 
 app = App(
     name="arrow",

@@ -6,8 +6,8 @@ Command modules are named, not imported: a command imports only its own.
 from cyclopts import App, Parameter
 
 from headrace import __version__
-from headrace.cli.shared.help_text import HelpText
 from headrace.model.protocols import ROWS
+from headrace.terminal.help_text import HelpText
 
 app = App(
     name="headrace",

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from headrace.cli.shared.output import print_line
+from headrace.terminal.output import print_line
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:

@@ -6,13 +6,13 @@ from typing import Annotated, Literal, NamedTuple
 
 from cyclopts import App, Parameter
 
-from headrace.cli.shared.broker_options import BrokerOptions, Json, setting_pairs
-from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError, not_found
-from headrace.cli.shared.output import note, print_json, print_line, print_table
 from headrace.client.admin import topics as admin
 from headrace.client.admin.topics import ConfigEntry
 from headrace.client.client import Client
 from headrace.client.sync import run
+from headrace.terminal.broker_options import BrokerOptions, Json, setting_pairs
+from headrace.terminal.failure import EXIT_NOT_FOUND, CommandError, UsageError, not_found
+from headrace.terminal.output import note, print_json, print_line, print_table
 
 app = App(
     name="config",

@@ -3,9 +3,6 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from headrace.cli.shared.broker_options import BrokerOptions, Json
-from headrace.cli.shared.directory_messages import failed_message, low_message
-from headrace.cli.shared.output import note, print_json, print_line, print_table
 from headrace.client.admin.replicas import (
     ReplicaLog,
     StrayDirectory,
@@ -21,6 +18,9 @@ from headrace.client.sync import run
 from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError
 from headrace.model.nouns import TopicPartition
+from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.directory_messages import failed_message, low_message
+from headrace.terminal.output import note, print_json, print_line, print_table
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _UNIT = 1024

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headrace.cli.shared.failure import (
+from headrace.model.errors import HeadraceError
+from headrace.terminal.failure import (
     EXIT_BROKEN_PIPE,
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -18,7 +19,6 @@ from headrace.cli.shared.failure import (
     error_json,
     line_of,
 )
-from headrace.model.errors import HeadraceError
 
 if TYPE_CHECKING:
     from cyclopts import CycloptsError
@@ -68,7 +68,7 @@ def _commanded(arguments: Sequence[str]) -> int:
     from cyclopts import CycloptsError
 
     from headrace.cli.command_tree import app
-    from headrace.cli.shared.output import speak_json
+    from headrace.terminal.output import speak_json
 
     speak_json("--json" in arguments)
     try:
@@ -87,7 +87,7 @@ def _fail(text: str, code: int) -> int:
 
 
 def _tell(error: HeadraceError) -> int:
-    from headrace.cli.shared.output import note_error  # a start of the broker does without
+    from headrace.terminal.output import note_error  # a start of the broker does without
 
     text, code = line_of(error)
     note_error(text, error_json(error))

@@ -6,15 +6,15 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.shared.broker_options import Json, client_settings, security_of
-from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError
-from headrace.cli.shared.output import print_json, print_line, print_table
-from headrace.cli.shared.passwords import PasswordFile, password_of
-from headrace.cli.shared.profile_file import Profile, Profiles, load, path, save
 from headrace.client.transport.port import parse_bootstrap
 from headrace.config.client_settings import HIDDEN, is_secret, is_security
 from headrace.config.listeners import CLIENT_PROTOCOL
 from headrace.model.errors import ConfigError
+from headrace.terminal.broker_options import Json, client_settings, security_of
+from headrace.terminal.failure import EXIT_NOT_FOUND, CommandError, UsageError
+from headrace.terminal.output import print_json, print_line, print_table
+from headrace.terminal.passwords import PasswordFile, password_of
+from headrace.terminal.profile_file import Profile, Profiles, load, path, save
 
 app = App(
     name="profile",

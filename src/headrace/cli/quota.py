@@ -6,11 +6,11 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.shared.broker_options import BrokerOptions, Json, pairs
-from headrace.cli.shared.failure import CommandError, UsageError
-from headrace.cli.shared.output import print_json, print_line, print_list
 from headrace.client.admin.quotas import Quota, alter_quotas, describe_quotas
 from headrace.client.sync import run
+from headrace.terminal.broker_options import BrokerOptions, Json, pairs
+from headrace.terminal.failure import CommandError, UsageError
+from headrace.terminal.output import print_json, print_line, print_list
 
 app = App(
     name="quota",

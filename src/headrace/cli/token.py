@@ -7,9 +7,6 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.shared.broker_options import BrokerOptions, Json
-from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError
-from headrace.cli.shared.output import print_json, print_line, print_list
 from headrace.client.admin.tokens import (
     AT_ONCE_MS,
     Token,
@@ -21,6 +18,9 @@ from headrace.client.admin.tokens import (
 from headrace.client.client import Client
 from headrace.client.sync import run
 from headrace.config.authentication.jaas import SCRAM_MODULE
+from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.failure import EXIT_NOT_FOUND, CommandError, UsageError
+from headrace.terminal.output import print_json, print_line, print_list
 
 app = App(
     name="token",

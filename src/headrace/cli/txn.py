@@ -4,12 +4,6 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.shared.broker_options import BrokerOptions, Json
-from headrace.cli.shared.confirmation import Yes, confirm
-from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError, not_found
-from headrace.cli.shared.output import print_json, print_line, print_list
-from headrace.cli.shared.partition_choice import chosen_partitions
-from headrace.cli.shared.per_name_outcomes import describe_each
 from headrace.client.admin.producer_states import (
     ProducerState,
     abort_in_partition,
@@ -19,6 +13,12 @@ from headrace.client.client import Client
 from headrace.client.producer import transactions
 from headrace.client.producer.transactions import OpenTransaction
 from headrace.client.sync import run
+from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.confirmation import Yes, confirm
+from headrace.terminal.failure import EXIT_NOT_FOUND, CommandError, UsageError, not_found
+from headrace.terminal.output import print_json, print_line, print_list
+from headrace.terminal.partition_choice import chosen_partitions
+from headrace.terminal.per_name_outcomes import describe_each
 
 app = App(
     name="txn",

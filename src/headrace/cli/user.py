@@ -4,11 +4,6 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.shared.broker_options import BrokerOptions, Json
-from headrace.cli.shared.confirmation import Yes, confirm_on_terminal
-from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError
-from headrace.cli.shared.output import print_json, print_line, print_list
-from headrace.cli.shared.passwords import PasswordFile, password_of
 from headrace.client.admin.users import (
     SALT_BYTES,
     User,
@@ -21,6 +16,11 @@ from headrace.client.sync import run
 from headrace.model.secret import Secret
 from headrace.security.sasl.sasl import Mechanism
 from headrace.security.sasl.scram import HASHES, ITERATIONS_MAX, ITERATIONS_MIN, make_credential
+from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.confirmation import Yes, confirm_on_terminal
+from headrace.terminal.failure import EXIT_NOT_FOUND, CommandError, UsageError
+from headrace.terminal.output import print_json, print_line, print_list
+from headrace.terminal.passwords import PasswordFile, password_of
 
 app = App(
     name="user",

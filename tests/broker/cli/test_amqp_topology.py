@@ -8,7 +8,7 @@ import pytest
 from pika.exceptions import ChannelClosedByBroker
 
 from headrace.cli.amqp.arguments import arguments_of
-from headrace.cli.shared.failure import UsageError
+from headrace.terminal.failure import UsageError
 from headrace.testing import BrokerThread
 from tests.support.amqp.topics import connected
 from tests.support.processes.cli_kit import Asked, Says, asker, sayer

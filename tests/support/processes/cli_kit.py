@@ -11,9 +11,9 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 from headrace.cli.main import run as command
-from headrace.cli.shared.output import speak_json
 from headrace.client.producer.producer import Producer
 from headrace.client.sync import connect, run
+from headrace.terminal.output import speak_json
 
 SCHEMAS = Path(__file__).parents[3] / "docs" / "schemas"
 COMMON = json.loads((SCHEMAS / "common.json").read_text())

@@ -5,14 +5,14 @@ import pytest
 from headrace.cli.main import run
 from headrace.cli.records.coordinator_formats import coordinator_formatter
 from headrace.cli.records.formats import _time
-from headrace.cli.shared import watching
-from headrace.cli.shared.failure import UsageError, line_of
 from headrace.coordination.groups.consumer import records as consumer_records
 from headrace.coordination.groups.modern.changes import GroupEpoch
 from headrace.logtools.dump.coordinator_rows import KINDS
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
 from headrace.record.record import Record
+from headrace.terminal import watching
+from headrace.terminal.failure import UsageError, line_of
 
 OFFSETS = TopicPartition(OFFSETS_TOPIC, 3)
 
@@ -40,7 +40,7 @@ def test_a_watch_shows_again_and_goes_on_when_the_cluster_does_not_answer(
         if len(slept) == 3:
             raise _Ended
 
-    monkeypatch.setattr("headrace.cli.shared.watching.time.sleep", sleep)
+    monkeypatch.setattr("headrace.terminal.watching.time.sleep", sleep)
     monkeypatch.setattr(watching, "is_terminal", lambda: terminal)
     with pytest.raises(_Ended):
         watching.shown(2.5, show, parted=True)

@@ -5,9 +5,9 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from headrace.cli.amqp.asking import Column, OneUser, OneVhost, ask, show, tell
-from headrace.cli.shared.broker_options import BrokerOptions, Json
-from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError
-from headrace.cli.shared.output import counted
+from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.failure import EXIT_NOT_FOUND, CommandError, UsageError
+from headrace.terminal.output import counted
 
 _SHOWN = Parameter(show_default=False, negative=())
 app = App(

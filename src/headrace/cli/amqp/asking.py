@@ -6,10 +6,10 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from headrace.cli.amqp.ask import ask_amqp
-from headrace.cli.shared.broker_options import BrokerOptions
-from headrace.cli.shared.failure import UsageError
-from headrace.cli.shared.output import Cell, print_json, print_line, print_list
 from headrace.client.sync import run
+from headrace.terminal.broker_options import BrokerOptions
+from headrace.terminal.failure import UsageError
+from headrace.terminal.output import Cell, print_json, print_line, print_list
 
 Row = Mapping[str, Any]
 Column = tuple[str, str | Callable[[Row], Cell]]

@@ -6,8 +6,8 @@ from cyclopts import App, Parameter
 
 from headrace.cli.amqp.arguments import Arguments, arguments_of
 from headrace.cli.amqp.asking import DEFAULT_VHOST, Column, OneVhost, Vhost, ask, show, tell
-from headrace.cli.shared.broker_options import BrokerOptions, Json
-from headrace.cli.shared.output import counted
+from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.output import counted
 
 app = App(
     name="binding",

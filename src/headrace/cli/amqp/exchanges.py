@@ -6,8 +6,8 @@ from cyclopts import App, Parameter
 
 from headrace.cli.amqp.arguments import Arguments, arguments_of
 from headrace.cli.amqp.asking import DEFAULT_VHOST, Column, OneVhost, Vhost, ask, show, tell
-from headrace.cli.shared.broker_options import BrokerOptions, Json
-from headrace.cli.shared.confirmation import Yes, confirm_on_terminal
+from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.confirmation import Yes, confirm_on_terminal
 
 app = App(
     name="exchange",

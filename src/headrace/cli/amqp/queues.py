@@ -8,12 +8,12 @@ from cyclopts import App, Parameter
 from headrace.cli.amqp.arguments import Arguments, arguments_of
 from headrace.cli.amqp.ask import ask_amqp
 from headrace.cli.amqp.asking import DEFAULT_VHOST, Column, OneVhost, Vhost, ask, show, tell
-from headrace.cli.shared.broker_options import BrokerOptions, Json
-from headrace.cli.shared.confirmation import Yes, confirm
-from headrace.cli.shared.failure import UsageError
-from headrace.cli.shared.output import counted
-from headrace.cli.shared.per_name_outcomes import do_to_each
 from headrace.client.sync import run
+from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.confirmation import Yes, confirm
+from headrace.terminal.failure import UsageError
+from headrace.terminal.output import counted
+from headrace.terminal.per_name_outcomes import do_to_each
 
 app = App(
     name="queue",

@@ -14,7 +14,7 @@ from headrace.cli.amqp.asking import (
     show,
     tell,
 )
-from headrace.cli.shared.broker_options import BrokerOptions, Json
+from headrace.terminal.broker_options import BrokerOptions, Json
 
 app = App(
     name="topic-permission",

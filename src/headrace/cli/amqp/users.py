@@ -7,15 +7,15 @@ from cyclopts import App, Parameter
 
 from headrace.cli.amqp.ask import ask_amqp
 from headrace.cli.amqp.asking import Column, ask, checked_limit, limit, show, tell
-from headrace.cli.shared.broker_options import BrokerOptions, Json
-from headrace.cli.shared.confirmation import Yes, confirm_on_terminal
-from headrace.cli.shared.failure import CommandError, UsageError
-from headrace.cli.shared.passwords import PasswordFile, password_of
 from headrace.client.admin.users import User, describe_users, set_credential
 from headrace.client.client import Client
 from headrace.client.sync import run
 from headrace.model.secret import Secret
 from headrace.security.sasl.scram import HASHES, ITERATIONS_MIN
+from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.confirmation import Yes, confirm_on_terminal
+from headrace.terminal.failure import CommandError, UsageError
+from headrace.terminal.passwords import PasswordFile, password_of
 
 app = App(
     name="user",

@@ -5,9 +5,9 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from headrace.cli.amqp.asking import Column, ask, checked_limit, limit, show, tell
-from headrace.cli.shared.broker_options import BrokerOptions, Json
-from headrace.cli.shared.confirmation import Yes, confirm
-from headrace.cli.shared.failure import UsageError
+from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.confirmation import Yes, confirm
+from headrace.terminal.failure import UsageError
 
 app = App(
     name="vhost",

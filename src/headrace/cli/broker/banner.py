@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from headrace import __version__
-from headrace.cli.shared.defaults import DEFAULT_BOOTSTRAP
+from headrace.terminal.defaults import DEFAULT_BOOTSTRAP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

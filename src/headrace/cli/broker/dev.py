@@ -17,13 +17,13 @@ from cyclopts import Parameter
 from headrace.cli.broker import banner
 from headrace.cli.broker.dev_processes import run_processes
 from headrace.cli.broker.start import PAIR_FLAGS, QUIET_FLAGS, parse_pairs
-from headrace.cli.shared.failure import EXIT_FAILED, CommandError, UsageError
-from headrace.cli.shared.output import counted, note
 from headrace.config.broker import BrokerConfig, load
 from headrace.config.listeners import LISTENER_PROTOCOLS
 from headrace.log import file_names
 from headrace.model.protocols import ROWS, DevListener
 from headrace.observe import logs
+from headrace.terminal.failure import EXIT_FAILED, CommandError, UsageError
+from headrace.terminal.output import counted, note
 
 if TYPE_CHECKING:
     from headrace.server.cluster.local_cluster import LocalCluster

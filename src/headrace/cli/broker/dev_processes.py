@@ -16,8 +16,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from headrace.cli.shared.failure import EXIT_FAILED, CommandError, UsageError
-from headrace.cli.shared.output import Cell, note, print_table
+from headrace.terminal.failure import EXIT_FAILED, CommandError, UsageError
+from headrace.terminal.output import Cell, note, print_table
 
 HOST = "127.0.0.1"
 PROCESSES_MAX = 9

@@ -16,7 +16,7 @@ from headrace.cli.broker.start import (
     parse_pairs,
     start,
 )
-from headrace.cli.shared.failure import UsageError
+from headrace.terminal.failure import UsageError
 
 
 @Parameter(name="*")

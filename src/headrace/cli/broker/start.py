@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.cli.broker import banner
-from headrace.cli.shared.failure import EXIT_FAILED, CommandError, UsageError
 from headrace.config.broker import BrokerConfig, load
 from headrace.model.errors import ConfigError
 from headrace.observe import logs
 from headrace.server.pid_file import PidFile, default_pid_path
+from headrace.terminal.failure import EXIT_FAILED, CommandError, UsageError
 
 if TYPE_CHECKING:
     from headrace.server.assembly import Server

@@ -10,11 +10,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from headrace.cli.broker.start import load_config
-from headrace.cli.shared.failure import EXIT_FAILED, EXIT_NOT_FOUND, CommandError
-from headrace.cli.shared.output import print_line
 from headrace.config.broker import BrokerConfig
 from headrace.model.errors import ConfigError
 from headrace.server.pid_file import default_pid_path, holder
+from headrace.terminal.failure import EXIT_FAILED, EXIT_NOT_FOUND, CommandError
+from headrace.terminal.output import print_line
 
 _POLL_SECONDS = 0.05
 

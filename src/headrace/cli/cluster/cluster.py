@@ -8,11 +8,6 @@ from cyclopts import App, Parameter
 from headrace.cli.cluster.health import health, info
 from headrace.cli.cluster.migrate import migrate
 from headrace.cli.cluster.reassign import elect_leaders, reassign
-from headrace.cli.shared.broker_options import BrokerOptions, Json
-from headrace.cli.shared.failure import EXIT_FAILED
-from headrace.cli.shared.output import note, print_json, print_line, print_table
-from headrace.cli.shared.partition_choice import check_topic, listed
-from headrace.cli.shared.watching import Watch, shown
 from headrace.client.admin import replicas
 from headrace.client.calls.metadata import Metadata
 from headrace.client.client import Client
@@ -26,6 +21,11 @@ from headrace.client.standing import Seen, look, replica_ends
 from headrace.client.sync import run
 from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError
+from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.failure import EXIT_FAILED
+from headrace.terminal.output import note, print_json, print_line, print_table
+from headrace.terminal.partition_choice import check_topic, listed
+from headrace.terminal.watching import Watch, shown
 
 app = App(
     name="cluster",

@@ -3,11 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from headrace.cli.shared.broker_options import BrokerOptions, Json
-from headrace.cli.shared.directory_messages import failed_message, low_message
-from headrace.cli.shared.failure import EXIT_FAILED
-from headrace.cli.shared.output import counted, print_json, print_line, print_table
-from headrace.cli.shared.watching import Watch, shown
 from headrace.client.calls.metadata import Metadata
 from headrace.client.client import Client
 from headrace.client.cluster_health import Health, PartitionRow, health_of, rows_of
@@ -17,6 +12,11 @@ from headrace.client.log_directories import (
 )
 from headrace.client.standing import Seen, look
 from headrace.client.sync import run
+from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.directory_messages import failed_message, low_message
+from headrace.terminal.failure import EXIT_FAILED
+from headrace.terminal.output import counted, print_json, print_line, print_table
+from headrace.terminal.watching import Watch, shown
 
 NAMED_MAX = 5
 """The most partitions that one reason names; `cluster partitions` lists all."""

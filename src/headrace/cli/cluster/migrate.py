@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from headrace.cli.broker.start import PAIR_FLAGS, flags_of, load_config, parse_pairs
-from headrace.cli.shared.failure import UsageError
-from headrace.cli.shared.output import counted, note, print_line
 from headrace.cluster.store import znodes
 from headrace.ports.store import Create, Operation, Set
+from headrace.terminal.failure import UsageError
+from headrace.terminal.output import counted, note, print_line
 
 if TYPE_CHECKING:
     from headrace.server.cluster.migrate import Migrated

@@ -5,10 +5,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headrace.cli.shared.broker_options import BrokerOptions, Json
-from headrace.cli.shared.failure import EXIT_FAILED, UsageError, error_json, refusal_of
-from headrace.cli.shared.output import counted, note, print_json, print_line, print_list
-from headrace.cli.shared.partition_choice import check_topic, listed
 from headrace.client import move_progress
 from headrace.client.admin import replica_throttles, replicas
 from headrace.client.calls.metadata import Metadata
@@ -16,6 +12,10 @@ from headrace.client.client import Client
 from headrace.client.sync import run
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
+from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.failure import EXIT_FAILED, UsageError, error_json, refusal_of
+from headrace.terminal.output import counted, note, print_json, print_line, print_list
+from headrace.terminal.partition_choice import check_topic, listed
 
 
 def elect_leaders(

@@ -7,17 +7,17 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from headrace.cli.group.offset_reset import delete_offsets, reset, seek
-from headrace.cli.shared.broker_options import BrokerOptions, Json
-from headrace.cli.shared.confirmation import Yes, confirm_on_terminal
-from headrace.cli.shared.failure import UsageError, not_found
-from headrace.cli.shared.output import counted, print_line, print_list, print_table
-from headrace.cli.shared.per_name_outcomes import describe_each, do_to_each
 from headrace.client.admin import groups
 from headrace.client.admin.groups import DescribedGroup, GroupMember
 from headrace.client.calls.offsets import LATEST, list_offsets
 from headrace.client.client import Client
 from headrace.client.sync import run
 from headrace.model.nouns import TopicPartition
+from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.confirmation import Yes, confirm_on_terminal
+from headrace.terminal.failure import UsageError, not_found
+from headrace.terminal.output import counted, print_line, print_list, print_table
+from headrace.terminal.per_name_outcomes import describe_each, do_to_each
 
 app = App(
     name="group",

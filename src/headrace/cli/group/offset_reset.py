@@ -6,18 +6,18 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from headrace.cli.group.reset_targets import ResetTarget, plan_lines, read_plan
-from headrace.cli.shared.broker_options import BrokerOptions, Json
-from headrace.cli.shared.confirmation import Yes, confirm
-from headrace.cli.shared.failure import CommandError, UsageError, not_found
-from headrace.cli.shared.offset_positions import Place, parse_place, resolve_places
-from headrace.cli.shared.output import counted, note, print_json, print_line, print_table
-from headrace.cli.shared.partition_choice import chosen_partitions
 from headrace.client.admin import groups
 from headrace.client.admin.groups import Committed
 from headrace.client.calls.metadata import Metadata
 from headrace.client.client import Client
 from headrace.client.sync import run
 from headrace.model.nouns import TopicPartition
+from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.confirmation import Yes, confirm
+from headrace.terminal.failure import CommandError, UsageError, not_found
+from headrace.terminal.offset_positions import Place, parse_place, resolve_places
+from headrace.terminal.output import counted, note, print_json, print_line, print_table
+from headrace.terminal.partition_choice import chosen_partitions
 
 Topics = Annotated[
     tuple[str, ...],

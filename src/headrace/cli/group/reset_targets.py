@@ -10,10 +10,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headrace.cli.shared.failure import UsageError
-from headrace.cli.shared.offset_positions import Place
 from headrace.client.calls.offsets import EARLIEST, LATEST
 from headrace.model.nouns import TopicPartition
+from headrace.terminal.failure import UsageError
+from headrace.terminal.offset_positions import Place
 
 _DURATION = re.compile(
     r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE

@@ -5,20 +5,6 @@ from typing import Annotated, NamedTuple
 
 from cyclopts import App, Parameter
 
-from headrace.cli.shared.broker_options import BrokerOptions, Json
-from headrace.cli.shared.confirmation import Yes, confirm_on_terminal
-from headrace.cli.shared.failure import CommandError, UsageError, not_found
-from headrace.cli.shared.offset_positions import parse_place, resolve_places
-from headrace.cli.shared.output import (
-    counted,
-    note,
-    print_json,
-    print_line,
-    print_list,
-    print_table,
-)
-from headrace.cli.shared.partition_choice import chosen_partitions
-from headrace.cli.shared.per_name_outcomes import describe_each, do_to_each
 from headrace.client.admin import groups
 from headrace.client.admin.groups import DescribedGroup, ListedGroup
 from headrace.client.admin.share_groups import (
@@ -30,6 +16,20 @@ from headrace.client.admin.share_groups import (
 from headrace.client.client import Client
 from headrace.client.sync import run
 from headrace.model.nouns import TopicPartition
+from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.confirmation import Yes, confirm_on_terminal
+from headrace.terminal.failure import CommandError, UsageError, not_found
+from headrace.terminal.offset_positions import parse_place, resolve_places
+from headrace.terminal.output import (
+    counted,
+    note,
+    print_json,
+    print_line,
+    print_list,
+    print_table,
+)
+from headrace.terminal.partition_choice import chosen_partitions
+from headrace.terminal.per_name_outcomes import describe_each, do_to_each
 
 app = App(
     name="share",

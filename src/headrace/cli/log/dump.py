@@ -9,9 +9,6 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from headrace.cli.records.formats import headers_json, jsonable_line, put_bytes
-from headrace.cli.shared.broker_options import Json
-from headrace.cli.shared.failure import EXIT_FAILED, CommandError, UsageError
-from headrace.cli.shared.output import note, print_line
 from headrace.logtools.dump import KafkaDump, KafkaOptions, Row, UnknownFile, kind_of
 from headrace.logtools.dump import dump as dump_file
 from headrace.logtools.dump.as_kafka import MAX_BYTES, MAX_MESSAGE_SIZE
@@ -19,6 +16,9 @@ from headrace.logtools.dump.coordinators import MissingKey
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from headrace.posix.disk import RealDisk
+from headrace.terminal.broker_options import Json
+from headrace.terminal.failure import EXIT_FAILED, CommandError, UsageError
+from headrace.terminal.output import note, print_line
 from headrace.wire.kafka.coordinator_records.offsets_tables import CONSUMER_OFFSETS
 from headrace.wire.kafka.coordinator_records.state_tables import SHARE_STATE, TRANSACTION_STATE
 

@@ -6,14 +6,14 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from headrace.cli.log.tools import existing, progress
-from headrace.cli.shared.failure import EXIT_FAILED, EXIT_USAGE, CommandError
-from headrace.cli.shared.output import print_line
 from headrace.log import file_names
 from headrace.log.file_names import parse_directory
 from headrace.logtools.repair import Mending, repair_directory
 from headrace.logtools.verify import Report
 from headrace.logtools.verify.directory import bytes_in, is_log_directory
 from headrace.posix.disk import RealDisk
+from headrace.terminal.failure import EXIT_FAILED, EXIT_USAGE, CommandError
+from headrace.terminal.output import print_line
 
 
 def repair(

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from headrace.cli.shared.failure import EXIT_USAGE, CommandError
-from headrace.cli.shared.output import counted
 from headrace.log import file_names
 from headrace.logtools.verify import Report
 from headrace.posix.disk import in_use
+from headrace.terminal.failure import EXIT_USAGE, CommandError
+from headrace.terminal.output import counted
 
 
 def existing(path: Path, kind: str) -> Path:

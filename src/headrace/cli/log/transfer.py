@@ -10,9 +10,6 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from headrace.cli.log.tools import broker_runs_on, existing, progress, sums
-from headrace.cli.shared.broker_options import COMMAND_CONFIG, BrokerOptions, pairs
-from headrace.cli.shared.failure import EXIT_FAILED, CommandError, UsageError
-from headrace.cli.shared.output import note, print_line
 from headrace.client.sync import run
 from headrace.log import file_names, text_files
 from headrace.log.directory.state_files.meta_properties import read_identity
@@ -23,6 +20,9 @@ from headrace.model.nouns import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartiti
 from headrace.posix.clock import RealRandom
 from headrace.posix.disk import RealDisk
 from headrace.posix.file_copies import CannotCopy, Copier, Way
+from headrace.terminal.broker_options import COMMAND_CONFIG, BrokerOptions, pairs
+from headrace.terminal.failure import EXIT_FAILED, CommandError, UsageError
+from headrace.terminal.output import note, print_line
 
 Source = Annotated[Path, Parameter(help="The stopped broker's log directory (one of log.dirs).")]
 Places = dict[TopicPartition, str]

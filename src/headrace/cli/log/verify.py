@@ -6,13 +6,13 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from headrace.cli.log.tools import broker_runs_on, existing, progress, sums
-from headrace.cli.shared.broker_options import Json
-from headrace.cli.shared.failure import EXIT_FAILED, EXIT_USAGE, CommandError, UsageError
-from headrace.cli.shared.output import counted, note, print_json, print_line
 from headrace.logtools.dump import UnknownFile
 from headrace.logtools.verify import Report, verify_file, verify_path
 from headrace.logtools.verify.directory import bytes_in
 from headrace.posix.disk import RealDisk
+from headrace.terminal.broker_options import Json
+from headrace.terminal.failure import EXIT_FAILED, EXIT_USAGE, CommandError, UsageError
+from headrace.terminal.output import counted, note, print_json, print_line
 
 _LIVE = (
     "a broker is running on it: unflushed records, indexes of active segments,"

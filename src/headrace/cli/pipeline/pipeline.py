@@ -6,9 +6,9 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.shared.failure import EXIT_NOT_FOUND, EXIT_USAGE, CommandError
-from headrace.cli.shared.output import print_json, print_line
 from headrace.config.installing import install_command
+from headrace.terminal.failure import EXIT_NOT_FOUND, EXIT_USAGE, CommandError
+from headrace.terminal.output import print_json, print_line
 
 app = App(
     name="pipeline",

@@ -12,11 +12,11 @@ from headrace.cli.records.consume_printer import DamagedBytes, Printer
 from headrace.cli.records.consume_reader import Reader, ReadOptions
 from headrace.cli.records.formats import Formatter, json_formatter, text_formatter
 from headrace.cli.records.topic_awaiting import await_topics
-from headrace.cli.shared.broker_options import BrokerOptions, Json, check_seconds, pairs
-from headrace.cli.shared.failure import UsageError
-from headrace.cli.shared.offset_positions import Place, parse_place
-from headrace.cli.shared.permission_needs import Need, needing
 from headrace.client.calls.offsets import EARLIEST, LATEST
+from headrace.terminal.broker_options import BrokerOptions, Json, check_seconds, pairs
+from headrace.terminal.failure import UsageError
+from headrace.terminal.offset_positions import Place, parse_place
+from headrace.terminal.permission_needs import Need, needing
 
 if TYPE_CHECKING:
     from collections.abc import Callable

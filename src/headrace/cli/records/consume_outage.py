@@ -1,10 +1,10 @@
 """Waiting of `headrace consume` and `produce --follow` for unreachable brokers, noted once."""
 
-from headrace.cli.shared.output import note
 from headrace.client.client import Client
 from headrace.client.consumer.damage import OF_DAMAGE
 from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError, HeadraceError
+from headrace.terminal.output import note
 
 LEAVE_SECONDS_MAX = 5.0
 """Longest wait, in seconds, for a group's coordinator at the end of the command."""

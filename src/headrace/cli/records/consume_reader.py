@@ -9,9 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from headrace.cli.records.consume_outage import Outage
-from headrace.cli.shared.failure import EXIT_FAILED, CommandError, UsageError, line_of
-from headrace.cli.shared.offset_positions import Place, resolve_places
-from headrace.cli.shared.output import note
 from headrace.client.admin import groups
 from headrace.client.admin.groups import Committed
 from headrace.client.calls.offsets import EARLIEST, LATEST
@@ -28,6 +25,9 @@ from headrace.client.consumer.member import Member
 from headrace.client.sync import run
 from headrace.model.errors import CorruptLogError, ErrorCode, HeadraceError
 from headrace.model.nouns import TopicPartition
+from headrace.terminal.failure import EXIT_FAILED, CommandError, UsageError, line_of
+from headrace.terminal.offset_positions import Place, resolve_places
+from headrace.terminal.output import note
 
 _START, _END = Place("time", EARLIEST), Place("time", LATEST)
 COMMIT_SECONDS = 5.0

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from headrace.cli.records.consume_outage import Outage
 from headrace.cli.records.consume_printer import DamagedBytes, Printer
-from headrace.cli.shared.failure import EXIT_FAILED, CommandError, line_of
-from headrace.cli.shared.output import note
 from headrace.client.admin.share_groups import describe_share_group
 from headrace.client.client import Client
 from headrace.client.consumer.damage import OF_DAMAGE
@@ -16,6 +14,8 @@ from headrace.client.consumer.share_member import ShareMember
 from headrace.client.sync import run
 from headrace.model.errors import ApiError, HeadraceError
 from headrace.model.nouns import TopicPartition
+from headrace.terminal.failure import EXIT_FAILED, CommandError, line_of
+from headrace.terminal.output import note
 
 
 class ShareReader:

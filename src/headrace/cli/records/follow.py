@@ -17,21 +17,21 @@ from types import FrameType
 
 from headrace.cli.records.consume_outage import Outage
 from headrace.cli.records.sending import Records, Sender
-from headrace.cli.shared.broker_options import BrokerOptions
-from headrace.cli.shared.failure import (
+from headrace.client.producer.producer import Producer
+from headrace.client.sync import run
+from headrace.client.transport.port import ClientError
+from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.posix.growing_file import Mark, Tail
+from headrace.terminal.broker_options import BrokerOptions
+from headrace.terminal.failure import (
     EXIT_FAILED,
     EXIT_UNREACHABLE,
     CommandError,
     error_json,
     line_of,
 )
-from headrace.cli.shared.output import counted, note, note_error
-from headrace.cli.shared.permission_needs import Need, needing
-from headrace.client.producer.producer import Producer
-from headrace.client.sync import run
-from headrace.client.transport.port import ClientError
-from headrace.model.errors import ApiError, ErrorCode, HeadraceError
-from headrace.posix.growing_file import Mark, Tail
+from headrace.terminal.output import counted, note, note_error
+from headrace.terminal.permission_needs import Need, needing
 
 POLL_SECONDS = 0.2
 SAVE_BYTES = 4 << 20

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from headrace.cli.records.input_lines import unescape
-from headrace.cli.shared.failure import UsageError
 from headrace.model.nouns import TopicPartition
 from headrace.record.record import Header, Record
+from headrace.terminal.failure import UsageError
 
 _Part = Callable[[TopicPartition, Record], bytes]
 _OfMany = Callable[[TopicPartition, Sequence[Record]], bytes | None]

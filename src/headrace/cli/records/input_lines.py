@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from headrace.cli.shared.failure import CommandError, UsageError
 from headrace.record.record import Header
+from headrace.terminal.failure import CommandError, UsageError
 
 
 class Line(NamedTuple):

@@ -9,9 +9,6 @@ from cyclopts import App, Parameter
 
 from headrace.cli.records.perf_figures import Figures
 from headrace.cli.records.sending import Acks, Compression, now_ms
-from headrace.cli.shared.broker_options import BrokerOptions, Json, check_seconds
-from headrace.cli.shared.failure import UsageError, not_found
-from headrace.cli.shared.output import note, print_json, print_line
 from headrace.client.calls.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.client import Client
 from headrace.client.consumer.consumer import Consumer
@@ -19,6 +16,9 @@ from headrace.client.producer.producer import Producer
 from headrace.client.sync import run
 from headrace.model.nouns import TopicPartition
 from headrace.record.compression import Codec
+from headrace.terminal.broker_options import BrokerOptions, Json, check_seconds
+from headrace.terminal.failure import UsageError, not_found
+from headrace.terminal.output import note, print_json, print_line
 
 app = App(
     name="perf",

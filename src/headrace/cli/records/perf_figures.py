@@ -5,7 +5,7 @@ import time
 from bisect import bisect_left
 from itertools import accumulate
 
-from headrace.cli.shared.output import note
+from headrace.terminal.output import note
 
 SHOW_SECONDS = 1.0
 """Seconds between two updates of the line on a terminal."""

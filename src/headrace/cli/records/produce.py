@@ -12,13 +12,13 @@ from cyclopts import Parameter
 
 from headrace.cli.records.input_lines import LineParser
 from headrace.cli.records.sending import CHUNK_BYTES, Progress, Records, Sender, now_ms
-from headrace.cli.shared.broker_options import BrokerOptions, Json
-from headrace.cli.shared.failure import UsageError, error_json
-from headrace.cli.shared.output import counted, note, print_json
-from headrace.cli.shared.permission_needs import Need, needing
 from headrace.client.producer.producer import Producer
 from headrace.client.sync import run
 from headrace.model.errors import HeadraceError
+from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.failure import UsageError, error_json
+from headrace.terminal.output import counted, note, print_json
+from headrace.terminal.permission_needs import Need, needing
 
 _PLACES_MAX = 4
 """The most partitions whose last offset is printed."""

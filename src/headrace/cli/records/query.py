@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from headrace.cli.records.topic_reading import DataDirectory, Level, topics_of, write_all
-from headrace.cli.shared.broker_options import BrokerOptions, Json
-from headrace.cli.shared.failure import CommandError, UsageError, not_found
-from headrace.cli.shared.output import counted, note, print_table
 from headrace.config.installing import install_command
+from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.failure import CommandError, UsageError, not_found
+from headrace.terminal.output import counted, note, print_table
 
 if TYPE_CHECKING:
     from headrace.arrow.sql.sql_answer import Answer

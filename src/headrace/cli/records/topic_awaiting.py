@@ -3,12 +3,12 @@
 import time
 from collections.abc import Sequence
 
-from headrace.cli.shared.failure import UsageError, not_found
-from headrace.cli.shared.output import note
 from headrace.client.client import Client
 from headrace.client.sync import run
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import topic_name_problem
+from headrace.terminal.failure import UsageError, not_found
+from headrace.terminal.output import note
 
 ASK_SECONDS = 0.5
 """Seconds between two Metadata requests for missing topics."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from headrace.cli.shared.broker_options import BrokerOptions
-from headrace.cli.shared.failure import UsageError
-from headrace.cli.shared.output import note
+from headrace.terminal.broker_options import BrokerOptions
+from headrace.terminal.failure import UsageError
+from headrace.terminal.output import note
 
 if TYPE_CHECKING:
     from headrace.arrow.sql.topic_source import TopicSource

@@ -12,12 +12,12 @@ from cyclopts import Parameter
 
 from headrace.cli.records.formats import json_formatter
 from headrace.cli.records.topic_reading import DataDirectory, Level, topics_of
-from headrace.cli.shared.broker_options import BrokerOptions
-from headrace.cli.shared.failure import CommandError, UsageError, not_found
-from headrace.cli.shared.output import counted, note
 from headrace.config.installing import install_command
 from headrace.model.nouns import TopicPartition
 from headrace.record.record import Record
+from headrace.terminal.broker_options import BrokerOptions
+from headrace.terminal.failure import CommandError, UsageError, not_found
+from headrace.terminal.output import counted, note
 
 if TYPE_CHECKING:
     from headrace.arrow.write.json_lines import RowLine

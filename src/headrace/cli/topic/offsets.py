@@ -5,13 +5,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headrace.cli.shared.broker_options import BrokerOptions, Json
-from headrace.cli.shared.confirmation import Yes, confirm
-from headrace.cli.shared.failure import EXIT_FAILED, UsageError, error_json, line_of
-from headrace.cli.shared.name_patterns import Regex, some_matching
-from headrace.cli.shared.offset_positions import Place, parse_place, resolve_places
-from headrace.cli.shared.output import counted, note, note_error, print_json, print_table
-from headrace.cli.shared.partition_choice import chosen_partitions
 from headrace.client.admin.delete_records import Started, delete_records
 from headrace.client.calls.offsets import (
     EARLIEST,
@@ -24,6 +17,13 @@ from headrace.client.client import Client
 from headrace.client.sync import run
 from headrace.model.errors import ApiError
 from headrace.model.nouns import TopicPartition
+from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.confirmation import Yes, confirm
+from headrace.terminal.failure import EXIT_FAILED, UsageError, error_json, line_of
+from headrace.terminal.name_patterns import Regex, some_matching
+from headrace.terminal.offset_positions import Place, parse_place, resolve_places
+from headrace.terminal.output import counted, note, note_error, print_json, print_table
+from headrace.terminal.partition_choice import chosen_partitions
 
 _NEWEST = "max-timestamp"
 Topics = Annotated[str, Parameter(help="topic, or topic:0,1 for some of its partitions.")]

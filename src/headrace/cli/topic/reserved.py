@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from headrace.cli.shared.output import counted, note
 from headrace.model.protocols import reserved_topics
+from headrace.terminal.output import counted, note
 
 
 def note_reserved(topics: Iterable[str]) -> None:

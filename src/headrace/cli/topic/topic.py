@@ -5,12 +5,6 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.shared.broker_options import BrokerOptions, Json, setting_pairs
-from headrace.cli.shared.confirmation import Yes, confirm_on_terminal
-from headrace.cli.shared.failure import CommandError, UsageError, not_found
-from headrace.cli.shared.name_patterns import Regex, confirmed_matching, matching, some_matching
-from headrace.cli.shared.output import counted, note, print_json, print_line, print_table
-from headrace.cli.shared.per_name_outcomes import describe_each, do_to_each
 from headrace.cli.topic.offsets import offsets, trim
 from headrace.cli.topic.reserved import note_reserved
 from headrace.client.admin import topics as admin
@@ -22,6 +16,12 @@ from headrace.log.text_files import encode_uuid
 from headrace.model import nouns
 from headrace.model.errors import BEING_DELETED, ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
+from headrace.terminal.broker_options import BrokerOptions, Json, setting_pairs
+from headrace.terminal.confirmation import Yes, confirm_on_terminal
+from headrace.terminal.failure import CommandError, UsageError, not_found
+from headrace.terminal.name_patterns import Regex, confirmed_matching, matching, some_matching
+from headrace.terminal.output import counted, note, print_json, print_line, print_table
+from headrace.terminal.per_name_outcomes import describe_each, do_to_each
 
 app = App(
     name="topic",

@@ -6,9 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from headrace.cli.shared.failure import line_of
-from headrace.cli.shared.output import note, print_json, print_line
-from headrace.cli.shared.partition_choice import check_topic, listed
 from headrace.client.admin import replicas
 from headrace.client.calls.metadata import PartitionMetadata
 from headrace.client.calls.offsets import LATEST, list_offsets
@@ -17,6 +14,9 @@ from headrace.client.sync import run
 from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError, HeadraceError
 from headrace.model.nouns import TopicPartition
+from headrace.terminal.failure import line_of
+from headrace.terminal.output import note, print_json, print_line
+from headrace.terminal.partition_choice import check_topic, listed
 
 
 class PartitionState(NamedTuple):

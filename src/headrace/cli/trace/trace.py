@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from headrace.cli.shared.broker_options import BrokerOptions, Json, check_seconds
-from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError
-from headrace.cli.shared.output import print_columns, print_json, print_line, print_table
 from headrace.observe.logs import silenced
+from headrace.terminal.broker_options import BrokerOptions, Json, check_seconds
+from headrace.terminal.failure import EXIT_NOT_FOUND, CommandError, UsageError
+from headrace.terminal.output import print_columns, print_json, print_line, print_table
 
 if TYPE_CHECKING:
     from headrace.testing.sim.textbook_cases import Case

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from headrace.cli.cluster import reassign
-from headrace.cli.shared.failure import line_of
 from headrace.client import move_progress
 from headrace.client.admin import replicas
 from headrace.client.admin.replicas import Reassigning
 from headrace.client.move_progress import Copy
 from headrace.model.errors import BEING_DELETED, STORE_UNANSWERED, ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
+from headrace.terminal.failure import line_of
 from headrace.testing import BrokerThread
 from tests.support.processes.cli_kit import asker, sayer
 

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 
 from headrace.cli.records.consume_reader import Reader, ReadOptions
-from headrace.cli.shared.offset_positions import Place, resolve_places
 from headrace.client.admin.groups import Committed
 from headrace.client.calls.offsets import EARLIEST
 from headrace.client.consumer.consumer import Chunk
 from headrace.client.sync import connect, run
 from headrace.model.nouns import TopicPartition
+from headrace.terminal.offset_positions import Place, resolve_places
 from headrace.testing import BrokerThread
 from tests.support.processes.cli_kit import send
 

@@ -14,12 +14,12 @@ import pytest
 from headrace.cli.records import follow
 from headrace.cli.records.follow import Shipper, ship
 from headrace.cli.records.sending import Records, Sender
-from headrace.cli.shared.broker_options import BrokerOptions
-from headrace.cli.shared.failure import EXIT_FAILED, EXIT_UNREACHABLE, CommandError
 from headrace.client.transport.blocking import BlockingTransport
 from headrace.client.transport.port import ConnectionLost
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.posix.growing_file import Mark
+from headrace.terminal.broker_options import BrokerOptions
+from headrace.terminal.failure import EXIT_FAILED, EXIT_UNREACHABLE, CommandError
 from headrace.testing import BrokerThread
 
 

@@ -19,8 +19,6 @@ from headrace.cli.records.consume_printer import DamagedBytes, Printer
 from headrace.cli.records.formats import json_formatter, text_formatter
 from headrace.cli.records.input_lines import LineParser
 from headrace.cli.records.sending import Sender
-from headrace.cli.shared.failure import CommandError
-from headrace.cli.shared.offset_positions import Place, resolve_places
 from headrace.client.calls.fetch import Fetched
 from headrace.client.consumer.consumer import Chunk
 from headrace.client.producer.producer import Producer
@@ -31,6 +29,8 @@ from headrace.record import batch as batches
 from headrace.record import batch_layout as layout
 from headrace.record.crc32c import crc32c
 from headrace.record.record import Record
+from headrace.terminal.failure import CommandError
+from headrace.terminal.offset_positions import Place, resolve_places
 from headrace.testing import BrokerThread
 from tests.support.cluster.hand_cluster import HandCluster
 

@@ -12,9 +12,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.cli.broker import dev
 from headrace.cli.main import run
-from headrace.cli.shared.failure import CommandError, UsageError
 from headrace.config.broker import BrokerConfig
 from headrace.config.listeners import LISTENER_PROTOCOLS
+from headrace.terminal.failure import CommandError, UsageError
 from headrace.wire.amqp.settings import AmqpKeys
 from tests.outside.amqp.address import Address, answers
 from tests.support.processes.dev_process import trial

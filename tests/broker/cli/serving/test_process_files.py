@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.main import run
-from headrace.cli.shared.failure import EXIT_NOT_FOUND
 from headrace.posix import file_copies
 from headrace.posix.file_copies import CannotCopy, Copier, Way
 from headrace.server.pid_file import NAME, PidFile, default_pid_path, holder
+from headrace.terminal.failure import EXIT_NOT_FOUND
 
 BACKGROUND = """
 import os, sys, time

@@ -13,9 +13,9 @@ import pytest
 from headrace.cli.broker.serve import ServeOptions
 from headrace.cli.broker.start import plain_words
 from headrace.cli.main import run as command
-from headrace.cli.shared.failure import UsageError
 from headrace.config.broker import load
 from headrace.model.errors import ConfigError
+from headrace.terminal.failure import UsageError
 from headrace.testing import BrokerThread
 from tests.support.processes.process import free_port
 

@@ -11,7 +11,7 @@ import pytest
 
 from headrace.cli.command_tree import app
 from headrace.cli.main import run as command
-from headrace.cli.shared.help_text import EXAMPLES, examples
+from headrace.terminal.help_text import EXAMPLES, examples
 from headrace.testing import BrokerThread
 from tests.broker.cli.test_help import VERBS
 

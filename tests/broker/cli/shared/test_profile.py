@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.main import run as command
-from headrace.cli.shared.broker_options import BrokerOptions
-from headrace.cli.shared.failure import CommandError, UsageError
-from headrace.cli.shared.profile_file import load
+from headrace.terminal.broker_options import BrokerOptions
+from headrace.terminal.failure import CommandError, UsageError
+from headrace.terminal.profile_file import load
 from tests.support.security.certificates import Authority
 
 

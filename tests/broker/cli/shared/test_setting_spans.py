@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pika
 import pytest
 
-from headrace.cli.shared.broker_options import setting_pairs
-from headrace.cli.shared.offset_positions import span_ms
+from headrace.terminal.broker_options import setting_pairs
+from headrace.terminal.offset_positions import span_ms
 from headrace.testing import BrokerThread
 from tests.support.processes.cli_kit import Says
 

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from headrace.cli.main import run as command
-from headrace.cli.shared.failure import UsageError
-from headrace.cli.shared.offset_positions import parse_place
+from headrace.terminal.failure import UsageError
+from headrace.terminal.offset_positions import parse_place
 from headrace.testing import BrokerThread
 from tests.broker.cli.test_consume import send
 

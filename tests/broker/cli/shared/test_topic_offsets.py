@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.cli.shared import confirmation
+from headrace.terminal import confirmation
 from headrace.testing import BrokerThread
 from tests.support.processes.cli_kit import Asked, Says, send
 

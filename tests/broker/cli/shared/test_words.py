@@ -15,15 +15,15 @@ from headrace.cli.command_tree import app
 from headrace.cli.main import run
 from headrace.cli.records.formats import json_formatter, text_formatter
 from headrace.cli.records.input_lines import LineParser, parse_headers, unescape
-from headrace.cli.shared.broker_options import BrokerOptions, pairs
-from headrace.cli.shared.failure import CommandError, UsageError, line_of, not_found
-from headrace.cli.shared.offset_positions import Place, parse_place
-from headrace.cli.shared.output import print_table
 from headrace.client.calls.offsets import EARLIEST, LATEST
 from headrace.client.transport.port import Address, CannotConnect
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record.record import Record
+from headrace.terminal.broker_options import BrokerOptions, pairs
+from headrace.terminal.failure import CommandError, UsageError, line_of, not_found
+from headrace.terminal.offset_positions import Place, parse_place
+from headrace.terminal.output import print_table
 
 WHERE = TopicPartition("t", 3)
 

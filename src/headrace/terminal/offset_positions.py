@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from headrace.cli.shared.failure import UsageError
 from headrace.client.calls.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.client import Client
 from headrace.model.nouns import TopicPartition
+from headrace.terminal.failure import UsageError
 
 _WORDS = {
     "start": EARLIEST,

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headrace.cli.shared.failure import UsageError
 from headrace.model.secret import Secret
+from headrace.terminal.failure import UsageError
 
 PASSWORD_BYTES_MAX = 64 << 10
 

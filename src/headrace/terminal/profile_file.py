@@ -9,8 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError
 from headrace.config.client_settings import is_secret
+from headrace.terminal.failure import EXIT_NOT_FOUND, CommandError
 
 ENVIRONMENT = "HEADRACE_PROFILE"
 """The environment variable that names a profile for one shell."""

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headrace.cli.shared.failure import error_json, line_of
-from headrace.cli.shared.output import note_error, print_json, print_line
 from headrace.client.transport.port import ClientError
 from headrace.model.errors import HeadraceError
+from headrace.terminal.failure import error_json, line_of
+from headrace.terminal.output import note_error, print_json, print_line
 
 
 def do_to_each(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headrace.cli.shared.failure import CommandError, UsageError
+from headrace.terminal.failure import CommandError, UsageError
 
 Yes = Annotated[
     bool,

@@ -7,10 +7,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headrace.cli.shared.broker_options import check_seconds
-from headrace.cli.shared.failure import line_of
-from headrace.cli.shared.output import is_terminal, note, print_line
 from headrace.model.errors import HeadraceError
+from headrace.terminal.broker_options import check_seconds
+from headrace.terminal.failure import line_of
+from headrace.terminal.output import is_terminal, note, print_line
 
 Watch = Annotated[
     float | None,

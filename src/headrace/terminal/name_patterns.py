@@ -6,9 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headrace.cli.shared.confirmation import confirm
-from headrace.cli.shared.failure import EXIT_NOT_FOUND, CommandError, UsageError
-from headrace.cli.shared.output import counted
+from headrace.terminal.confirmation import confirm
+from headrace.terminal.failure import EXIT_NOT_FOUND, CommandError, UsageError
+from headrace.terminal.output import counted
 
 Regex = Annotated[
     bool,

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import Parameter
 
-from headrace.cli.shared.defaults import DEFAULT_BOOTSTRAP
-from headrace.cli.shared.failure import UsageError
-from headrace.cli.shared.profile_file import chosen as chosen_profile
-from headrace.cli.shared.profile_file import load as profiles
 from headrace.client.client import Client
 from headrace.client.sync import connect
 from headrace.config.client_settings import is_secret
 from headrace.config.listeners import CLIENT_PROTOCOL
 from headrace.model.errors import ConfigError
+from headrace.terminal.defaults import DEFAULT_BOOTSTRAP
+from headrace.terminal.failure import UsageError
+from headrace.terminal.profile_file import chosen as chosen_profile
+from headrace.terminal.profile_file import load as profiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -222,7 +222,7 @@ def setting_pairs(flag: str, texts: "tuple[str, ...]") -> dict[str, str]:
 
     Raises UsageError.
     """
-    from headrace.cli.shared.offset_positions import span_ms
+    from headrace.terminal.offset_positions import span_ms
 
     settings = pairs(flag, texts)
     for key, value in settings.items():

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from headrace.cli.shared.failure import UsageError, not_found
 from headrace.client.calls.metadata import Metadata
 from headrace.model.nouns import TopicPartition
+from headrace.terminal.failure import UsageError, not_found
 
 
 def chosen_partitions(known: Metadata, texts: Sequence[str], flag: str) -> list[TopicPartition]:
