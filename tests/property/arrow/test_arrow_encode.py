@@ -140,7 +140,7 @@ def test_a_record_larger_than_a_batch_travels_alone(kind: str) -> None:
         ({"value": ["x"]}, None, "topic: missing"),
         ({"value": ["x", "y"], "topic": ["a", None]}, None, "topic: a row has none"),
         ({"value": ["x"], "partition": pa.array([3], pa.int32())}, "a", "3 is not one of a"),
-        ({"value": ["x"], "partition": pa.array([-1], pa.int32())}, "a", "partition: -1 is none"),
+        ({"value": ["x"], "partition": pa.array([-1], pa.int32())}, "a", "partition: -1 is not"),
         ({"value": ["x"], "headers": pa.array([[{"key": None, "value": b""}]], HEADER)}, "a",
          "headers: one has no key"),
     ],

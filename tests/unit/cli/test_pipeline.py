@@ -11,6 +11,7 @@ from headrace.pipeline.checked import Checked
 from headrace.pipeline.graph import Place
 from headrace.pipeline.load import Finding
 from headrace.pipeline.project import Project
+from tests.support.processes.cli_kit import SCHEMAS, check
 
 COUNTS = {"tables": 2, "views": 0, "sinks": 1, "topics": 1, "checks": 5}
 ERROR = Finding("orders: division by zero", Place("/shop/orders.py", 7))
@@ -47,6 +48,7 @@ def test_json_has_counts_and_errors(
     code = command(["pipeline", "validate", str(shop), "--json", *profile])
     assert code == (2 if errors else 0)
     found = json.loads(capsys.readouterr().out)
+    check(json.loads((SCHEMAS / "pipeline-validate.json").read_text()), found)
     place = {"text": ERROR.text, "file": "/shop/orders.py", "line": 7}
     assert found == {"pipeline": "shop", **COUNTS, "errors": [place] * errors}
 
