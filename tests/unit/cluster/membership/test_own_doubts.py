@@ -27,4 +27,4 @@ def test_notes_that_cannot_be_written_end_no_orders(
         await doubts.settle()
 
     asyncio.run(story())
-    assert "the next start doubts the same replicas again" in caplog.text
+    assert "The next start decides by the former content" in caplog.text
