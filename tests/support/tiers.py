@@ -52,13 +52,13 @@ LONG = (
     "tests/property/log/test_log_bits.py",
     "tests/property/wire/test_offset_commit_runs.py::test_a_stream_leads_to_the_same",
     "tests/property/cluster/test_partition_roles.py",
-    "tests/property/log/test_produce_runs.py::test_a_stream_leads_to_the_same",
+    "tests/property/log/test_produce_runs.py",
     "tests/property/coordination/test_share_lives.py",
-    "tests/property/wire/test_wire_hot.py::test_hot_codec_meets_damage",
+    "tests/property/wire/test_wire_hot.py",
     "tests/unit/spark/tables/test_bounds_and_readers.py",
+    "tests/unit/spark/tables/test_new_columns.py",
     "tests/unit/testing/test_replicated_work.py",
-    "tests/unit/testing/test_textbook_cases.py::test_a_join_below_the_start_of_a_term_loses",
-    "tests/unit/testing/test_textbook_cases.py::test_a_leader_whose_shrink_counts_at_once",
+    "tests/unit/testing/test_textbook_cases.py",
 )
 """Beginnings of ids: property tests, kernels against their twins, and readers of tables, each with
 more than a second of CPU time."""
