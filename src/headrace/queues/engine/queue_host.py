@@ -182,7 +182,7 @@ class QueueHost:
             except HeadraceError as error:
                 taken = self._not_taken(route, queue, str(error), first=taken)
             except InvariantError as error:
-                taken = False
+                taken = self._not_taken(route, queue, None, first=taken)
                 self.broke(queue, error)  # type: ignore[arg-type]  # a topic's is the log's
                 continue
             if queue.takes_turns:
@@ -201,7 +201,7 @@ class QueueHost:
     def _not_taken(
         self, route: Collection[str], target: Target, failure: str | None, *, first: bool
     ) -> bool:
-        """Note why a target did not accept a message; None: it is full. Return False.
+        """Note why a target did not accept a message; None: it is full or broken. Return False.
 
         With the `first` target that did not, failures of earlier publishes are forgotten: their
         publishers may not have read them.

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headrace.model.invariant import InvariantError
 from headrace.queues.permissions.definitions import UserDefinition
 from headrace.queues.stores.memory.memory_messages import MemoryMessages
 from headrace.queues.stores.memory.message_run import MESSAGE_BYTES
@@ -298,6 +299,25 @@ def test_former_store_failure_closes_no_later_publisher(told: bool) -> None:
     assert isinstance(heard.method, BasicNack if told else ConnectionClose)
     later.publish(b"a", key="full")
     later.say(BasicGet(queue="q", no_ack=True))
+    assert later.publish(b"b", exchange="amq.fanout") == []
+    assert bodies(later.say(BasicGet(queue="q", no_ack=True))) == [b"b"]
+
+
+def test_former_store_failure_is_not_told_when_another_queue_breaks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    room = QueueRoom(make=bounded)
+    failed, later = room.client(), room.client()
+    both_bound(later)
+    failed.say(ConfirmSelect())
+    failed.publish(bytes(100))
+    failed.publish(bytes(100))
+    later.say(BasicGet(queue="q", no_ack=True))
+
+    def contradicts(*_: object) -> None:
+        raise InvariantError("a test")
+
+    monkeypatch.setattr(room.queues["full"], "publish", contradicts)
     assert later.publish(b"b", exchange="amq.fanout") == []
     assert bodies(later.say(BasicGet(queue="q", no_ack=True))) == [b"b"]
 
