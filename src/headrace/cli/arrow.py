@@ -1,11 +1,8 @@
 """`headrace arrow`: prepare a machine for `headrace.arrow`."""
 
-import importlib.util
-
 from cyclopts import App, Parameter
 
-from headrace.config.installing import install_command
-from headrace.terminal.failure import CommandError
+from headrace.terminal.failure import CommandError, check_installed
 from headrace.terminal.output import print_line
 
 app = App(
@@ -21,11 +18,7 @@ def warm() -> None:
 
     What is compiled is kept for this user. For example: headrace arrow warm
     """
-    for needed in ("pyarrow", "numpy"):
-        if importlib.util.find_spec(needed) is None:
-            raise CommandError(
-                f"{needed} is missing: {install_command('pyarrow', 'numba', 'numpy')}"
-            )
+    check_installed("pyarrow", "numpy", packages=("pyarrow", "numba", "numpy"))
     from headrace.kernels.choose import numba_unwanted
     from headrace.kernels.compile_cache import prepare_cache, tell_compiling
 

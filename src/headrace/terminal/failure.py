@@ -74,6 +74,20 @@ class UsageError(CommandError):
         super().__init__(text, EXIT_USAGE)
 
 
+def check_installed(*modules: str, packages: tuple[str, ...] = ()) -> None:
+    """Raise CommandError if a module that a command needs is missing; nothing is imported.
+
+    `packages`: the packages to install; empty: the one that is missing.
+    """
+    import importlib.util  # not where a command needs no other packages
+
+    from headrace.config.installing import install_command
+
+    for needed in modules:
+        if importlib.util.find_spec(needed) is None:
+            raise CommandError(f"{needed} is missing: {install_command(*(packages or (needed,)))}")
+
+
 _NOUNS = {"share": "share group", "txn": "transactional id"}
 """By command: the words for the objects it lists."""
 

@@ -46,7 +46,7 @@ def test_nothing_is_compiled_where_plain_python_is_wanted(
 def test_what_is_missing_is_named_with_the_extra_that_brings_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("headrace.cli.arrow.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert command(["arrow", "warm"]) == 1
     assert capsys.readouterr().err.startswith(
         "headrace: pyarrow is missing: " + install_command("pyarrow", "numba", "numpy")

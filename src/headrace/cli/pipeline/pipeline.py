@@ -1,13 +1,11 @@
 """`headrace pipeline`: check the declarations of a pipeline on Spark."""
 
-import importlib.util
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.config.installing import install_command
-from headrace.terminal.failure import EXIT_NOT_FOUND, EXIT_USAGE, CommandError
+from headrace.terminal.failure import EXIT_NOT_FOUND, EXIT_USAGE, CommandError, check_installed
 from headrace.terminal.output import print_json, print_line
 
 app = App(
@@ -38,9 +36,7 @@ def validate(
     json
         Print a JSON object.
     """
-    for needed in ("pyspark", "pyarrow"):
-        if importlib.util.find_spec(needed) is None:
-            raise CommandError(f"{needed} is missing: {install_command(needed)}")
+    check_installed("pyspark", "pyarrow")
     from headrace.pipeline.checked import check_project
     from headrace.pipeline.declarations import DeclarationError
     from headrace.pipeline.project import FILE, load_project

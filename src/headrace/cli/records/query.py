@@ -1,15 +1,13 @@
 """`headrace query`: SQL on topics, by DuckDB."""
 
-import importlib.util
 import sys
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from headrace.cli.records.topic_reading import DataDirectory, Level, topics_of, write_all
-from headrace.config.installing import install_command
 from headrace.terminal.broker_options import BrokerOptions, Json
-from headrace.terminal.failure import CommandError, UsageError, not_found
+from headrace.terminal.failure import UsageError, check_installed, not_found
 from headrace.terminal.output import counted, note, print_table
 
 if TYPE_CHECKING:
@@ -52,11 +50,8 @@ def query(
     for flag, number in (("--sample", sample), ("--rows", rows)):
         if number < 1:
             raise UsageError(f"{flag} {number}: must be at least 1")
-    for needed in ("duckdb", "pyarrow", "numpy"):
-        if importlib.util.find_spec(needed) is None:
-            raise CommandError(
-                f"{needed} is missing: {install_command('duckdb', 'pyarrow', 'numba', 'numpy')}"
-            )
+    packages = ("duckdb", "pyarrow", "numba", "numpy")
+    check_installed("duckdb", "pyarrow", "numpy", packages=packages)
     from headrace.arrow.sql.sql import TopicSql, UnknownTable
 
     if sql == "-":

@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 
@@ -12,11 +11,10 @@ from cyclopts import Parameter
 
 from headrace.cli.records.formats import json_formatter
 from headrace.cli.records.topic_reading import DataDirectory, Level, topics_of
-from headrace.config.installing import install_command
 from headrace.model.nouns import TopicPartition
 from headrace.record.record import Record
 from headrace.terminal.broker_options import BrokerOptions
-from headrace.terminal.failure import CommandError, UsageError, not_found
+from headrace.terminal.failure import UsageError, check_installed, not_found
 from headrace.terminal.output import counted, note
 
 if TYPE_CHECKING:
@@ -43,11 +41,7 @@ def export(
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008 - a frozen value
 ) -> None:
     """Write the records of a topic to files."""
-    for needed in ("pyarrow", "numpy"):
-        if find_spec(needed) is None:
-            raise CommandError(
-                f"{needed} is missing: {install_command('pyarrow', 'numba', 'numpy')}"
-            )
+    check_installed("pyarrow", "numpy", packages=("pyarrow", "numba", "numpy"))
     from headrace.arrow.sql.topic_source import bound_line
     from headrace.arrow.write.json_lines import COLUMNS
     from headrace.arrow.write.topic_files import write_file
