@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headrace.model.nouns import counted
 from headrace.pipeline.load import Finding, loaded
 from headrace.pipeline.validate import findings_of
 from headrace.spark import session
@@ -29,9 +30,10 @@ class Checked:
     @property
     def summary(self) -> str:
         """The counts and whether the project is sound, in one line."""
-        words = [_counted(count, name) for name, count in self.counts.items() if count]
-        count = len(self.findings)
-        verdict = "sound" if not count else _counted(count, "errors")
+        words = [
+            counted(count, name.removesuffix("s")) for name, count in self.counts.items() if count
+        ]
+        verdict = counted(len(self.findings), "error") if self.findings else "sound"
         return f"{self.pipeline}: {', '.join(words) or 'nothing is declared'}: {verdict}"
 
     def to_json(self) -> dict[str, Any]:
@@ -71,7 +73,3 @@ def check_project(project: Project) -> Checked:
             return Checked(project.name, counts, tuple(findings))
     finally:
         spark.stop()
-
-
-def _counted(count: int, plural: str) -> str:
-    return f"{count} {plural if count != 1 else plural.removesuffix('s')}"

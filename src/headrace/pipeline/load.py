@@ -87,6 +87,12 @@ def _load(result: Loaded, path: Path) -> None:
         result.findings.append(finding_of(error, directory, str(path)))
 
 
+def sentence_of(error: Exception) -> str:
+    """Return the first line of an error's text, without Spark's SQLSTATE; "" for no text."""
+    lines = str(error).strip().splitlines()
+    return lines[0].partition(" SQLSTATE:")[0] if lines else ""
+
+
 def finding_of(error: Exception, directory: Path, file: str | None = None) -> Finding:
     """Return an error of the project's code as a finding, placed at the project's last line."""
     if isinstance(error, SyntaxError) and error.filename:
@@ -95,7 +101,6 @@ def finding_of(error: Exception, directory: Path, file: str | None = None) -> Fi
     for frame in traceback.extract_tb(error.__traceback__):
         if frame.filename.startswith(f"{directory}/"):
             place = Place(frame.filename, frame.lineno)
-    lines = str(error).strip().splitlines()
-    text = lines[0].partition(" SQLSTATE:")[0] if lines else ""
+    text = sentence_of(error)
     kind = type(error).__name__
     return Finding(text if kind == "DeclarationError" and text else f"{kind}: {text}", place)

@@ -7,9 +7,7 @@ streaming rules. Tables, checks and sinks are checked with the same code as in a
 from __future__ import annotations
 
 import tempfile
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException, ParseException
@@ -19,7 +17,7 @@ from pyspark.sql.types import BooleanType, StructType
 
 from headrace.model.errors import HeadraceError
 from headrace.pipeline.declarations import DeclarationError, Outcome, sources
-from headrace.pipeline.load import Finding, Loaded, finding_of
+from headrace.pipeline.load import Finding, Loaded, finding_of, sentence_of
 from headrace.spark.sink.sink_columns import check_columns
 from headrace.spark.tables.partition import check_fields, parse_fields
 from headrace.spark.tables.sink import arrow_schema
@@ -78,7 +76,7 @@ class EmptyStreams:
         return self._views[name]
 
     def _empty(self, schema: StructType) -> DataFrame:
-        with _nothing() as directory:
+        with tempfile.TemporaryDirectory() as directory:
             return self.spark.readStream.schema(schema).parquet(directory)
 
 
@@ -100,8 +98,7 @@ def _parsed(where: str, ddl: str) -> StructType:
     try:
         columns = StructType.fromDDL(ddl)
     except ParseException as error:
-        text = str(error).strip().splitlines()[0].partition(" SQLSTATE:")[0]
-        raise DeclarationError(f"{where}: {ddl!r}: {text}") from error
+        raise DeclarationError(f"{where}: {ddl!r}: {sentence_of(error)}") from error
     if not isinstance(columns, StructType) or not columns.fields:
         raise DeclarationError(f"{where}: {ddl!r} names no columns")
     return columns
@@ -179,8 +176,7 @@ def _check_conditions(rows: DataFrame, flow: DeclaredFlow) -> None:
         try:
             kind = rows.select(sf.expr(check.condition)).schema.fields[0].dataType
         except AnalysisException as error:
-            text = str(error).splitlines()[0].partition(" SQLSTATE:")[0]
-            raise DeclarationError(f"check {check.name!r}: {text}") from error
+            raise DeclarationError(f"check {check.name!r}: {sentence_of(error)}") from error
         if not isinstance(kind, BooleanType):
             raise DeclarationError(
                 f"check {check.name!r}: {check.condition!r} is {kind.simpleString()}, not a boolean"
@@ -225,11 +221,4 @@ def _check_streaming(spark: SparkSession, rows: DataFrame) -> None:
     try:
         sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, mode)
     except AnalysisException as error:
-        text = str(error).splitlines()[0].partition(" SQLSTATE:")[0]
-        raise DeclarationError(text) from error
-
-
-@contextmanager
-def _nothing() -> Iterator[str]:
-    with tempfile.TemporaryDirectory() as directory:
-        yield str(Path(directory))
+        raise DeclarationError(sentence_of(error)) from error
