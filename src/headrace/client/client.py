@@ -237,8 +237,7 @@ class Client:
         Cached metadata and coordinators are dropped between attempts.
         """
         began = outage_began = self.transport.now()
-        failures = 1
-        backoff = BACKOFF_SECONDS_MIN
+        failures = 0
 
         def over(since: float, seconds: float) -> bool:
             # Read again at each attempt: a caller that wants to stop sets the seconds to 0.
@@ -249,6 +248,8 @@ class Client:
             return over(outage_began, self.retry_seconds if seconds is None else seconds)
 
         while True:
+            failures += 1
+            backoff = backoff_seconds(failures, BACKOFF_SECONDS_MIN, BACKOFF_SECONDS_MAX)
             try:
                 return await attempt()
             except ApiError as error:
@@ -271,8 +272,6 @@ class Client:
             self.known = None
             self._coordinators.clear()
             await self.transport.sleep(backoff)
-            failures += 1
-            backoff = backoff_seconds(failures, BACKOFF_SECONDS_MIN, BACKOFF_SECONDS_MAX)
 
     async def metadata(
         self, topics: Sequence[str] | None = None, *, create: bool = False
