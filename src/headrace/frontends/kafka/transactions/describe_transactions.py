@@ -15,6 +15,7 @@ from headrace.frontends.kafka.authentication.authorisation import (
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import by_topic
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -44,11 +45,8 @@ def _state(context: RequestContext, make: Make, transactional_id: str) -> Entity
             producer_epoch=0,
             topics=(),
         )
-    topics: dict[str, list[int]] = {}
     hidden = refused(context, DESCRIBE_TOPIC, (topic for topic, _ in found.partitions), told=False)
-    for topic, index in found.partitions:
-        if topic not in hidden:
-            topics.setdefault(topic, []).append(index)
+    topics = by_topic(place for place in found.partitions if place.topic not in hidden)
     return make(
         "TransactionState",
         error_code=ErrorCode.NONE,
