@@ -13,15 +13,12 @@ def low_message(low: Sequence[LowDirectory]) -> str:
     if not low:
         return ""
     named = [
-        f"broker {place.broker} {place.log_dir.path} ({place.log_dir.free} bytes free, {least} set)"
-        for place, least in low[:NAMED_MAX]
+        f"{_name(place)} ({place.log_dir.free} bytes free, {least} set)" for place, least in low
     ]
-    more = f" and {len(low) - NAMED_MAX} more" if len(low) > NAMED_MAX else ""
-    subject = "1 log directory has" if len(low) == 1 else f"{len(low)} log directories have"
     them = "it" if len(low) == 1 else "them"
     return (
-        f"{subject} less free space than {FREE_BYTES_MIN}, and Produce requests to {them} fail"
-        f" (KAFKA_STORAGE_ERROR): {', '.join(named)}{more}; free some space, or shorten"
+        f"{_subject(len(low))} less free space than {FREE_BYTES_MIN}, and Produce requests to"
+        f" {them} fail (KAFKA_STORAGE_ERROR): {_listed(named)}; free some space, or shorten"
         " retention: headrace topic alter NAME -c retention.ms=…"
     )
 
@@ -31,10 +28,21 @@ def failed_message(found: Sequence[Directory]) -> str:
     failed = [each for each in found if each.log_dir.failed]
     if not failed:
         return ""
-    named = ", ".join(f"broker {each.broker} {each.log_dir.path}" for each in failed[:NAMED_MAX])
-    more = f" and {len(failed) - NAMED_MAX} more" if len(failed) > NAMED_MAX else ""
-    what = "1 log directory has" if len(failed) == 1 else f"{len(failed)} log directories have"
+    named = _listed([_name(each) for each in failed])
     return (
-        f"{what} failed, and the replicas in it are offline: {named}{more}; the broker's log"
-        " has the reason; repair the disk, then restart the broker"
+        f"{_subject(len(failed))} failed, and the replicas in it are offline: {named}; the broker's"
+        " log has the reason; repair the disk, then restart the broker"
     )
+
+
+def _subject(count: int) -> str:
+    return "1 log directory has" if count == 1 else f"{count} log directories have"
+
+
+def _name(place: Directory) -> str:
+    return f"broker {place.broker} {place.log_dir.path}"
+
+
+def _listed(named: Sequence[str]) -> str:
+    more = f" and {len(named) - NAMED_MAX} more" if len(named) > NAMED_MAX else ""
+    return f"{', '.join(named[:NAMED_MAX])}{more}"
