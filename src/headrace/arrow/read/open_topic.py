@@ -142,8 +142,9 @@ def _check(
 
 
 def _typed(ddl: str, mode: str, columns: Sequence[str]) -> TypedValues:
-    if mode not in {known.value for known in Mode}:
-        raise ValueError(f"mode {mode!r}: {', '.join(known.value for known in Mode)}")
+    modes = [known.value for known in Mode]
+    if mode not in modes:
+        raise ValueError(f"mode {mode!r}: {', '.join(modes)}")
     typed = TypedValues(ddl, Mode(mode))
     problem = typed.problem(columns)
     if problem is not None:

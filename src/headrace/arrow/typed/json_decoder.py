@@ -90,7 +90,7 @@ class JsonDecoder:
         self._program = Program(self.schema)
         self._kernel = None if numba_unwanted() else typed_decoder()
         # Of a MAP's key and value, which have one path, the value is the later node.
-        self._paths = [node.path for node in self._program.nodes]
+        self._numbers = {node.path: number for number, node in enumerate(self._program.nodes)}
 
     def decode(self, values: pa.Array) -> Iterator[TypedRows]:
         """Decode an array of type `binary`."""
@@ -158,7 +158,6 @@ class JsonDecoder:
         return TypedRows(batch, rows[: batch.num_rows], refusals)
 
     def _decode_plainly(self, values: pa.Array) -> TypedRows:
-        numbers = {path: number for number, path in enumerate(self._paths)}
         decoded, rows, refused = [], [], []
         texts = values.to_pylist()
         for number, value in enumerate(texts):
@@ -166,7 +165,7 @@ class JsonDecoder:
                 continue
             row = decode_record(value, self.schema)
             if isinstance(row, Refusal):
-                refused.append((number, row.fault, numbers.get(row.path, 0), row.at))
+                refused.append((number, row.fault, self._numbers.get(row.path, 0), row.at))
             else:
                 decoded.append(row)
                 rows.append(number)
