@@ -336,9 +336,9 @@ class Server:
         Every wait is bounded, so it always ends; one warning names what did not finish.
         """
         waits = StopWaits()
-        among = self.cluster_links
-        if among is not None and self.config.controlled_shutdown_enable:
-            await among.leave()  # bounded by itself; logs its own result
+        links = self.cluster_links
+        if links is not None and self.config.controlled_shutdown_enable:
+            await links.leave()  # bounded by itself; logs its own result
         self._stopping = True
         self.cleaner.close()
         self.free_space.stop()
@@ -348,15 +348,15 @@ class Server:
         self.table.quiesce()
         await waits.until("flushes under way", self._flushed, FLUSH_SECONDS_MAX)
         await waits.within("requests in progress", self.frontends.stop())
-        if among is not None:
-            among.replicating.close()
+        if links is not None:
+            links.replicating.close()
         self.producer_id_source.close()
         self.coordinators.close()
         self.table.close()
         await until(lambda: not self.table, SEND_SECONDS_MAX)
         self.table.abort()
-        if among is not None:
-            among.close()
+        if links is not None:
+            links.close()
         await waits.within("changes of the metadata store in progress", self.controller.stop())
         await waits.within("closing the metadata store's session", self.controller.leave())
         if isinstance(self.compaction, ProcessWorker):

@@ -21,18 +21,18 @@ def register(
     connections: "ConnectionTable",
     cleaner: "LogCleaner",
     controller: "Controller",
-    among: "ClusterLinks | None",
+    links: "ClusterLinks | None",
 ) -> None:
-    """Add the gauges of all parts to the broker's metrics; `among` is None outside of a cluster."""
+    """Add the gauges of all parts to the broker's metrics; `links` is None outside of a cluster."""
     gauges.register(broker, coordinators)
     names = [listener.name for listener in broker.config.listeners]
     gauges.register_connections(broker.metrics, connections, names)
     gauges.register_cleaner(broker.metrics, cleaner)
     replication_gauges.register(broker)
-    if among is not None:
-        replication_gauges.register_keeper(broker, among.isr_keeper)
-        replication_gauges.register_cluster(broker, controller, among.replicating)
-        replication_gauges.register_session(broker.metrics, among.session)
+    if links is not None:
+        replication_gauges.register_keeper(broker, links.isr_keeper)
+        replication_gauges.register_cluster(broker, controller, links.replicating)
+        replication_gauges.register_session(broker.metrics, links.session)
 
 
 def register_disk(metrics: "Metrics", disk: "BrokerDisk") -> None:

@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 
 async def awaited(
-    broker: "Broker", controller: "Controller", among: "ClusterLinks | None"
+    broker: "Broker", controller: "Controller", links: "ClusterLinks | None"
 ) -> list[str]:
     """Return what this broker still waits for, one line each; empty: the next one may be stopped.
 
     Adds to `readiness.awaited` the session with the metadata store and an answer of the controller.
-    `among`: None outside of a cluster.
+    `links`: None outside of a cluster.
     """
     lines = readiness.awaited(broker)
-    if among is None:
+    if links is None:
         return lines
     if missing := controller.known.missing():
         return [*missing, *lines]
     try:
-        await among.link.reach()
+        await links.link.reach()
     except (ApiError, ClientError) as error:
         return [f"broker {controller.known.id}, the controller, does not answer: {error}", *lines]
     return lines

@@ -119,13 +119,13 @@ def frontend(parts: Parts) -> AmqpFrontend:
     amqp = cast("VhostSettingsPort", vhosts)
     definitions = amqp.definitions
     super_users = parse_super_users(config.super_users)
-    adoption = PasswordMigration(settings.users, amqp, broker.random)
+    migration = PasswordMigration(settings.users, amqp, broker.random)
     logins = UserLogins(
         broker.users,
         definitions,
         broker.disk,
         lambda host: _failed(broker, host),
-        adoption.begin,
+        migration.begin,
         super_users.__contains__,
     )
     admission = Admission(
@@ -149,7 +149,7 @@ def frontend(parts: Parts) -> AmqpFrontend:
         settings_of(keys, "headrace"),
         broker.clock,
         Durable(parts, store, admission, durable, queues),
-        adoption.stop,
+        migration.stop,
     )
     _watch_resources(broker, queues, made.block)
     queues_max = config.metrics_queues_max
