@@ -118,7 +118,7 @@ def test_a_disk_that_is_full_at_the_start_serves_what_is_there(code: int) -> Non
     world.flush(world.log())
     world.directory.close()
     world.disk.boot = "another boot"
-    world.disk.fail_writes(at=2, code=code)  # what readers are told is begun anew
+    world.disk.fail_writes(at=2, code=code)  # the second file of the recovery's results
     world.start()
     assert values(world.directory.logs[PLACE]) == {0: b"one"}
     world.close()
