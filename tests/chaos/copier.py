@@ -110,14 +110,21 @@ class Copier:
         # in our hands; without one the library moves on behind our back.
         self._consumer.subscribe([SOURCE], on_revoke=lambda *_: None)
         while not self._stopping:
-            taken = [
-                message
-                for message in self._consumer.consume(random.randint(1, RECORDS_MAX), 0.2)
-                if message.error() is None
-            ]
+            taken = self._take()
             if taken:
                 self._copy(taken)
         self._consumer.close()
+
+    def _take(self) -> list[Message]:
+        """Records of the source; the consumer's errors, which it retries, go to stderr."""
+        taken = []
+        for message in self._consumer.consume(random.randint(1, RECORDS_MAX), 0.2):
+            if error := message.error():
+                place = f"{message.topic()}-{message.partition()}"
+                print(f"{time.time():.3f} {place}: {error}", file=sys.stderr, flush=True)
+            else:
+                taken.append(message)
+        return taken
 
     def _copy(self, taken: list[Message]) -> None:
         self._count += 1
