@@ -6,6 +6,7 @@ it gives up on purpose. Notes are written before and after each end. Ends with s
 with `LIBRARY_WAITS` where the library waits for nothing (see there).
 """
 
+import faulthandler
 import json
 import os
 import random
@@ -82,6 +83,7 @@ class Copier:
             }
         )
         signal.signal(signal.SIGTERM, self._stop)
+        faulthandler.register(signal.SIGUSR1)  # tells which call it stands in
         self._sending = threading.Event()
         threading.Thread(target=self._end_if_it_waits, daemon=True).start()
 

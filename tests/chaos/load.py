@@ -211,6 +211,10 @@ class CopierProcess:
         time.sleep(seconds)
         self.process.send_signal(signal.SIGCONT)
 
+    def tell_calls(self) -> None:
+        """Have it write the call that each of its threads is in to its file of errors."""
+        self.process.send_signal(signal.SIGUSR1)
+
     def end(self) -> None:
         """End it for good."""
         self._ended = True
@@ -345,6 +349,8 @@ class Load:
         problem = until_copied(counts, copied)
         if problem is not None:
             self.problems.append(problem)
+            for copier in self.copiers:
+                copier.tell_calls()
         consumer.close()
 
     def _read_all(self, places: list[tuple[str, int]]) -> list[Message]:
