@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer
@@ -54,6 +55,16 @@ QUICK: dict[str, Any] = {
 }
 
 
+def messages_of(consumer: Consumer, messages_max: int, seconds: float) -> Iterator[Message]:
+    """Yield the messages of `seconds`; print errors, which the consumer retries, to stderr."""
+    for message in consumer.consume(messages_max, seconds):
+        if error := message.error():
+            place = f"{message.topic()}-{message.partition()}"
+            print(f"{time.time():.3f} {place}: {error}", file=sys.stderr, flush=True)
+        else:
+            yield message
+
+
 class Copier:
     def __init__(self, bootstrap: str, name: str, notes: str) -> None:
         self._notes = os.open(notes, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -83,7 +94,7 @@ class Copier:
             }
         )
         signal.signal(signal.SIGTERM, self._stop)
-        faulthandler.register(signal.SIGUSR1)  # tells which call it stands in
+        faulthandler.register(signal.SIGUSR1)  # prints the calls of its threads
         self._sending = threading.Event()
         threading.Thread(target=self._end_if_it_waits, daemon=True).start()
 
@@ -112,21 +123,10 @@ class Copier:
         # in our hands; without one the library moves on behind our back.
         self._consumer.subscribe([SOURCE], on_revoke=lambda *_: None)
         while not self._stopping:
-            taken = self._take()
+            taken = list(messages_of(self._consumer, random.randint(1, RECORDS_MAX), 0.2))
             if taken:
                 self._copy(taken)
         self._consumer.close()
-
-    def _take(self) -> list[Message]:
-        """Records of the source; the consumer's errors, which it retries, go to stderr."""
-        taken = []
-        for message in self._consumer.consume(random.randint(1, RECORDS_MAX), 0.2):
-            if error := message.error():
-                place = f"{message.topic()}-{message.partition()}"
-                print(f"{time.time():.3f} {place}: {error}", file=sys.stderr, flush=True)
-            else:
-                taken.append(message)
-        return taken
 
     def _copy(self, taken: list[Message]) -> None:
         self._count += 1

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from tests.chaos.copier import (
     QUICK,
     SOURCE,
     SOURCES,
+    messages_of,
 )
 from tests.chaos.history import Copy, History, Verdict, judge
 from tests.support.processes.process import wait_or_kill
@@ -42,6 +43,8 @@ COPY_SECONDS_MAX = 900.0
 """How long the copiers may take for what is left in the end, as long as they get on."""
 STILL_SECONDS_MAX = 90.0
 """How long they may get nowhere: many times what transactions and members are given up after."""
+MESSAGES_MAX = 2000
+"""Messages that a reader takes at once."""
 ANY_BROKER: dict[str, Any] = {
     "group.min.session.timeout.ms": 500,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
@@ -61,13 +64,6 @@ def reader(bootstrap: str, group: str) -> Consumer:
             "check.crcs": True,
         }
     )
-
-
-def messages_of(consumer: Consumer, seconds: float) -> Iterator[Message]:
-    """What comes within that time."""
-    for message in consumer.consume(2000, seconds):
-        if message.error() is None:
-            yield message
 
 
 def copy_of(message: Message) -> Copy:
@@ -212,7 +208,7 @@ class CopierProcess:
         self.process.send_signal(signal.SIGCONT)
 
     def tell_calls(self) -> None:
-        """Have it write the call that each of its threads is in to its file of errors."""
+        """Have it print the calls of its threads to its file of errors."""
         self.process.send_signal(signal.SIGUSR1)
 
     def end(self) -> None:
@@ -305,7 +301,7 @@ class Load:
         consumer = reader(self.bootstrap, name)
         consumer.assign([Place(topic, index, 0) for topic, index in PLACES])
         while not self._watching.is_set():
-            self.history.seen[name].extend(map(copy_of, messages_of(consumer, 0.2)))
+            self.history.seen[name].extend(map(copy_of, messages_of(consumer, MESSAGES_MAX, 0.2)))
         consumer.close()
 
     def tend(self) -> None:
@@ -363,7 +359,7 @@ class Load:
         found: list[Message] = []
         deadline = time.monotonic() + DRAIN_SECONDS_MAX
         while time.monotonic() < deadline:
-            found.extend(messages_of(consumer, 0.5))
+            found.extend(messages_of(consumer, MESSAGES_MAX, 0.5))
             at = {(one.topic, one.partition): one.offset for one in consumer.position([
                 Place(topic, index) for topic, index in places
             ])}  # fmt: skip

@@ -1,5 +1,6 @@
 """A copier whose library waits for nothing ends, is begun again, and is counted."""
 
+import signal
 import subprocess
 import sys
 import time
@@ -15,7 +16,9 @@ copier.LOOK_SECONDS, seconds, calls = 0.02, float(sys.argv[1]), int(sys.argv[2])
 class Library:
     def __init__(self, settings): pass
     def consumer_group_metadata(self): pass
-    def send_offsets_to_transaction(self, *given): time.sleep(seconds)
+    def send_offsets_to_transaction(self, *given):
+        print("sending", flush=True)
+        time.sleep(seconds)
 copier.Consumer = copier.Producer = Library
 at_work = copier.Copier("", "copier-0", sys.argv[3])
 for _ in range(calls):
@@ -24,10 +27,14 @@ for _ in range(calls):
 """
 
 
+def command(directory: Path, seconds: float, calls: int) -> list[str]:
+    return [sys.executable, "-c", WAITING, str(seconds), str(calls), str(directory / "notes")]
+
+
 def ended(directory: Path, seconds: float, calls: int) -> subprocess.CompletedProcess[str]:
     """A copier that sends offsets so often, each time for `seconds`."""
-    command = [sys.executable, "-c", WAITING, str(seconds), str(calls), str(directory / "notes")]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    given = command(directory, seconds, calls)
+    return subprocess.run(given, capture_output=True, text=True, timeout=60)
 
 
 def test_a_call_that_never_returns_ends_the_copier_with_a_status_of_its_own(tmp_path: Path) -> None:
@@ -56,3 +63,15 @@ def test_copiers_begun_again_for_it_are_counted_and_others_are_not(tmp_path: Pat
         process.tend()
     assert process.library_waits == 1
     process.end()
+
+
+def test_a_copier_prints_the_call_that_it_is_in_when_asked_and_goes_on(tmp_path: Path) -> None:
+    given = command(tmp_path, 0.1, 10)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(given, stdout=pipe, stderr=pipe, text=True) as copier:
+        assert copier.stdout is not None
+        copier.stdout.readline()
+        copier.send_signal(signal.SIGUSR1)
+        _, printed = copier.communicate(timeout=60)
+    assert copier.returncode == 0
+    assert "in send_offsets_to_transaction" in printed
