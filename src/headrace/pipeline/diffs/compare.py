@@ -44,14 +44,14 @@ _PARTITION = "_p"
 
 @dataclass(frozen=True)
 class DiffSettings:
-    """What is compared."""
+    """Settings of a comparison: the key, tolerances and ignored columns."""
 
     on: tuple[str, ...] = ()
     """Columns that identify a row; empty: one of `keys`."""
     keys: tuple[tuple[str, ...], ...] = (POSITION,)
     """Keys to try: the first whose columns exist and that is unique in both versions."""
     tolerances: Mapping[str, float] = field(default_factory=dict)
-    """By column: numbers that differ by no more are equal."""
+    """By column: numbers are equal if they differ by at most this."""
     ignore: frozenset[str] = frozenset()
     """Columns that are not compared."""
 
@@ -69,7 +69,7 @@ def compare(before: Snapshot, after: Snapshot, settings: DiffSettings | None = N
 
 
 class _Comparison:
-    """One comparison. Columns are named c0, c1, … in SQL."""
+    """A comparison of two versions. Columns are named c0, c1, … in SQL."""
 
     def __init__(self, before: Snapshot, after: Snapshot, settings: DiffSettings) -> None:
         self._before, self._after, self._settings = before, after, settings

@@ -1,7 +1,6 @@
 """Differences of two versions of a Delta table (rule 22 of pipelines)."""
 
-import struct
-from datetime import UTC, date, datetime
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -10,82 +9,19 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from headrace.pipeline.diffs.compare import DiffSettings, compare
+from headrace.pipeline.diffs.compare import compare
 from headrace.pipeline.diffs.table_diff import ColumnTypes, DiffError, TableDiff
 from headrace.spark.tables.delta_parts.snapshot import snapshot_of
-from headrace.spark.tables.errors import TableError
-
-OTHER_NAN: float = struct.unpack("d", struct.pack("Q", 0xFFF8000000000001))[0]
-NAN = float("nan")
-AT = datetime(2026, 11, 24, 12, tzinfo=UTC)
-SCHEMA = pa.schema(
-    [
-        ("day", pa.string()),
-        ("_partition", pa.int32()),
-        ("_offset", pa.int64()),
-        ("flag", pa.bool_()),
-        ("amount", pa.float64()),
-        ("ratio", pa.float32()),
-        ("price", pa.decimal128(12, 2)),
-        ("wide", pa.decimal128(38, 10)),
-        ("name", pa.string()),
-        ("raw", pa.binary()),
-        ("at", pa.timestamp("us", "UTC")),
-        ("local", pa.timestamp("us")),
-        ("born", pa.date32()),
-        ("inner", pa.struct([("x", pa.float64()), ("y", pa.list_(pa.int64()))])),
-        ("list", pa.list_(pa.float64())),
-        ("map", pa.map_(pa.string(), pa.float64())),
-    ]
+from tests.support.spark.delta_rows import (
+    AT,
+    NAN,
+    OTHER_NAN,
+    SCHEMA,
+    changes,
+    diff,
+    row,
+    table,
 )
-
-
-def row(offset: int, **values: Any) -> dict[str, Any]:
-    """A row; every third one has nulls, every fourth one NaN."""
-    empty, odd = offset % 3 == 0, NAN if offset % 4 == 0 else offset / 7
-    found = {
-        "day": f"d{offset % 2}",
-        "_partition": offset % 2,
-        "_offset": offset,
-        "flag": offset % 2 == 0,
-        "amount": odd,
-        "ratio": odd,
-        "price": Decimal(offset) / 100,
-        "wide": Decimal("1234567890123456789012345678.0000000001"),
-        "name": f"n{offset}",
-        "raw": bytes([offset % 256, 0]),
-        "at": AT,
-        "local": AT.replace(tzinfo=None),
-        "born": date(2026, 11, 24),
-        "inner": {"x": odd, "y": [offset, None]},
-        "list": [odd, None, 0.0],
-        "map": [("a", odd), ("b", None)],
-    }
-    if empty:
-        found |= dict.fromkeys(SCHEMA.names[3:])
-    return found | values
-
-
-def table(path: Path, *files: list[dict[str, Any]], schema: pa.Schema = SCHEMA) -> Path:
-    """A Delta table, partitioned by day if it has one, a commit for each list of rows."""
-    for rows in files:
-        partition_by = ["day"] if "day" in schema.names else None
-        write_deltalake(
-            path,
-            pa.Table.from_pylist(rows, schema=schema),
-            mode="append",
-            partition_by=partition_by,
-        )
-    return path
-
-
-def diff(before: Path, after: Path, **settings: Any) -> TableDiff:
-    return compare(snapshot_of(before), snapshot_of(after), DiffSettings(**settings))
-
-
-def changes(found: TableDiff) -> dict[str, int]:
-    return {column.name: column.changed for column in found.columns if column.changed}
-
 
 ROWS = [row(offset) for offset in range(40)]
 KEYS = [{}, {"keys": ()}, {"on": ("_offset",)}]
@@ -151,7 +87,7 @@ CHANGED = {
     ("column", "nulled"),
     [*((column, False) for column in CHANGED), ("amount", True), ("map", True)],
 )
-def test_one_changed_value_is_one_row_and_one_column(
+def test_changed_value_counts_one_row_and_one_column(
     tmp_path: Path, column: str, nulled: bool
 ) -> None:
     at, value = 14, None if nulled else CHANGED[column]
@@ -297,31 +233,6 @@ def test_columns_of_other_types_are_named_and_not_compared(tmp_path: Path) -> No
     assert (found.changed, found.differs) == (0, True)
 
 
-@pytest.mark.parametrize(
-    ("settings", "text"),
-    [
-        ({"on": ("nam",)}, "on: there is no column nam in"),
-        ({"ignore": frozenset({"nam"})}, "ignore: there is no column nam"),
-        ({"tolerances": {"nam": 1}}, "tolerance: there is no column nam"),
-        ({"tolerances": {"name": 1}}, "tolerance: name is string, not a number"),
-        ({"on": ("name",), "ignore": frozenset({"name"})}, "name is not compared: it is ignored"),
-        ({"ignore": frozenset(SCHEMA.names)}, "no column is left to compare"),
-    ],
-)
-def test_settings_that_name_unfit_columns_are_refused(
-    tmp_path: Path, settings: Any, text: str
-) -> None:
-    path = table(tmp_path / "t", ROWS)
-    with pytest.raises(DiffError, match=text):
-        diff(path, path, **settings)
-
-
-def test_tolerance_without_a_key_is_refused(tmp_path: Path) -> None:
-    before, after = table(tmp_path / "a", ROWS), table(tmp_path / "b", ROWS[1:])
-    with pytest.raises(DiffError, match="tolerance: needs a key"):
-        diff(before, after, keys=(), tolerances={"amount": 1})
-
-
 def test_earlier_versions_are_compared_from_their_own_files(tmp_path: Path) -> None:
     path = table(tmp_path / "t", ROWS[:10], ROWS[10:20])
     DeltaTable(path).optimize.compact()
@@ -349,53 +260,6 @@ def test_columns_that_older_files_lack_are_null(tmp_path: Path) -> None:
         schema=schema.append(pa.field("x", pa.int64())),
     )
     assert changes(diff(before, after)) == {"x": 1}
-
-
-def test_a_deleted_file_of_a_version_is_an_error(tmp_path: Path) -> None:
-    path = table(tmp_path / "t", ROWS)
-    before = snapshot_of(path)
-    (path / before.files[0].path).unlink()
-    with pytest.raises(
-        TableError, match=f"version 0 cannot be read any more: {before.files[0].path}"
-    ):
-        compare(before, before)
-
-
-def test_a_missing_table_or_version_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="there is no Delta table at"):
-        snapshot_of(tmp_path / "nothing")
-    path = table(tmp_path / "t", ROWS)
-    with pytest.raises(TableError, match="version 7 cannot be read"):
-        snapshot_of(path, 7)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "name"),
-    [
-        (
-            '"configuration":{}',
-            '"configuration":{"delta.columnMapping.mode":"name"}',
-            "columnMapping",
-        ),
-        (
-            '"minReaderVersion":1,"minWriterVersion":2',
-            '"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["deletionVectors"],'
-            '"writerFeatures":["deletionVectors"]',
-            "deletionVectors",
-        ),
-    ],
-)
-def test_tables_whose_files_have_other_rows_or_names_are_refused(
-    tmp_path: Path, before: str, after: str, name: str
-) -> None:
-    schema = pa.schema([("_partition", pa.int32()), ("_offset", pa.int64())])
-    path = table(tmp_path / "t", [{"_partition": 0, "_offset": 1}], schema=schema)
-    (log,) = (path / "_delta_log").glob("*.json")
-    text = log.read_text()
-    assert before in text
-    log.write_text(text.replace(before, after))
-    with pytest.raises(TableError, match=f"the table has {name}"):
-        snapshot_of(path)
 
 
 def test_empty_tables_do_not_differ(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""One version of a Delta table: its columns, and its files by partition.
+"""Snapshots of Delta tables: the columns of a version, and its files by partition.
 
 A snapshot is read from the table's log once and does not change. Its rows are read from its own
 files, so later commits have no influence, until `vacuum` deletes the files.
