@@ -28,10 +28,9 @@ _ANSWERS_UNKNOWN_GROUP_SINCE = 9
 
 def commit(shard: ShardContext, request: CommitRequest, done: Done[ErrorCode]) -> None:
     """Store the request's offsets; call `done` once, after they are committed or refused."""
-    group = _admitted(shard, request, done)
-    if group is not None:
+    if _is_admitted(shard, request, done):
         changes, written = _records(shard, request)
-        _keep(shard, group, changes, written, done)
+        _keep(shard, request.group_id, changes, written, done)
 
 
 def commit_repeated(
@@ -45,39 +44,37 @@ def commit_repeated(
 
     The requests are handled together, so nothing changes the group between them.
     """
-    group = _admitted(shard, repeated.request, done)
-    if group is not None:
+    request = repeated.request
+    if _is_admitted(shard, request, done):
         changes, written = repeated.written(offsets, leader_epochs, shard.clock.wall_ms())
-        _keep(shard, group, changes, written, done)
+        _keep(shard, request.group_id, changes, written, done)
 
 
-def _admitted(
-    shard: ShardContext, request: CommitRequest, done: Done[ErrorCode]
-) -> ClassicGroup | ConsumerGroup | None:
-    """Return the group if the request may commit to it, and renew the member's session.
+def _is_admitted(shard: ShardContext, request: CommitRequest, done: Done[ErrorCode]) -> bool:
+    """Return whether the request may commit to its group, and renew the member's session.
 
-    Otherwise call `done` with the error and return None.
+    Otherwise call `done` with the error.
     """
     try:
         group = _checked(shard, request)
     except ApiError as error:
         done(error.code)
-        return None
+        return False
     if isinstance(group, ClassicGroup) and group.state in (_S.STABLE, _S.PREPARING_REBALANCE):
         rebalance.keep_alive(shard, group, group.members[request.member_id])
-    return group
+    return True
 
 
 def _keep(
     shard: ShardContext,
-    group: ClassicGroup | ConsumerGroup,
+    group_id: str,
     changes: list[tuple[Place, Committed]],
     written: list[KeyValue],
     done: Done[ErrorCode],
 ) -> None:
-    group.commits_in_flight += 1
+    shard.commits_in_flight.begin(group_id)
     answer = _Answer(done)
-    committed_or_not = partial(_committed, shard, group, changes, answer)
+    committed_or_not = partial(_committed, shard, group_id, changes, answer)
     shard.journal.append_soon(written, committed_or_not, answer.late)
 
 
@@ -90,19 +87,19 @@ def commit_in_transaction(
     a fenced producer.
     """
     try:
-        group = _checked(shard, request, transactional=True)
+        _checked(shard, request, transactional=True)
     except ApiError as error:
         done(error.code)
         return
     changes, written = _records(shard, request)
-    group.commits_in_flight += 1
+    shard.commits_in_flight.begin(request.group_id)
 
     def settled(error: ErrorCode | None) -> None:
-        group.commits_in_flight -= 1
         if error is None:
             for place, committed in changes:
                 shard.offsets.put_in_transaction(producer_id, place, committed)
         done(error or ErrorCode.NONE)
+        shard.commits_in_flight.end(request.group_id)
 
     shard.journal.append_transactional(written, producer_id, epoch, settled)
 
@@ -143,19 +140,17 @@ class _Answer:
 
 def _committed(
     shard: ShardContext,
-    group: ClassicGroup | ConsumerGroup,
+    group_id: str,
     changes: list[tuple[Place, Committed]],
     answer: _Answer,
     error: ErrorCode | None,
 ) -> None:
-    group.commits_in_flight -= 1
-    if error is not None:
-        answer.give(error)
-        return
-    put = shard.offsets.put
-    for place, committed in changes:
-        put(place, committed)
-    answer.give(ErrorCode.NONE)
+    if error is None:
+        put = shard.offsets.put
+        for place, committed in changes:
+            put(place, committed)
+    answer.give(error or ErrorCode.NONE)
+    shard.commits_in_flight.end(group_id)
 
 
 def _checked(
@@ -212,8 +207,8 @@ def delete_offsets(
     if isinstance(group, ClassicGroup) and group.state is not _S.EMPTY and not group.is_consumer:
         done(ErrorCode.NON_EMPTY_GROUP, [])
         return
-    if group.commits_in_flight:
-        shard.journal.when_settled(partial(delete_offsets, shard, group_id, wanted, done))
+    again = partial(delete_offsets, shard, group_id, wanted, done)
+    if shard.commits_in_flight.postpone(group_id, again):
         return
     codes: list[ErrorCode] = []
     places: list[Place] = []
@@ -256,9 +251,8 @@ def delete_group(shard: ShardContext, group_id: str, done: Done[ErrorCode]) -> N
     if is_occupied(group):
         done(ErrorCode.NON_EMPTY_GROUP)
         return
-    if group.commits_in_flight:
-        # Commits in flight must not outlive the group.
-        shard.journal.when_settled(partial(delete_group, shard, group_id, done))
+    # Commits in flight must not outlive the group.
+    if shard.commits_in_flight.postpone(group_id, partial(delete_group, shard, group_id, done)):
         return
     bury_with_offsets(shard, group, list(shard.offsets.places(group_id)), done)
 

@@ -26,7 +26,7 @@ def expire(shard: ShardContext) -> None:
         ended = [place for place in places if _has_ended(shard, group, place, now_ms)]
         if len(ended) < len(places) or group.state is not _S.EMPTY:
             commit.forget(shard, ended, _not_waited_for)
-        elif not shard.offsets.in_transaction(group.group_id) and not group.commits_in_flight:
+        elif not _is_committing(shard, group.group_id):
             commit.bury_with_offsets(shard, group, ended, _not_waited_for)
     for consumers in shard.modern.all_of(ConsumerGroup):
         places = list(shard.offsets.places(consumers.group_id))
@@ -35,10 +35,14 @@ def expire(shard: ShardContext) -> None:
         ]
         if len(ended) < len(places) or consumers.members:
             commit.forget(shard, ended, _not_waited_for)
-        elif not shard.offsets.in_transaction(consumers.group_id) and (
-            not consumers.commits_in_flight
-        ):
+        elif not _is_committing(shard, consumers.group_id):
             commit.bury_with_offsets(shard, consumers, ended, _not_waited_for)
+
+
+def _is_committing(shard: ShardContext, group_id: str) -> bool:
+    """Return whether the group may have offsets soon: by an open transaction or a commit in
+    flight."""
+    return group_id in shard.commits_in_flight or shard.offsets.in_transaction(group_id)
 
 
 def _may_expire(group: ClassicGroup) -> bool:
