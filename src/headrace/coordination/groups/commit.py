@@ -20,7 +20,7 @@ from headrace.coordination.groups.modern import ending
 from headrace.coordination.groups.repeated_commits import RepeatedCommit
 from headrace.coordination.runtime.journal import KeyValue
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.ports.callbacks import Done
+from headrace.ports.callbacks import Done, Once
 
 _S = GroupState
 _ANSWERS_UNKNOWN_GROUP_SINCE = 9
@@ -73,9 +73,18 @@ def _keep(
     done: Done[ErrorCode],
 ) -> None:
     shard.commits_in_flight.begin(group_id)
-    answer = _Answer(done)
-    committed_or_not = partial(_committed, shard, group_id, changes, answer)
-    shard.journal.append_soon(written, committed_or_not, answer.late)
+    answer = Once(done)
+
+    def settled(error: ErrorCode | None) -> None:
+        if error is None:
+            put = shard.offsets.put
+            for place, committed in changes:
+                put(place, committed)
+        answer(error or ErrorCode.NONE)
+        shard.commits_in_flight.end(group_id)
+
+    late = partial(answer, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    shard.journal.append_soon(written, settled, late)
 
 
 def commit_in_transaction(
@@ -119,38 +128,6 @@ def _records(
         changes.append((place, committed))
         written.append((records.offset_key(place), records.offset_value(committed)))
     return changes, written
-
-
-class _Answer:
-    """A client's response to OffsetCommit, sent once: when the commit is decided or times out."""
-
-    __slots__ = ("_done",)
-
-    def __init__(self, done: Done[ErrorCode]) -> None:
-        self._done: Done[ErrorCode] | None = done
-
-    def give(self, code: ErrorCode) -> None:
-        done, self._done = self._done, None
-        if done is not None:
-            done(code)
-
-    def late(self) -> None:
-        self.give(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-
-
-def _committed(
-    shard: ShardContext,
-    group_id: str,
-    changes: list[tuple[Place, Committed]],
-    answer: _Answer,
-    error: ErrorCode | None,
-) -> None:
-    if error is None:
-        put = shard.offsets.put
-        for place, committed in changes:
-            put(place, committed)
-    answer.give(error or ErrorCode.NONE)
-    shard.commits_in_flight.end(group_id)
 
 
 def _checked(

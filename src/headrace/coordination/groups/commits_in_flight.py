@@ -6,17 +6,16 @@ object afterwards, while its commits remain in flight: offsets belong to the gro
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 
+@dataclass(slots=True)
 class CommitsInFlight:
     """The OffsetCommits and TxnOffsetCommits of one shard that are queued or appended and neither
     committed nor failed yet."""
 
-    __slots__ = ("_counts", "_waiting")
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-        self._waiting: dict[str, list[Callable[[], None]]] = {}
+    _counts: Counter[str] = field(default_factory=Counter)
+    _waiting: dict[str, list[Callable[[], None]]] = field(default_factory=dict)
 
     def __contains__(self, group_id: str) -> bool:
         """Return whether any commit of the group is in flight."""

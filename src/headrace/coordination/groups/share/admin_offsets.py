@@ -21,7 +21,7 @@ from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.share.state_port import StateSummary
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset, TopicPartition
-from headrace.ports.callbacks import Done, gather
+from headrace.ports.callbacks import Done, gather, ignore_result
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
@@ -276,7 +276,8 @@ def forget_topics(shard: ShardContext, topic_ids: frozenset[bytes]) -> None:
             continue
         turn = Turn(shard, group)
         turn.change(StatePartitions(_without(group, topic_ids)))
-        turn.finish(_not_waited_for)
+        # If it fails: no member can read a deleted topic.
+        turn.finish(ignore_result)
 
 
 def _drop(
@@ -298,10 +299,6 @@ def _without(group: ShareGroup, topic_ids: Collection[bytes]) -> dict[bytes, Top
 
 def _as_error(code: ErrorCode | None) -> ApiError | None:
     return None if code is None else ApiError(code)
-
-
-def _not_waited_for(error: ErrorCode | None) -> None:
-    """Ignore a failed append: no member can read a deleted topic."""
 
 
 def id_of(topic: TopicInfo | None) -> bytes | None:
