@@ -66,6 +66,6 @@ def _counts_from(group: ClassicGroup | ConsumerGroup, committed: Committed) -> i
     """Return the time in ms since 1970 at which the retention of a committed offset starts."""
     if isinstance(group, ConsumerGroup) or group.protocol_type is None:
         return committed.committed_ms
-    if group.state is _S.EMPTY and group.state_since_ms >= 0:
+    if group.state is _S.EMPTY:
         return max(group.state_since_ms, committed.committed_ms)
     return committed.committed_ms

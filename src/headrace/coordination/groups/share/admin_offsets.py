@@ -258,7 +258,9 @@ def delete_group(
         return
 
     def deleted(error: ErrorCode | None) -> None:
-        if error is None and (group.members or group.makes_state):
+        if error is None and shard.modern.get(group_id) is not group:
+            error = ErrorCode.GROUP_ID_NOT_FOUND  # Another request deleted it in between.
+        elif error is None and (group.members or group.makes_state):
             # A member joined in between, and state is initialised again.
             error = ErrorCode.NON_EMPTY_GROUP
         if error is not None:
