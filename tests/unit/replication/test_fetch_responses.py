@@ -196,7 +196,12 @@ def test_the_writes_of_a_turn_end_if_a_partition_raises() -> None:
     hand = Hand(fails=ValueError("a bug"))
     ended: list[None] = []
     means: Any = hand.answers._dependencies
-    means.writes.end = lambda told: ended.append(None) or False
+
+    def end(told: object) -> bool:
+        ended.append(None)
+        return False
+
+    means.writes.end = end
     with pytest.raises(ValueError, match="a bug"):
         hand.take(records=b"x")
     assert ended == [None]
