@@ -65,3 +65,20 @@ def test_after_a_kill_who_is_not_heard_of_is_out() -> None:
     later.clock.advance(6)
     settle(one)
     assert numbers(one) == {0, 1, 2, 3}
+
+
+def test_a_consumer_group_whose_deletion_the_log_refuses_stays() -> None:
+    place = room()
+    one = Consumer(place, "a")
+    one.beat()
+    place.commit("a", one.epoch, version=9)
+    one.leave()
+    codes: list[ErrorCode] = []
+    place.partition.refusal = E.NOT_ENOUGH_REPLICAS
+    place.groups.delete("g", codes.append)
+    assert codes == [E.COORDINATOR_NOT_AVAILABLE]
+    assert (list(place.groups.shard("g").modern), place.committed()) == (["g"], 7)
+    place.partition.refusal = None
+    place.groups.delete("g", codes.append)
+    assert codes[1:] == [E.NONE]
+    assert (list(place.groups.shard("g").modern), place.committed()) == ([], None)
