@@ -6,8 +6,10 @@ import pytest
 
 from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.port import Consumer
+from headrace.queues.queue_settings import QueueSettings
 from headrace.queues.refusals import RefusalKind, Refused
 from tests.support.queues.durable import DurableQueue
+from tests.support.queues.queues import settings
 
 BROKEN = Refused(RefusalKind.BROKEN, "queue", "it is broken")
 
@@ -46,6 +48,13 @@ def test_waiting_gets_of_an_ended_queue_are_answered(
     assert here.bodies() == [answer, answer]
 
 
+def test_no_log_is_created_for_a_deleted_queue() -> None:
+    here = DurableQueue(settings(priority_max=3))
+    here.queue.delete()
+    here.queue.log_made()
+    assert here.asked == []
+
+
 def test_credit_for_a_consumer_of_a_deleted_queue_is_ignored() -> None:
     here = DurableQueue()
     consumer = Consumer(here.queue, here.channel, "c")
@@ -67,3 +76,30 @@ def test_settlements_after_a_deletion_are_ignored() -> None:
     here.channel.ack(0, multiple=True)
     assert here.broken == []
     assert here.queue.unacked == 2
+
+
+@pytest.mark.parametrize(
+    ("queue_settings", "is_asked", "is_consumed", "delivers"),
+    [
+        (settings(), False, False, False),
+        (settings(), True, False, True),
+        (settings(), False, True, True),
+        (settings(ttl_ms=1000), False, False, True),
+        (settings(length_max=1), False, False, True),
+        (settings(dead_letters=True), False, False, True),
+    ],
+    ids=["idle", "get", "consumer", "expiry", "limit", "dead letters"],
+)
+def test_a_queue_with_work_is_due_when_its_store_can_be_read(
+    queue_settings: QueueSettings, is_asked: bool, is_consumed: bool, delivers: bool
+) -> None:
+    here = DurableQueue(queue_settings)
+    here.publish("a")
+    if is_asked:
+        here.ask()
+    if is_consumed:
+        here.queue.consume(Consumer(here.queue, here.channel, "c"), here.now)
+    due: list[object] = []
+    here.queue._hooks = here.queue._hooks._replace(readable=due.append)
+    here.queue.readable()
+    assert due == ([here.queue] if delivers else [])
