@@ -1,5 +1,7 @@
 """Groups of the newer protocol in the log: answers wait for it, a kill loses nothing it has."""
 
+from headrace.coordination.groups import records as classic_records
+from headrace.coordination.groups.classic.group import ClassicGroup
 from headrace.model.errors import ErrorCode
 from tests.support.client.consumer_kit import Consumer, group_of, numbers, room, settle
 
@@ -82,3 +84,13 @@ def test_a_consumer_group_whose_deletion_the_log_refuses_stays() -> None:
     place.groups.delete("g", codes.append)
     assert codes[1:] == [E.NONE]
     assert (list(place.groups.shard("g").modern), place.committed()) == ([], None)
+
+
+def test_the_later_record_decides_the_kind_of_a_replayed_group() -> None:
+    """Compaction may have removed the tombstones of a group that was replaced."""
+    place = room()
+    Consumer(place, "a").beat()
+    value = classic_records.group_metadata(ClassicGroup("g", 0), {})
+    place.groups.shard("g").journal.append_now([value], lambda _: None)
+    shard = place.restart().groups.shard("g")
+    assert (list(shard.groups), list(shard.modern)) == (["g"], [])
