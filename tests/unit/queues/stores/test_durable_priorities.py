@@ -34,7 +34,7 @@ def test_a_queue_that_is_deleted_confirms_publishes_of_each_priority() -> None:
     assert told == [True, True]
 
 
-def test_one_confirm_waits_for_the_stores_of_all_priorities() -> None:
+def test_a_confirm_waits_for_the_stores_of_all_priorities() -> None:
     here, told = published()
     whole: list[bool] = []
     here.queue.when_stored(whole.append)
