@@ -13,7 +13,7 @@ from bench.spark_typed import FROM_JSON, OURS_TABLE, SPARK_PARQUET, VALUE_SCHEMA
 from bench.subjects import Subject, in_turn
 
 ROUNDS_MAX = 9
-RECORDS = 3_000_000
+RECORDS = 5_000_000
 FLOWS, FLOW_BATCHES, FLOW_BATCHES_MIN = 10, 20, 5
 BACKLOG = 3
 """Of a flow, in what the slowest flow reads: a faster one finds rows until that one has ended."""
