@@ -1,6 +1,7 @@
 """The rows of `make bench-spark` for typed topics: their records, goals and figures."""
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ import pytest
 from bench import spark_typed_sections
 from bench.checkouts import HERE, Checkout
 from bench.json_lines import BATCH_RECORDS, DDL, FIELDS, line_batches, lines
+from bench.process_tree import resident_megabytes
 from bench.report import between_versions
 from bench.sections import Section
 from bench.spark_sides import CONNECTOR, having
@@ -128,6 +130,12 @@ def test_the_connector_runs_the_functions_of_this_checkout(tmp_path: Path) -> No
     subjects = [OURS, CONNECTOR, old]
     assert having(subjects, "spark_flows", "measure") == ([OURS, CONNECTOR], [old])
     assert having(subjects, "spark_typed", "no_such") == ([CONNECTOR], [OURS, old])
+
+
+def test_resident_memory_counts_each_process_whole_and_ended_ones_not() -> None:
+    own = resident_megabytes([os.getpid()])
+    assert 5 < own < 5000
+    assert resident_megabytes([os.getpid(), 2**30]) == pytest.approx(own, rel=0.1)
 
 
 @dataclass
