@@ -37,6 +37,13 @@ from headrace.typed.refusal import Fault, Refusal
 RECORDS = 1000
 
 
+def checkout(root: Path) -> Checkout:
+    """Return a checkout whose `bench` has no module yet."""
+    (root / "bench").mkdir()
+    (root / "bench" / "__init__.py").touch()
+    return Checkout("other", root, HERE.python)
+
+
 def section(wanted: str) -> Section:
     (found,) = [each for each in typed_sections(0.01) if wanted in each.title]
     return found
@@ -113,9 +120,7 @@ def test_figures_are_rates_and_costs_beside_another_checkout() -> None:
 
 
 def test_a_checkout_without_a_function_is_told_from_a_broken_one(tmp_path: Path) -> None:
-    other = Checkout("other", tmp_path, HERE.python)
-    (tmp_path / "bench").mkdir()
-    (tmp_path / "bench" / "__init__.py").touch()
+    other = checkout(tmp_path)
     assert not other.has("row", "scan")
     (tmp_path / "bench" / "row.py").write_text("def scan(spark):\n    raise RuntimeError\n")
     assert other.has("row", "scan")
@@ -126,7 +131,7 @@ def test_a_checkout_without_a_function_is_told_from_a_broken_one(tmp_path: Path)
 
 
 def test_the_connector_runs_the_functions_of_this_checkout(tmp_path: Path) -> None:
-    old = Subject("other", OURS.broker, Checkout("other", tmp_path, HERE.python))
+    old = Subject("other", OURS.broker, checkout(tmp_path))
     subjects = [OURS, CONNECTOR, old]
     assert having(subjects, "spark_flows", "measure") == ([OURS, CONNECTOR], [old])
     assert having(subjects, "spark_typed", "no_such") == ([CONNECTOR], [OURS, old])
@@ -262,7 +267,7 @@ def test_ten_flows_run_in_one_session(sides: list[PlayedSide]) -> None:
 def test_rows_that_the_other_checkout_lacks_are_not_there(
     sides: list[PlayedSide], tmp_path: Path
 ) -> None:
-    old = Subject("other", OURS.broker, Checkout("other", tmp_path, HERE.python))
+    old = Subject("other", OURS.broker, checkout(tmp_path))
     for each in typed_sections(0.01):
         found = list(each.measure([OURS, old], 1))
         assert [name for name, figures in found if not figures] == ["other"]
