@@ -12,10 +12,13 @@ import subprocess
 import sys
 import tokenize
 import tomllib
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tools.syntax import statements
 
 WORDS = Path("tools/language.toml")
 OLD = Path("tools/language_old.txt")
@@ -86,7 +89,7 @@ def tracked(skip: tuple[str, ...]) -> Iterator[Path]:
 def python_findings(path: str, text: str, held: Rules) -> Iterator[Finding]:
     """Find riddles that begin docstrings and test names, and filler in any text of a file."""
     tree = ast.parse(text)
-    for node in _statements(tree):
+    for node in statements(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and TEST.match(node.name):
             claim = TEST.sub("", node.name).replace("_", " ")
             if held.riddles.match(claim):
@@ -100,19 +103,9 @@ def python_findings(path: str, text: str, held: Rules) -> Iterator[Finding]:
             yield Finding(path, line, f"filler {phrase.lower()!r}: {said.strip()}")
 
 
-def _statements(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield a tree and the statements below it, without the expressions in them."""
-    below = deque([tree])
-    while below:
-        node = below.popleft()
-        yield node
-        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-            below.extend(getattr(node, field, ()))
-
-
 def _docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Give each text that documents a module, class, function or the name above it."""
-    for node in _statements(tree):
+    for node in statements(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             for child in node.body:
                 match child:

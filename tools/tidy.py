@@ -7,9 +7,13 @@ import ast
 import re
 import subprocess
 import sys
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tools.syntax import statements
 
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
@@ -103,16 +107,6 @@ def unclear(node: ast.AST) -> str | None:
 
 def _is_field(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
-
-
-def statements(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield a tree and the statements below it, without the expressions in them."""
-    below = deque([tree])
-    while below:
-        node = below.popleft()
-        yield node
-        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-            below.extend(getattr(node, field, ()))
 
 
 def modules(source: Path) -> dict[str, Path]:

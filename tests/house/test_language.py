@@ -30,7 +30,8 @@ def tree(tmp_path: Path) -> Path:
     """A repository with the lint, an empty list of old findings, and one commit to count from."""
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     (tmp_path / "tools").mkdir()
-    shutil.copy(ROOT / "tools/language.py", tmp_path / "tools")
+    for name in ("language.py", "syntax.py"):
+        shutil.copy(ROOT / "tools" / name, tmp_path / "tools")
     words = (ROOT / "tools/language.toml").read_text()
     (tmp_path / "tools/language_old.txt").write_text("")
     first = commit(

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from ipaddress import ip_address
 from typing import NamedTuple
 
 from headrace.model.errors import ConfigError
+from headrace.model.loopback import is_loopback
 from headrace.model.protocols import (
     KAFKA,
     ListenerProtocol,
@@ -83,14 +83,7 @@ class Listener(NamedTuple):
     @property
     def loopback(self) -> bool:
         """Whether only this machine can connect to the listener."""
-        if self.host.lower() == "localhost":
-            return True
-        try:
-            address = ip_address(self.host)
-        except ValueError:
-            return False
-        # `::ffff:127.0.0.1` is loopback since Python 3.13 only; it needs leave on every version.
-        return address.is_loopback and getattr(address, "ipv4_mapped", None) is None
+        return is_loopback(self.host)
 
 
 def spoken_rows(listeners: Iterable[Listener]) -> list[ProtocolRow]:

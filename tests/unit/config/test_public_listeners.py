@@ -7,8 +7,8 @@ import pytest
 from headrace.config.broker import BrokerConfig, load
 from headrace.model.errors import ConfigError
 
-HERE = ("127.0.0.1", "127.9.9.9", "[::1]", "localhost", "LOCALHOST")
-TO_OTHERS = ("", "0.0.0.0", "[::]", "192.0.2.1", "[2001:db8::1]", "[::ffff:127.0.0.1]", "0",
+HERE = ("127.0.0.1", "127.9.9.9", "[::1]", "[::ffff:127.0.0.1]", "localhost", "LOCALHOST")
+TO_OTHERS = ("", "0.0.0.0", "[::]", "192.0.2.1", "[2001:db8::1]", "[::ffff:192.0.2.1]", "0",
              "broker.example", "localhost.example", "127.0.0.1.example", "127.1")  # fmt: skip
 STORES = "ssl.keystore.location=b.pem\nssl.truststore.location=a.pem\n"
 LOCKED = frozenset(

@@ -1,6 +1,5 @@
 """Corrupt records met by a consumer: find their place on disk, and the next readable offset."""
 
-from ipaddress import ip_address
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,6 +8,7 @@ from headrace.client.calls.fetch import Fetched, Wanted, fetch_call, read_fetche
 from headrace.client.client import Client
 from headrace.client.transport.port import Address
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.loopback import is_loopback
 from headrace.model.nouns import TopicPartition
 from headrace.record import batch as batches
 
@@ -57,19 +57,12 @@ def file_of(place: DamagePlace, offset: int) -> str:
     if not place.directory:
         return "a file whose path the broker does not disclose"
     directory = Path(place.directory)
-    if _is_loopback(place.address.host):
+    if is_loopback(place.address.host):
         segments = [path for path in directory.glob("*.log") if path.stem.isdigit()]
         holding = [path for path in segments if int(path.stem) <= offset]
         if holding:
             return str(max(holding, key=lambda path: int(path.stem)))
     return str(directory)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 async def next_sound_offset(client: Client, partition: TopicPartition, offset: int) -> int:

@@ -94,10 +94,14 @@ class GivenUpReplicas:
                 )  # fmt: skip
                 continue
             self._written[directory.path] = dict(ends)
-            for held, key, topic_id in self._missed:
-                if held is directory:
-                    directory.loader.forget_missing(key, topic_id)
-        self._missed.clear()
+            self._forget_missing(directory)
+
+    def _forget_missing(self, directory: LogDirectory) -> None:
+        """Have the directory's checkpoints forget its missing logs, which its file now names."""
+        for held, key, topic_id in self._missed:
+            if held is directory:
+                directory.loader.forget_missing(key, topic_id)
+        self._missed = [missed for missed in self._missed if missed[0] is not directory]
 
     # --- orders --------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """A task's Parquet files: one open file per partition, closed at its size limit.
 
 A file is listed under its attempt before it is created, and flushed to disk before the task reports
-it. Rows are sorted within a file if `sortBy` is set.
+it; its directory is flushed by the commit. Rows are sorted within a file if `sortBy` is set.
 """
 
 import errno
@@ -189,6 +189,21 @@ class _OpenFile:
         self._waiting, self.waiting_bytes = [], 0
         self._looked.look_at(rows)
         self._writer.write_table(rows)
+
+
+def flush_directories(location: Path, paths: Iterable[str]) -> None:
+    """Flush the directories of files to disk, so that a power failure does not take their names.
+
+    `paths`: of flushed files, relative to `location`. Flushes each directory from a file's own up
+    to `location`, once: a new directory's name is in the one above. Raises OSError.
+    """
+    directories = {location / above for path in paths for above in Path(path).parents}
+    for directory in sorted(directories):
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def disk_error(location: Path, error: OSError) -> TableError:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from headrace.spark.tables.attempts import Attempt
 from headrace.spark.tables.columns import is_list
-from headrace.spark.tables.files import FileWriter, Layout, WrittenFile
+from headrace.spark.tables.files import FileWriter, Layout, WrittenFile, flush_directories
 
 File = TypeVar("File")
 _FIELD_ID = b"PARQUET:field_id"
@@ -32,11 +32,16 @@ def groups_to_merge(
 
 
 def rewrite(layout: Layout, attempt: Attempt, paths: Sequence[str]) -> Sequence[WrittenFile]:
-    """Rewrite the rows of one partition's files to few files, sorted as the layout says."""
+    """Rewrite the rows of one partition's files to few files, sorted as the layout says.
+
+    They are on disk with their directories, so a commit may name them.
+    """
     batches = (
         rows for path in paths for rows in rows_of_file(layout.location / path, layout.schema)
     )
-    return FileWriter(layout, attempt).write_all(batches)
+    written = FileWriter(layout, attempt).write_all(batches)
+    flush_directories(layout.location, [file.path for file in written])
+    return written
 
 
 def rows_of_file(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from headrace.spark.tables.attempts import OWN_DIRECTORY, Attempt, forget, locked
 from headrace.spark.tables.columns import nullable, nullable_inside
 from headrace.spark.tables.errors import Conflict, TableError, gone
-from headrace.spark.tables.files import Layout, WrittenFile
+from headrace.spark.tables.files import Layout, WrittenFile, flush_directories
 from headrace.spark.tables.marker import UNKNOWN_DIGEST, Marker
 from headrace.spark.tables.merge import groups_to_merge, rewrite
 from headrace.spark.tables.new_columns import check_names, check_written, retyped
@@ -225,18 +225,17 @@ class ParquetDirectory(Table):
         self._publish()
 
     def _publish(self) -> None:
-        directories = set()
+        moved = []
         for path in self._last["moved"]:
             staged = self.location / path
             final = self.location / _final(path)
             if staged.exists():
                 final.parent.mkdir(parents=True, exist_ok=True)
                 staged.replace(final)
-                directories.add(final.parent)
+                moved.append(_final(path))
         for path in self._last["gone"]:
             (self.location / path).unlink(missing_ok=True)
-        for directory in directories:
-            _flush_directory(directory)
+        flush_directories(self.location, moved)
 
     def _visible(self) -> Iterator[str]:
         for path in self.location.rglob("*.parquet"):
@@ -275,7 +274,7 @@ class ParquetDirectory(Table):
         except OSError:
             temporary.unlink(missing_ok=True)
             raise
-        _flush_directory(self._log)
+        flush_directories(self.location, [str(target.relative_to(self.location))])
         self._number, self._last = number, entry
         for old in sorted(self._log.glob("*.json"))[:-ENTRIES_KEPT]:
             with suppress(OSError):
@@ -298,11 +297,3 @@ def _normalised(columns: Mapping[str, str]) -> dict[str, str]:
 def _final(staged: str) -> str:
     """Return the final path of a staged file."""
     return staged.removeprefix(f"{_STAGING}/").removesuffix(_STAGED) + ".parquet"
-
-
-def _flush_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

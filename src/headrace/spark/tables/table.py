@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from headrace.spark.tables import attempts
 from headrace.spark.tables.errors import Conflict, TableError, gone
-from headrace.spark.tables.files import Layout, WrittenFile, disk_error
+from headrace.spark.tables.files import Layout, WrittenFile, disk_error, flush_directories
 from headrace.spark.tables.marker import UNKNOWN_DIGEST, Marker, is_written
 from headrace.spark.tables.new_columns import check_written
 from headrace.spark.tables.options import TableOptions
@@ -161,6 +161,7 @@ def _append_once(
                 return True
             for file in files:
                 (table.location / file.path).stat()
+            flush_directories(table.location, [file.path for file in files])
             table.append(files, marker, overwrite=overwrite)
         except (Conflict, FileNotFoundError) as error:
             # A run that has committed this batch swept missing files: its marker shows that.

@@ -64,5 +64,7 @@ def test_full_directory_keeps_no_other_from_storing_its_lost_logs(full: str) -> 
         disk.full.clear()
         await replicas.write()
         assert sorted(disk.files) == ["/a", "/b"], "it is written once there is space"
+        forgotten = {each.path: each.loader.forgotten for each in directories}
+        assert forgotten == {"/a": [T0], "/b": [U0]}, "each once, after its own file is written"
 
     asyncio.run(story())

@@ -8,10 +8,10 @@ user has logged in once, and is then replaced by SCRAM credentials.
 import hmac
 import logging
 from collections.abc import Callable
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.frontends.amqp.connection.ports import Credentials, LoginDone, LoginRefused, Peer
+from headrace.model.loopback import is_loopback
 from headrace.model.secret import Secret
 from headrace.queues.permissions.definitions import GUEST, Definitions
 from headrace.queues.permissions.rabbit_hash import is_password
@@ -146,13 +146,4 @@ def _is_right(proof: _Proof | None, password: Secret) -> bool:
 
 def _is_far_guest(user: str, peer: Peer) -> bool:
     """Tell whether the user is guest and logs in from another machine, which is refused."""
-    return user == GUEST and not _is_loopback(peer.host)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
+    return user == GUEST and not is_loopback(peer.host)

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from headrace.spark.tables.attempts import OWN_DIRECTORY, Attempt
 from headrace.spark.tables.errors import TableError
+from headrace.spark.tables.files import flush_directories
 
 NO_FILE = 0
 """Id for a table without deleted keys."""
@@ -61,7 +62,7 @@ def read_deleted_keys(location: Path, number: int, columns: pa.Schema, since_ms:
 
 
 def write_deleted_keys(location: Path, attempt: Attempt, keys: pa.Table, replaced: int) -> int:
-    """Write the keys to a new file, flushed to disk; return its id.
+    """Write the keys to a new file, flushed to disk with its directory; return its id.
 
     The new file and the replaced one are listed under the attempt: the sweep after the commit
     deletes the one that the table does not name.
@@ -75,6 +76,7 @@ def write_deleted_keys(location: Path, attempt: Attempt, keys: pa.Table, replace
         pq.write_table(keys, file, compression="zstd")
         file.flush()
         os.fsync(file.fileno())
+    flush_directories(location, [path_of(number)])
     return number
 
 
