@@ -15,7 +15,8 @@ from headrace.pipeline.plan.analysed import analysed
 from headrace.pipeline.plan.flow_print import FlowPrint, PrintedSource, PrintedTarget
 from headrace.pipeline.plan.function_digest import function_digest
 from headrace.pipeline.plan.state_schema import run_without_rows
-from headrace.pipeline.validate import EmptyStreams, columns_of
+from headrace.pipeline.topic_columns import columns_of
+from headrace.pipeline.validate import EmptyStreams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -32,6 +32,7 @@ from headrace.client.sync import run
 from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
+from headrace.spark.broker_errors import sink_error
 from headrace.spark.errors import SinkError
 from headrace.spark.sink.sink_options import SinkOptions
 
@@ -101,7 +102,7 @@ def knock(options: SinkOptions) -> None:
         try:
             run(client.metadata([]))
         except (ClientError, ApiError) as error:
-            raise SinkError(str(error)) from error
+            raise sink_error(error) from error
 
 
 def write_rows(
@@ -121,7 +122,7 @@ def write_rows(
             run(task.producer.flush())
         except (RowError, ClientError, ApiError) as error:
             task.abort()
-            raise SinkError(str(error)) from error
+            raise sink_error(error) from error
         except BaseException:
             task.abort()
             raise

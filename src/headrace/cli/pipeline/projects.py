@@ -1,0 +1,32 @@
+"""The project that a verb of `headrace pipeline` works on."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from headrace.terminal.failure import EXIT_NOT_FOUND, EXIT_USAGE, CommandError
+
+if TYPE_CHECKING:
+    from headrace.pipeline.project import Project
+
+ProjectProfile = Annotated[
+    str | None,
+    Parameter(
+        name=["--project-profile", "-p"],
+        help="The profile in pipeline.toml whose settings are used.",
+    ),
+]
+
+
+def project_in(directory: Path, profile: str | None) -> "Project":
+    """Return the project in a directory. CommandError: there is none, or its settings are wrong."""
+    from headrace.pipeline.declarations import DeclarationError
+    from headrace.pipeline.project import FILE, load_project
+
+    if not (directory / FILE).is_file():
+        raise CommandError(f"there is no {FILE} in {directory.absolute()}", EXIT_NOT_FOUND)
+    try:
+        return load_project(directory.absolute(), profile)
+    except DeclarationError as error:
+        raise CommandError(str(error), EXIT_USAGE) from None
