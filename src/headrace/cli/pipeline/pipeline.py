@@ -13,7 +13,9 @@ app = App(
     help="Check and run declared pipelines on Spark.",
     default_parameter=Parameter(show_default=False, negative=()),
 )
+app.command("headrace.cli.pipeline.plan:plan")
 app.command("headrace.cli.pipeline.run:run")
+app.command("headrace.cli.pipeline.project_tests:run_tests", name="test")
 
 
 @app.command

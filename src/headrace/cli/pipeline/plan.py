@@ -15,7 +15,7 @@ from headrace.terminal.failure import (
     UsageError,
     check_installed,
 )
-from headrace.terminal.output import print_error, print_json, print_line
+from headrace.terminal.output import note_error, print_json, print_line
 
 if TYPE_CHECKING:
     from headrace.pipeline.plan.planned import PlannedFlow, ProjectPlan
@@ -76,7 +76,7 @@ def plan(
         raise CommandError(str(error), EXIT_USAGE) from None
     if found.findings:
         for finding in found.findings:
-            print_error(str(finding))
+            note_error(str(finding))
         raise CommandError(f"{project.name}: the project has errors", EXIT_USAGE)
     if json:
         print_json(found.to_json())

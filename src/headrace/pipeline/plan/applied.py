@@ -84,7 +84,11 @@ def write_applied(path: Path, applied: Applied) -> None:
         "format": _FORMAT,
         "code": applied.code,
         "flows": {
-            name: {"active": flow.active, "digest": flow.print.digest, "print": flow.print.to_json()}
+            name: {
+                "active": flow.active,
+                "digest": flow.print.digest,
+                "print": flow.print.to_json(),
+            }
             for name, flow in (applied.flows or {}).items()
         },
     }

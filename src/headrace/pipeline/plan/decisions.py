@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from headrace.model.errors import HeadraceError
 from headrace.pipeline.plan.applied import write_applied
 from headrace.pipeline.plan.compare import Verdict
 from headrace.pipeline.plan.planned import ACCEPT, has_started, plan_of
+from headrace.pipeline.plan.prints import SCRATCH
 from headrace.pipeline.run.event_log import now_text
 from headrace.pipeline.run.lock import Holder, held
 
@@ -40,7 +42,9 @@ def refusal_of(project: Project, storage: Storage, spark: SparkSession) -> str |
     time; otherwise 1 to 10 s for each flow. Projects with errors are not refused: the run reports
     the errors. DeclarationError for a damaged `applied.json`; OSError.
     """
-    plan = plan_of(project, storage, spark)
+    for left in storage.own.glob(f"{SCRATCH}*"):  # of a start that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    plan = plan_of(project, storage, spark, storage.own)
     if plan.findings:
         return None
     if plan.refused:

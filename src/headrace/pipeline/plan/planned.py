@@ -6,13 +6,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from headrace.pipeline.checked import checking_session
 from headrace.pipeline.load import Finding, loaded
 from headrace.pipeline.plan.applied import read_applied
 from headrace.pipeline.plan.code_digest import code_digest
 from headrace.pipeline.plan.compare import Comparison, Verdict, compare
 from headrace.pipeline.plan.prints import prints_of
 from headrace.pipeline.validate import findings_of
-from headrace.spark import session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,11 +95,16 @@ class ProjectPlan:
         }
 
 
-def plan_of(project: Project, storage: Storage, spark: SparkSession | None = None) -> ProjectPlan:
+def plan_of(
+    project: Project,
+    storage: Storage,
+    spark: SparkSession | None = None,
+    scratch: Path | None = None,
+) -> ProjectPlan:
     """Plan a project's flows. Writes nothing. DeclarationError for a damaged `applied.json`.
 
     `spark`: a session to use; None: one is started if the project's code is not that of the last
-    start.
+    start. `scratch`: a directory that its executors see, for temporary files.
     """
     applied = read_applied(storage.applied)
     code = code_digest(project)
@@ -107,36 +112,37 @@ def plan_of(project: Project, storage: Storage, spark: SparkSession | None = Non
         return _unchanged(project, storage, applied)
     with ExitStack() as stack:
         if spark is None:
-            settings = {"spark.master": "local[1]", **project.configuration}
-            spark = session(f"plan {project.name}", **settings)
-            stack.callback(spark.stop)
+            spark = stack.enter_context(checking_session(project, "plan"))
         found = stack.enter_context(loaded(project))
         findings, _ = findings_of(spark, found)
         if findings:
             return ProjectPlan(project.name, (), applied, code, findings=tuple(findings))
-        prints = prints_of(spark, found)
+        prints = prints_of(spark, found, scratch)
         places = {flow.name: flow.place for flow in found.graph.flows}
     return ProjectPlan(
-        project.name, _planned(prints, places, applied, storage), applied, code, prints
+        project.name, planned_flows(prints, places, applied, storage), applied, code, prints
     )
 
 
 def _unchanged(project: Project, storage: Storage, applied: Applied) -> ProjectPlan:
     prints = {name: flow.print for name, flow in (applied.flows or {}).items() if flow.active}
     return ProjectPlan(
-        project.name, _planned(prints, {}, applied, storage), applied, applied.code, prints
+        project.name, planned_flows(prints, {}, applied, storage), applied, applied.code, prints
     )
 
 
-def _planned(
+def planned_flows(
     prints: Mapping[str, FlowPrint],
     places: Mapping[str, Place],
     applied: Applied,
     storage: Storage,
 ) -> tuple[PlannedFlow, ...]:
+    """Compare the prints of a project's flows with those of its last start."""
     known = applied.flows or {}
     there = [
-        PlannedFlow(name, each.target, _verdict(name, each, prints, applied, storage), places.get(name))
+        PlannedFlow(
+            name, each.target, _verdict(name, each, prints, applied, storage), places.get(name)
+        )
         for name, each in prints.items()
     ]
     gone = [

@@ -13,7 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.pipeline.declarations import DeclarationError, sources
+from headrace.pipeline.exit_codes import DECISION_NEEDED
 from headrace.pipeline.load import Finding, Loaded, finding_of, loaded
+from headrace.pipeline.plan.decisions import refusal_of
 from headrace.pipeline.run.batch_events import BatchEvents
 from headrace.pipeline.run.client_file import client_file
 from headrace.pipeline.run.event_log import Event, EventLog, now_text
@@ -136,6 +138,8 @@ class _Run:
                 messages = self.storage.runs / f"{self.run}.log"
                 spark = stack.enter_context(run_session(project, messages))
                 self.stops.listen()
+            if (refusal := refusal_of(project, self.storage, spark)) is not None:
+                return Ending(DECISION_NEEDED, refusal)
             found = stack.enter_context(loaded(project))
             findings, _ = findings_of(spark, found)
             findings += _checks(found)

@@ -46,6 +46,8 @@ RUN_ELSEWHERE = {
     "profile": "the user's file: tests/broker/cli/shared/test_profile.py",
     "--to 1000": "a partition with as many records",
     "pipeline validate": "a project and Spark: tests/spark/test_pipeline_validate.py",
+    "pipeline plan": "a project and Spark: tests/spark/pipeline/test_plan_and_run.py",
+    "pipeline test": "a project: tests/broker/pipeline/test_project_tests.py",
     "pipeline run": "a project and Spark: tests/spark/pipeline/test_pipeline_run.py",
     "perf": "a million records: tests/broker/cli/records/test_perf.py",
 }
