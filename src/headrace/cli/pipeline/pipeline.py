@@ -14,6 +14,8 @@ app = App(
     default_parameter=Parameter(show_default=False, negative=()),
 )
 app.command("headrace.cli.pipeline.run:run")
+app.command("headrace.cli.pipeline.status:status")
+app.command("headrace.cli.pipeline.stop:stop")
 
 
 @app.command

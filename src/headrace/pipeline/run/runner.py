@@ -27,7 +27,6 @@ from headrace.pipeline.run.supervisor import Ending, Flow, Mode, Supervisor
 from headrace.pipeline.run.targets import Targets
 from headrace.pipeline.run.topic_streams import TopicStreams
 from headrace.pipeline.validate import findings_of
-from headrace.spark.tables.options import local_path
 
 if TYPE_CHECKING:
     import threading
@@ -63,7 +62,7 @@ def run_pipeline(request: RunRequest, spark: SparkSession | None = None) -> Endi
     holds the pipeline; DeclarationError for a storage that is not this pipeline's; OSError.
     """
     project = request.project
-    storage = Storage(local_path("storage", str(project.storage)))
+    storage = Storage.of(project)
     run = run_id()
     stops = StopRequests(storage.stop_request, run)
     holder = Holder(run, os.getpid(), socket.gethostname(), now_text())

@@ -15,9 +15,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.pipeline.declarations import DeclarationError
+from headrace.spark.tables.options import local_path
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from headrace.pipeline.project import Project
 
 OWN = "_pipeline"
 CHECKPOINTS = "_checkpoints"
@@ -28,6 +31,11 @@ class Storage:
     """A pipeline's storage directory, on a disk that driver and executors see at the same path."""
 
     root: Path
+
+    @classmethod
+    def of(cls, project: Project) -> Storage:
+        """Return the storage of a project. OptionError if it is not a local directory."""
+        return cls(local_path("storage", str(project.storage)))
 
     @property
     def own(self) -> Path:
