@@ -20,6 +20,7 @@ from headrace.pipeline.declarations import DeclarationError, Outcome, sources
 from headrace.pipeline.load import Finding, Loaded, finding_of, sentence_of
 from headrace.pipeline.topic_columns import columns_of, parsed_ddl
 from headrace.pipeline.views import Views
+from headrace.spark.checks.check import FAILED
 from headrace.spark.sink.sink_columns import check_columns
 from headrace.spark.tables.partition import check_fields, parse_fields
 from headrace.spark.tables.sink import arrow_schema
@@ -123,6 +124,8 @@ def _check_flow(given: EmptyStreams, flow: DeclaredFlow) -> None:
         raise DeclarationError(f"the function returns {type(rows).__name__}, not a DataFrame")
     if not rows.isStreaming:
         raise DeclarationError("the rows are not a stream: begin with hp.topic or hp.read")
+    if FAILED in rows.columns:
+        raise DeclarationError(f"a run adds the column {FAILED}: give yours another name")
     _check_conditions(rows, flow)
     if flow.target in graph.tables:
         _check_table(rows, graph.tables[flow.target])

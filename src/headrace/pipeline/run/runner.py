@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.pipeline.declarations import DeclarationError, sources
+from headrace.pipeline.declarations import DeclarationError, Outcome, sources
 from headrace.pipeline.load import Finding, Loaded, finding_of, loaded
 from headrace.pipeline.run.batch_events import BatchEvents
 from headrace.pipeline.run.client_file import client_file
@@ -99,12 +99,17 @@ def run_id() -> str:
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
-def _checks(found: Loaded) -> list[Finding]:
-    """Return the checks of the project, which a run does not evaluate yet."""
+def _quarantines(found: Loaded) -> list[Finding]:
+    """Return the checks that need a quarantine, which a run does not have yet."""
     return [
-        Finding(f"{flow.name}: check {check.name!r}: checks are not part of a run yet", flow.place)
+        Finding(
+            f"{flow.name}: check {check.name!r}: a run has no quarantine for rows yet: use "
+            "expect_or_drop or expect_or_fail",
+            flow.place,
+        )
         for flow in found.graph.flows
         for check in flow.checks
+        if check.outcome is Outcome.QUARANTINE
     ]
 
 
@@ -137,7 +142,7 @@ class _Run:
                 self.stops.listen()
             found = stack.enter_context(loaded(project))
             findings, _ = findings_of(spark, found)
-            findings += _checks(found)
+            findings += _quarantines(found)
             if findings:
                 return self._refused(findings)
             stack.enter_context(shipped(spark, found, self.storage))
@@ -197,9 +202,10 @@ class _Run:
         return ending
 
     def _start(self, flow: DeclaredFlow, streams: TopicStreams, targets: Targets) -> Query:
+        streams.topics.clear()
         with sources(streams):
             rows = flow.function()
-        writer = targets.writer(flow, rows)
+        writer = targets.writer(flow, rows, streams.topics)
         if self.request.mode is Mode.ONCE:
             writer = writer.trigger(availableNow=True)
         else:
