@@ -6,6 +6,7 @@ streaming rules. Tables, checks and sinks are checked with the same code as in a
 
 from __future__ import annotations
 
+import re
 import tempfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("parquet", "delta", "iceberg")
 _SINK_FORMAT = "headrace"
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 @dataclass
@@ -84,6 +86,10 @@ def _targets(loaded: Loaded) -> Iterator[Finding]:
     graph = loaded.graph
     known = {*graph.tables, *graph.views, *graph.sinks}
     for flow in graph.flows:
+        if not _NAME.fullmatch(flow.name):
+            yield Finding(
+                f"{flow.name}: a flow's name has letters, digits, _ and - only", flow.place
+            )
         if flow.target not in known:
             yield Finding(f"{flow.name}: its target {flow.target} is not declared", flow.place)
         elif flow.target in graph.views and flow.checks:

@@ -149,7 +149,7 @@ class _Run:
             cluster = stack.enter_context(
                 client_file(spark, self.request.bootstrap, self.request.settings)
             )
-            streams = TopicStreams(spark, cluster, found.graph)
+            streams = partial(TopicStreams, spark, cluster, found.graph)
             targets = Targets(found.graph, self.storage, cluster, project.identity)
             return self._supervised(spark, found, streams, targets)
 
@@ -161,7 +161,11 @@ class _Run:
         return Ending(USAGE, f"{first}{more}")
 
     def _supervised(
-        self, spark: SparkSession, found: Loaded, streams: TopicStreams, targets: Targets
+        self,
+        spark: SparkSession,
+        found: Loaded,
+        streams: Callable[[], TopicStreams],
+        targets: Targets,
     ) -> Ending:
         project = self.request.project
         flows = [flow for flow in found.graph.flows if flow.target not in found.graph.views]
@@ -175,7 +179,8 @@ class _Run:
             for flow in flows
         }
         events = BatchEvents(
-            {f"{project.identity}.{flow.name}": flow.name for flow in flows}, self.storage
+            {f"{project.identity}.{flow.name}": flow.name for flow in flows},
+            {flow.name: self.storage.checks(flow.target, flow.name) for flow in flows},
         )
         wake = self.stops.happened
         supervisor = Supervisor(
@@ -201,11 +206,13 @@ class _Run:
             events.write(self.log)
         return ending
 
-    def _start(self, flow: DeclaredFlow, streams: TopicStreams, targets: Targets) -> Query:
-        streams.topics.clear()
-        with sources(streams):
+    def _start(
+        self, flow: DeclaredFlow, streams: Callable[[], TopicStreams], targets: Targets
+    ) -> Query:
+        given = streams()
+        with sources(given):
             rows = flow.function()
-        writer = targets.writer(flow, rows, streams.topics)
+        writer = targets.writer(flow, rows, given.topics)
         if self.request.mode is Mode.ONCE:
             writer = writer.trigger(availableNow=True)
         else:

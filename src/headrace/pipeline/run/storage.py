@@ -4,7 +4,7 @@
 <storage>/_checkpoints/<target>/<flow>/<n>/       checkpoints, as Spark's pipelines have them
 <storage>/_pipeline/lock  profile  stop           the run that holds it, its mark, a stop request
 <storage>/_pipeline/runs/<run>.jsonl  .log        events of a run, messages of Spark
-<storage>/_pipeline/checks/<flow>/<batch>.json    counts of a batch's checks, until they are read
+<storage>/_pipeline/checks/<flow>/<n>/<batch>.json   counts of a batch's checks, until they are read
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class Storage:
         """The directory of event logs."""
         return self.own / "runs"
 
-    def checks(self, flow: str) -> Path:
-        """Return the directory of a flow's counts of checks."""
-        return self.own / "checks" / flow
+    def checks(self, target: str, flow: str) -> Path:
+        """Return the directory of the counts of checks of a flow's newest version."""
+        return self.own / "checks" / flow / self.checkpoint(target, flow).name
 
     def table(self, name: str) -> Path:
         """Return a table's directory."""

@@ -50,7 +50,7 @@ class Targets:
             kind, options = TOPIC, self._of_topic(flow, self.graph.sinks[flow.target])
         if flow.checks:
             topic = next(iter(topics)) if len(topics) == 1 else ""
-            counts = self.storage.checks(flow.name)
+            counts = self.storage.checks(flow.target, flow.name)
             options |= RowChecks(flow.checks, topic, counts).to_option()
             rows = with_failed(rows, flow.checks)
         checkpoint = str(self.storage.checkpoint(flow.target, flow.name))
