@@ -48,6 +48,7 @@ RUN_ELSEWHERE = {
     "pipeline validate": "a project and Spark: tests/spark/test_pipeline_validate.py",
     "pipeline status": "a project: tests/unit/cli/test_pipeline_status_and_stop.py",
     "pipeline stop": "a project: tests/unit/cli/test_pipeline_status_and_stop.py",
+    "pipeline init": "writes a directory: tests/spark/pipeline/test_init.py",
     "pipeline run": "a project and Spark: tests/spark/pipeline/test_pipeline_run.py",
     "perf": "a million records: tests/broker/cli/records/test_perf.py",
 }
