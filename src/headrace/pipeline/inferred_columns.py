@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TEXT_TYPES = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE")
-_INTEGER_TYPES = ("BIGINT", "DECIMAL(38,0)", "DOUBLE")
+_INTEGER_TYPES = ("BIGINT", "DECIMAL(38,0)")
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _type(values: Sequence[Any]) -> str | None:
 
 def _number_type(values: Sequence[int]) -> str:
     encoded = [json.dumps({"x": value}).encode() for value in values]
-    return next(kind for kind in _INTEGER_TYPES if kind == "DOUBLE" or _decodes(f"x {kind}", encoded))
+    return next((kind for kind in _INTEGER_TYPES if _decodes(f"x {kind}", encoded)), "DOUBLE")
 
 
 def _text_type(values: Sequence[str]) -> str:

@@ -77,7 +77,8 @@ def _inferred(topic: str, values: list[bytes], noun: str) -> str:
 
 def _lines(file: Path) -> list[bytes]:
     with file.open("rb") as lines:
-        found = (line.rstrip(b"\r\n") for line in iter(lambda: lines.readline(_LINE_BYTES_MAX), b""))
+        bounded = iter(lambda: lines.readline(_LINE_BYTES_MAX), b"")
+        found = (line.rstrip(b"\r\n") for line in bounded)
         return list(islice(filter(None, found), SAMPLE_RECORDS))
 
 

@@ -21,7 +21,7 @@ ProjectProfile = Annotated[
 
 
 def storages_of(project: "Project") -> "list[tuple[Project, Storage]]":
-    """Return a project with its storage for each profile that has run; those of `-p` alone if given.
+    """Return a project with its storage for each profile that has run; with `-p` only that one.
 
     If none has run yet, the project itself. CommandError for wrong settings.
     """

@@ -122,9 +122,15 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
         ),
         request_timeout_ms=_int32(given, "kafka.request.timeout.ms", 30_000),
         delivery_timeout_ms=_int32(given, "kafka.delivery.timeout.ms", 120_000),
-        checks=given_checks(given),
+        checks=_checks(given, exactly_once),
         ignored=(*ignored, *client.ignored),
     )
+
+
+def _checks(given: GivenOptions, exactly_once: bool) -> RowChecks | None:
+    if not exactly_once and CHECKS in given:
+        raise OptionError(f"{CHECKS}: a batch is checked before it is decided: {EXACTLY_ONCE}")
+    return given_checks(given)
 
 
 def _check_names(given: GivenOptions) -> list[str]:
