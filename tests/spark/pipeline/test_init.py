@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from headrace.cli.main import run as command
 from tests.spark.kit import Topics
-from tests.spark.pipeline.projects import Project, json_records
+from tests.spark.pipeline.run_projects import Project, json_records
 
 Init = Callable[..., Project]
 
@@ -45,9 +45,7 @@ def test_the_template_runs(init: Init, topics: Topics) -> None:
     assert table["amount"].to_pylist() == [2.5]
 
 
-def test_a_topics_columns_are_inferred_and_run(
-    init: Init, topics: Topics, bootstrap: str
-) -> None:
+def test_a_topics_columns_are_inferred_and_run(init: Init, topics: Topics, bootstrap: str) -> None:
     topic = topics.create(2)
     topics.append(topic, 0, json_records(0, 3, at="2026-11-28T10:31:00Z", tags=["a"]))
     topics.append(topic, 1, json_records(3, 3, at=None, more={"x": 1.5}))

@@ -14,7 +14,7 @@ from headrace.pipeline.run.event_log import events_of
 from tests.spark.kit import Topics
 from tests.spark.long import long_only
 from tests.spark.pipeline import live
-from tests.spark.pipeline.projects import json_records, make_project
+from tests.spark.pipeline.run_projects import json_records, make_project
 from tests.spark.standalone import StandaloneCluster
 
 pytestmark = long_only

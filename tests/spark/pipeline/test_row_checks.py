@@ -9,7 +9,7 @@ from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
 from tests.spark.kit import Topics
-from tests.spark.pipeline.projects import Project, json_records, make_project
+from tests.spark.pipeline.run_projects import Project, json_records, make_project
 
 HEADER = '@hp.expect_or_fail("id is small", "{condition}")\n'
 TABLE = """
@@ -176,4 +176,3 @@ def test_a_quarantine_check_is_refused_before_a_query_starts(
     assert ending.code == 2
     assert "a run has no quarantine for rows yet" in ending.text
     assert project.of("flow") == []
-

@@ -17,7 +17,7 @@ from headrace.pipeline.run.storage import Storage
 from headrace.pipeline.run.supervisor import Ending, Mode
 from headrace.record.batch import Record
 from tests.spark.kit import TIME_MS, Topics
-from tests.spark.pipeline.projects import Project, json_records, make_project
+from tests.spark.pipeline.run_projects import Project, json_records, make_project
 from tests.spark.waiting import eventually
 
 NOWHERE = "127.0.0.1:1"

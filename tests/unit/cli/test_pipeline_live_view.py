@@ -18,7 +18,13 @@ def at(seconds: float) -> str:
 
 def events() -> list[dict[str, Any]]:
     run = {"pipeline": "shop", "profile": "prod", "mode": "continuous", "pid": 7, "host": "db7"}
-    checks = {"rows": 9, "dropped": 0, "failed": {"small": 41, "large": 0}, "below": [], "examples": {}}
+    checks = {
+        "rows": 9,
+        "dropped": 0,
+        "failed": {"small": 41, "large": 0},
+        "below": [],
+        "examples": {},
+    }
     return [
         {"at": at(3723), "event": "run", "run": "r1", **run},
         {"at": at(9), "event": "flow", "flow": "orders", "state": "started"},

@@ -40,7 +40,9 @@ def ran(directory: Path, profile: str | None, code: int | None, run: str = "r1")
     log = EventLog(storage.runs / f"{run}.jsonl", lambda _: None)
     log.add("run", run=run, pipeline="shop", profile=profile, mode="once", pid=7, host="db7")
     log.add("flow", flow="orders", state="started")
-    log.add("batch", flow="orders", batch=3, records=1204, seconds=0.5, lag=12034, offsets={}, late=2)
+    log.add(
+        "batch", flow="orders", batch=3, records=1204, seconds=0.5, lag=12034, offsets={}, late=2
+    )
     if code is not None:
         log.add("end", code=code, text="orders: check failed" if code else "done", seconds=1)
     log.close()
@@ -51,9 +53,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_each_profile_that_has_run_is_shown(
-    shop: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_profile_that_has_run_is_shown(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ran(shop / "dev", "dev", 0)
     ran(shop / "prod", "prod", 11)
     assert command(["pipeline", "status", str(shop)]) == 1, "one has failed"
@@ -159,17 +159,13 @@ def test_a_run_elsewhere_finds_the_request_in_the_storage(
     assert found == [{"pipeline": "shop", "profile": None, "run": "r1", "batches": {"orders": 3}}]
 
 
-def test_a_stop_without_a_run_does_nothing(
-    shop: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stop_without_a_run_does_nothing(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ran(shop / "data", None, 0)
     assert command(["pipeline", "stop", str(shop)]) == 0
     assert lines(capsys) == ["nothing runs"]
 
 
-def test_a_stop_gives_up_after_its_timeout(
-    shop: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stop_gives_up_after_its_timeout(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     storage = ran(shop / "data", None, None)
     with held(storage.lock, Holder("r1", 1, "another-machine", "")):
         assert command(["pipeline", "stop", str(shop), "--timeout", "0.1"]) == 1

@@ -38,7 +38,10 @@ def inferred(*records: object) -> InferredColumns | None:
         (["2026-11-28", "soon"], "STRING"),
         ([[1, 2], [], [3]], "ARRAY<BIGINT>"),
         ([[]], "ARRAY<STRING>"),
-        ([{"a": 1, "b": "x"}, {"a": 2, "c": [1.5]}], "STRUCT<a: BIGINT, b: STRING, c: ARRAY<DOUBLE>>"),
+        (
+            [{"a": 1, "b": "x"}, {"a": 2, "c": [1.5]}],
+            "STRUCT<a: BIGINT, b: STRING, c: ARRAY<DOUBLE>>",
+        ),
         ([{"odd name": 1}], "STRUCT<`odd name`: BIGINT>"),
     ],
 )
@@ -85,7 +88,7 @@ def test_names_of_topics_become_names_of_tables() -> None:
         template(),
         parsed_declarations("access-log"),
         typed_declarations(
-            "orders", InferredColumns(("`a\"b\\c` BIGINT", "at TIMESTAMP"), ("x", "y"), "at")
+            "orders", InferredColumns(('`a"b\\c` BIGINT', "at TIMESTAMP"), ("x", "y"), "at")
         ),
         typed_declarations("orders", InferredColumns(("a BIGINT",), (), None)),
     ],

@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     from headrace.pipeline.run.run_status import FlowState, RunState
 
 
-def status(
-    directory: Path = Path(), *, profile: ProjectProfile = None, json: Json = False
-) -> int:
+def status(directory: Path = Path(), *, profile: ProjectProfile = None, json: Json = False) -> int:
     """Show the newest run of a pipeline with each profile: its state, its lag, its errors.
 
     It reads the event log and the lock in the storage, also those of a run on another machine with

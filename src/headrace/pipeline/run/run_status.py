@@ -1,7 +1,7 @@
 """The state of a pipeline's runs, from its event logs and its lock; nothing is changed.
 
-    never run ──▶ running ──▶ ended | stopped | failed
-                     └──────▶ killed          the log has no end, and nobody holds the lock
+never run ──▶ running ──▶ ended | stopped | failed
+                 └──────▶ killed          the log has no end, and nobody holds the lock
 """
 
 from __future__ import annotations

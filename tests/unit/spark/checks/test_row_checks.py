@@ -83,7 +83,9 @@ def test_a_check_fails_below_its_share(share: float, rows: int, failed: int, fai
     if not fails:
         check_batch(checks, tally, 3)
         return
-    with pytest.raises(CheckFailedError, match=f"check 'f' failed: {failed} of {rows} rows of batch 3"):
+    with pytest.raises(
+        CheckFailedError, match=f"check 'f' failed: {failed} of {rows} rows of batch 3"
+    ):
         check_batch(checks, tally, 3)
 
 
