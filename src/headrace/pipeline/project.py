@@ -64,6 +64,8 @@ class Project:
     settings: Mapping[str, str]
     """The other keys: registry, master, webhook."""
     profile: str | None
+    profiles: tuple[str, ...]
+    """Names of all profiles of the project."""
 
     @property
     def identity(self) -> str:
@@ -134,6 +136,7 @@ def load_project(directory: Path, profile: str | None = None) -> Project:
         configuration={key: _text(value) for key, value in configuration.items()},
         settings={key: chosen[key] for key in ("registry", "master", "webhook") if key in chosen},
         profile=profile,
+        profiles=tuple(profiles),
     )
 
 

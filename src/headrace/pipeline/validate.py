@@ -6,6 +6,7 @@ streaming rules. Tables, checks and sinks are checked with the same code as in a
 
 from __future__ import annotations
 
+import re
 import tempfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from headrace.pipeline.declarations import DeclarationError, Outcome, sources
 from headrace.pipeline.load import Finding, Loaded, finding_of, sentence_of
 from headrace.pipeline.topic_columns import columns_of, parsed_ddl
 from headrace.pipeline.views import Views
+from headrace.spark.checks.check import FAILED
 from headrace.spark.sink.sink_columns import check_columns
 from headrace.spark.tables.partition import check_fields, parse_fields
 from headrace.spark.tables.sink import arrow_schema
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("parquet", "delta", "iceberg")
 _SINK_FORMAT = "headrace"
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 @dataclass
@@ -100,6 +103,10 @@ def _targets(loaded: Loaded) -> Iterator[Finding]:
     graph = loaded.graph
     known = {*graph.tables, *graph.views, *graph.sinks}
     for flow in graph.flows:
+        if not _NAME.fullmatch(flow.name):
+            yield Finding(
+                f"{flow.name}: a flow's name has letters, digits, _ and - only", flow.place
+            )
         if flow.target not in known:
             yield Finding(f"{flow.name}: its target {flow.target} is not declared", flow.place)
         elif flow.target in graph.views and flow.checks:
@@ -140,6 +147,8 @@ def _check_flow(given: EmptyStreams, flow: DeclaredFlow) -> None:
         raise DeclarationError(f"the function returns {type(rows).__name__}, not a DataFrame")
     if not rows.isStreaming:
         raise DeclarationError("the rows are not a stream: begin with hp.topic or hp.read")
+    if FAILED in rows.columns:
+        raise DeclarationError(f"a run adds the column {FAILED}: give yours another name")
     _check_conditions(rows, flow)
     if flow.target in graph.tables:
         _check_table(rows, graph.tables[flow.target])

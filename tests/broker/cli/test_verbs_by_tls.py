@@ -32,6 +32,7 @@ WORDS = [
     "quota set producer_byte_rate=1000000 --user carol", "quota list",
     "quota delete producer_byte_rate --user carol",
     f"acl create {ACL}", "acl list", f"acl delete {ACL} --yes",
+    "pipeline init {place}/shop --from-topic t",
     "query 'select count(*) from t'", "perf produce made --records 10", "disk",
     "perf consume made --timeout 1", "token create {place}/token.properties", "token list",
     "token renew none", "token expire none", "topic delete made --yes",

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.pipeline.given.given_run import CheckFailed, GivenError
 from headrace.testing.pipeline import pipeline_of
-from tests.spark.pipeline.plan_projects import write_project
+from tests.spark.pipeline.projects import write_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

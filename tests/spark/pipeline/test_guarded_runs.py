@@ -10,7 +10,7 @@ from headrace.cli.main import run as command
 from headrace.kernels.compile_cache import private_directory
 from headrace.posix.client_properties import read_client_properties
 from headrace.testing import BrokerThread
-from tests.spark.pipeline.projects import make_project
+from tests.spark.pipeline.run_projects import make_project
 
 TEXT = """
 @dp.table(format="delta")

@@ -11,7 +11,7 @@ from headrace.pipeline.run.event_log import events_of
 from headrace.pipeline.run.supervisor import Mode
 from headrace.record.batch import Record
 from tests.spark.kit import TIME_MS, Topics
-from tests.spark.pipeline.projects import Project, json_records, make_project
+from tests.spark.pipeline.run_projects import Project, json_records, make_project
 
 TABLE = """
 @dp.table(format="parquet")

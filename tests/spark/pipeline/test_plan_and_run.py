@@ -18,7 +18,7 @@ from headrace.pipeline.plan.planned import ProjectPlan, plan_of
 from headrace.pipeline.project import load_project
 from headrace.pipeline.run.storage import Storage
 from headrace.record.batch import Record
-from tests.spark.pipeline.projects import Project, make_project
+from tests.spark.pipeline.run_projects import Project, make_project
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from headrace.pipeline.plan.compare import Verdict, compare
 from headrace.pipeline.plan.prints import prints_of
 from headrace.pipeline.plan.state_schema import run_without_rows
 from headrace.pipeline.validate import EmptyStreams
-from tests.spark.pipeline.plan_projects import declared
+from tests.spark.pipeline.projects import declared
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 from headrace.pipeline.plan.compare import Verdict, compare
 from headrace.pipeline.plan.flow_print import FlowPrint
 from headrace.pipeline.plan.prints import prints_of
-from tests.spark.pipeline.plan_projects import declared
+from tests.spark.pipeline.projects import declared
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -48,6 +48,13 @@ EVENTS: list[dict[str, Any]] = [
         "late": 17,
         "state_rows": 5,
         "events_lost": 2,
+        "checks": {
+            "rows": 9,
+            "dropped": 2,
+            "failed": {"large": 2, "small": 3, "other": 0},
+            "below": ["small"],
+            "examples": {"large": ["orders-0@5"]},
+        },
     },
     {
         "event": "batch",
@@ -65,8 +72,10 @@ shop: run r1 with profile prod
   orders.py:3: t: no flow writes to it
   orders: started
   orders: no answer; next attempt in 2 s
-  orders: batch 3: 1,204 records in 0.4 s, lag 12,034, 17 late
-  a: batch 0: 1 records in 1.0 s
+  orders: batch 3: 1204 records in 0.4 s, lag 12,034, 17 late
+  ! orders: check 'large': 2 of 9 rows failed, first orders-0@5
+  ! orders: check 'small': 3 of 9 rows failed; fewer pass than the check requires
+  a: batch 0: 1 record in 1.0 s
 ended after 4.5 s: all records are processed
 """
 Played = Callable[[Ending | Exception], list[RunRequest]]

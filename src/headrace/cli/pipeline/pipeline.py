@@ -13,9 +13,12 @@ app = App(
     help="Check and run declared pipelines on Spark.",
     default_parameter=Parameter(show_default=False, negative=()),
 )
+app.command("headrace.cli.pipeline.init:init")
 app.command("headrace.cli.pipeline.plan:plan")
-app.command("headrace.cli.pipeline.run:run")
 app.command("headrace.cli.pipeline.project_tests:run_tests", name="test")
+app.command("headrace.cli.pipeline.run:run")
+app.command("headrace.cli.pipeline.status:status")
+app.command("headrace.cli.pipeline.stop:stop")
 
 
 @app.command

@@ -1,14 +1,15 @@
 """`headrace pipeline run`: run a declared pipeline until it is stopped, or for what there is."""
 
 import os
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from headrace.cli.pipeline.projects import ProjectProfile, project_in
-from headrace.cli.pipeline.run_lines import line_of_event
+from headrace.cli.pipeline.run_lines import lines_of_event
 from headrace.terminal.broker_options import BOOTSTRAP_VARIABLE, BrokerOptions, Json
 from headrace.terminal.failure import (
     EXIT_INTERRUPTED,
@@ -17,11 +18,15 @@ from headrace.terminal.failure import (
     UsageError,
     check_installed,
 )
-from headrace.terminal.output import print_json, print_line
+from headrace.terminal.output import is_terminal, print_json, print_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
     from headrace.pipeline.project import Project
     from headrace.terminal.broker_options import Chosen
+
+    Show = Callable[[Mapping[str, Any]], None]
 
 
 def run(
@@ -65,14 +70,10 @@ def run(
 
     mode = Mode.ONCE if once else Mode.UNTIL_IDLE if until_idle else Mode.CONTINUOUS
 
-    def show(event: dict[str, object]) -> None:
-        if json:
-            print_json(event)
-        elif (line := line_of_event(event)) is not None:
-            print_line(line)
-
     try:
-        ending = run_pipeline(RunRequest(project, chosen.bootstrap, chosen.settings, mode, show))
+        with _shown(project, json) as show:
+            request = RunRequest(project, chosen.bootstrap, chosen.settings, mode, show)
+            ending = run_pipeline(request)
     except HeldError as error:
         raise CommandError(str(error), HELD) from None
     except DeclarationError as error:
@@ -80,6 +81,25 @@ def run(
     if ending.code and ending.code != EXIT_INTERRUPTED:
         raise CommandError(ending.text, ending.code)
     return ending.code
+
+
+@contextmanager
+def _shown(project: "Project", json: bool) -> "Iterator[Show]":
+    """Yield the function that shows an event: as JSON, in a view of the terminal, or as a line."""
+    if json:
+        yield print_json
+    elif is_terminal():
+        from headrace.cli.pipeline.live_view import LiveView
+
+        with LiveView(project.name, project.profile) as view:
+            yield view.take
+    else:
+        yield _print_event
+
+
+def _print_event(event: "Mapping[str, Any]") -> None:
+    for line in lines_of_event(event):
+        print_line(line)
 
 
 def _cluster(options: BrokerOptions, project: "Project") -> "Chosen":

@@ -12,20 +12,21 @@ from headrace.spark.sessions.listener import progress_listener
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
     from headrace.pipeline.run.event_log import EventLog
-    from headrace.pipeline.run.storage import Storage
 
 
 class BatchEvents:
     """Collects batches on the listener's thread and writes them on the run's."""
 
-    def __init__(self, flows: Mapping[str, str], storage: Storage) -> None:
-        """`flows`: the flow of each query, by the query's name."""
+    def __init__(self, flows: Mapping[str, str], counts: Mapping[str, Path]) -> None:
+        """`flows`: the flow of each query, by its name; `counts`: where each flow's checks are
+        counted."""
         self._flows = flows
-        self._storage = storage
+        self._counts = counts
         self._arrived: queue.SimpleQueue[tuple[str, Mapping[str, Any]]] = queue.SimpleQueue()
 
     @contextmanager
@@ -62,7 +63,7 @@ class BatchEvents:
                 log.add("batch", flow=flow, **event, **self._checks(flow, event["batch"]))
 
     def _checks(self, flow: str, batch: int) -> dict[str, Any]:
-        file = self._storage.checks(flow) / f"{batch}.json"
+        file = self._counts[flow] / f"{batch}.json"
         with suppress(OSError, ValueError):
             said = json.loads(file.read_text(encoding="utf-8"))
             file.unlink(missing_ok=True)

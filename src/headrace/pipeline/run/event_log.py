@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 RUNS_KEPT = 200
 """Event logs that are kept; older ones are deleted when a run begins."""
+ROLL_BYTES = 16 << 20
+"""Size at which a log is renamed to `<run>.jsonl.1` and begun again with the state of its flows."""
 Event = dict[str, Any]
 
 
@@ -38,6 +40,8 @@ class EventLog:
         self._show = show
         self._now = now
         self._lost = 0
+        self._state: dict[str, Event] = {}
+        """The first event and the newest of each flow's state: how a log begins again."""
         self._descriptor: int | None = None
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,19 +52,24 @@ class EventLog:
         said: Event = {"at": self._now(), "event": event, **more}
         if self._lost:
             said["events_lost"] = self._lost
-        if self._written(json.dumps(said, ensure_ascii=False, separators=(",", ":")) + "\n"):
+        if event in ("run", "flow"):
+            self._state[str(more.get("flow", ""))] = said
+        if self._written(said):
             self._lost = 0
         else:
             self._lost += 1
         self._show(said)
 
-    def _written(self, line: str) -> bool:
-        data = line.encode()
+    def _written(self, event: Event) -> bool:
+        data = json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
         try:
             if self._descriptor is None:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
                 self._descriptor = os.open(self._path, flags, 0o644)
             before = os.fstat(self._descriptor).st_size
+            if before >= ROLL_BYTES:
+                self._roll()
+                return self._written(event)
         except OSError:
             return False
         with suppress(OSError):
@@ -69,6 +78,12 @@ class EventLog:
         with suppress(OSError):
             os.ftruncate(self._descriptor, before)  # A line that is cut off would hide the next.
         return False
+
+    def _roll(self) -> None:
+        self.close()
+        self._path.replace(self._path.with_suffix(".jsonl.1"))
+        for event in self._state.values():
+            self._written(event)
 
     def close(self) -> None:
         """Close the file."""
@@ -83,6 +98,7 @@ def _delete_old(directory: Path) -> None:
     logs = sorted(directory.glob("*.jsonl"))
     for log in logs[: max(0, len(logs) - RUNS_KEPT + 1)]:
         log.unlink(missing_ok=True)
+        log.with_suffix(".jsonl.1").unlink(missing_ok=True)
         log.with_suffix(".log").unlink(missing_ok=True)
 
 

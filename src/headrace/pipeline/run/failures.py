@@ -29,6 +29,7 @@ _CODES = {
     "SinkAwayError": UNREACHABLE,
     "DataLossError": DATA_LOST,
     "CheckFailedError": CHECK_FAILED,
+    "TooManyRefusedError": CHECK_FAILED,
     "RefusedValueError": CHECK_FAILED,
     "UnknownTopicError": NOT_FOUND,
     "OptionError": USAGE,

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.pipeline.declarations import DeclarationError, sources
+from headrace.pipeline.declarations import DeclarationError, Outcome, sources
 from headrace.pipeline.exit_codes import DECISION_NEEDED
 from headrace.pipeline.load import Finding, Loaded, finding_of, loaded
 from headrace.pipeline.plan.decisions import refusal_of
@@ -29,7 +29,6 @@ from headrace.pipeline.run.supervisor import Ending, Flow, Mode, Supervisor
 from headrace.pipeline.run.targets import Targets
 from headrace.pipeline.run.topic_streams import TopicStreams
 from headrace.pipeline.validate import findings_of
-from headrace.spark.tables.options import local_path
 
 if TYPE_CHECKING:
     import threading
@@ -65,7 +64,7 @@ def run_pipeline(request: RunRequest, spark: SparkSession | None = None) -> Endi
     holds the pipeline; DeclarationError for a storage that is not this pipeline's; OSError.
     """
     project = request.project
-    storage = Storage(local_path("storage", str(project.storage)))
+    storage = Storage.of(project)
     run = run_id()
     stops = StopRequests(storage.stop_request, run)
     holder = Holder(run, os.getpid(), socket.gethostname(), now_text())
@@ -102,12 +101,17 @@ def run_id() -> str:
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
-def _checks(found: Loaded) -> list[Finding]:
-    """Return the checks of the project, which a run does not evaluate yet."""
+def _quarantines(found: Loaded) -> list[Finding]:
+    """Return the checks that need a quarantine, which a run does not have yet."""
     return [
-        Finding(f"{flow.name}: check {check.name!r}: checks are not part of a run yet", flow.place)
+        Finding(
+            f"{flow.name}: check {check.name!r}: a run has no quarantine for rows yet: use "
+            "expect_or_drop or expect_or_fail",
+            flow.place,
+        )
         for flow in found.graph.flows
         for check in flow.checks
+        if check.outcome is Outcome.QUARANTINE
     ]
 
 
@@ -142,14 +146,14 @@ class _Run:
                 return Ending(DECISION_NEEDED, refusal)
             found = stack.enter_context(loaded(project))
             findings, _ = findings_of(spark, found)
-            findings += _checks(found)
+            findings += _quarantines(found)
             if findings:
                 return self._refused(findings)
             stack.enter_context(shipped(spark, found, self.storage))
             cluster = stack.enter_context(
                 client_file(spark, self.request.bootstrap, self.request.settings)
             )
-            streams = TopicStreams(spark, cluster, found.graph)
+            streams = partial(TopicStreams, spark, cluster, found.graph)
             targets = Targets(found.graph, self.storage, cluster, project.identity)
             return self._supervised(spark, found, streams, targets)
 
@@ -161,7 +165,11 @@ class _Run:
         return Ending(USAGE, f"{first}{more}")
 
     def _supervised(
-        self, spark: SparkSession, found: Loaded, streams: TopicStreams, targets: Targets
+        self,
+        spark: SparkSession,
+        found: Loaded,
+        streams: Callable[[], TopicStreams],
+        targets: Targets,
     ) -> Ending:
         project = self.request.project
         flows = [flow for flow in found.graph.flows if flow.target not in found.graph.views]
@@ -175,7 +183,8 @@ class _Run:
             for flow in flows
         }
         events = BatchEvents(
-            {f"{project.identity}.{flow.name}": flow.name for flow in flows}, self.storage
+            {f"{project.identity}.{flow.name}": flow.name for flow in flows},
+            {flow.name: self.storage.checks(flow.target, flow.name) for flow in flows},
         )
         wake = self.stops.happened
         supervisor = Supervisor(
@@ -201,10 +210,13 @@ class _Run:
             events.write(self.log)
         return ending
 
-    def _start(self, flow: DeclaredFlow, streams: TopicStreams, targets: Targets) -> Query:
-        with sources(streams):
+    def _start(
+        self, flow: DeclaredFlow, streams: Callable[[], TopicStreams], targets: Targets
+    ) -> Query:
+        given = streams()
+        with sources(given):
             rows = flow.function()
-        writer = targets.writer(flow, rows)
+        writer = targets.writer(flow, rows, given.topics)
         if self.request.mode is Mode.ONCE:
             writer = writer.trigger(availableNow=True)
         else:

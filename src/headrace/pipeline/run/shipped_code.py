@@ -54,6 +54,8 @@ def zip_of(directory: Path, without: Path, target: Path) -> Path:
     for path, content in files.items():
         digest.update(f"{path.relative_to(directory)}\0{len(content)}\0".encode() + content)
     target.mkdir(parents=True, exist_ok=True)
+    for older in target.glob("code-*.zip"):
+        older.unlink()
     made = target / f"code-{digest.hexdigest()}.zip"
     folders = {
         f"{parent.as_posix()}/"

@@ -5,7 +5,7 @@
 <storage>/_pipeline/applied.json                  the definitions that checkpoints were written by
 <storage>/_pipeline/lock  profile  stop           the run that holds it, its mark, a stop request
 <storage>/_pipeline/runs/<run>.jsonl  .log        events of a run, messages of Spark
-<storage>/_pipeline/checks/<flow>/<batch>.json    counts of a batch's checks, until they are read
+<storage>/_pipeline/checks/<flow>/<n>/<batch>.json   counts of a batch's checks, until they are read
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.pipeline.declarations import DeclarationError
+from headrace.spark.tables.options import local_path
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from headrace.pipeline.project import Project
 
 OWN = "_pipeline"
 CHECKPOINTS = "_checkpoints"
@@ -29,6 +32,11 @@ class Storage:
     """A pipeline's storage directory, on a disk that driver and executors see at the same path."""
 
     root: Path
+
+    @classmethod
+    def of(cls, project: Project) -> Storage:
+        """Return the storage of a project. OptionError if it is not a local directory."""
+        return cls(local_path("storage", str(project.storage)))
 
     @property
     def own(self) -> Path:
@@ -55,9 +63,9 @@ class Storage:
         """The directory of event logs."""
         return self.own / "runs"
 
-    def checks(self, flow: str) -> Path:
-        """Return the directory of a flow's counts of checks."""
-        return self.own / "checks" / flow
+    def checks(self, target: str, flow: str) -> Path:
+        """Return the directory of the counts of checks of a flow's newest version."""
+        return self.own / "checks" / flow / self.checkpoint(target, flow).name
 
     @property
     def applied(self) -> Path:

@@ -24,7 +24,7 @@ BACKOFF_SECONDS_MIN = 1.0
 BACKOFF_SECONDS_MAX = 60.0
 ONCE_RESTARTS_MAX = 3
 """Restarts after a lost worker in a run that ends by itself."""
-POLL_SECONDS = 0.2
+POLL_SECONDS = 0.5
 
 
 class Mode(Enum):

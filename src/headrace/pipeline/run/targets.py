@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.pipeline.declarations import DeclarationError
+from headrace.spark.checks.options import RowChecks
+from headrace.spark.checks.with_failed import with_failed
 from headrace.spark.tables.sink import NAME as TABLE
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.pipelines.output import Sink, StreamingTable
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -33,12 +37,22 @@ class Targets:
     pipeline: str
     """Name under which tables and topics know the pipeline; it contains the profile's."""
 
-    def writer(self, flow: DeclaredFlow, rows: DataFrame) -> DataStreamWriter:
-        """Return the writer of a flow's rows to its target, without a trigger."""
+    def writer(
+        self, flow: DeclaredFlow, rows: DataFrame, topics: Collection[str]
+    ) -> DataStreamWriter:
+        """Return the writer of a flow's rows to its target, without a trigger.
+
+        `topics`: those that the flow reads.
+        """
         if flow.target in self.graph.tables:
             kind, options = TABLE, self._of_table(flow, self.graph.tables[flow.target])
         else:
             kind, options = TOPIC, self._of_topic(flow, self.graph.sinks[flow.target])
+        if flow.checks:
+            topic = next(iter(topics)) if len(topics) == 1 else ""
+            counts = self.storage.checks(flow.target, flow.name)
+            options |= RowChecks(flow.checks, topic, counts).to_option()
+            rows = with_failed(rows, flow.checks)
         checkpoint = str(self.storage.checkpoint(flow.target, flow.name))
         return (
             rows.writeStream.format(kind)

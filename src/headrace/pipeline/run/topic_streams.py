@@ -67,7 +67,7 @@ class TopicStreams:
     cluster: ClusterAddress
     graph: Graph
     topics: set[str] = field(default_factory=set)
-    """The topics that were read since the set was cleared."""
+    """The topics that were read."""
 
     def __post_init__(self) -> None:
         self._views = Views(self.graph)

@@ -12,6 +12,7 @@ from headrace.client.sync import run
 from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError
 from headrace.spark.broker_errors import sink_error
+from headrace.spark.checks.verdict import check_batch, report, sum_of
 from headrace.spark.errors import SinkError
 from headrace.spark.sink.decisions import Decision, DecisionLog, LastDecision
 from headrace.spark.sink.sink_options import SinkOptions
@@ -98,6 +99,9 @@ class SinkDriver:
             self._abort(writers)
             self.abort(messages, token)  # Attempts without a message, and those still to come.
             return
+        checks, tally = options.checks, sum_of(message.tally for message in messages)
+        if checks is not None:
+            check_batch(checks, tally, batch)
         decision = Decision(
             token.query, number, what.digest, what.positions, [list(writer) for writer in writers]
         )
@@ -110,6 +114,8 @@ class SinkDriver:
             raise sink_error(
                 error, f"pipeline {options.pipeline}: batch {number}: {error}; {self._remedy}"
             ) from error
+        if checks is not None and batch is not None:
+            report(checks, tally, batch)
 
     @property
     def _remedy(self) -> str:

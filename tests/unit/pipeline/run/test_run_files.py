@@ -135,6 +135,30 @@ def test_a_line_that_a_crash_cut_off_is_skipped(tmp_path: Path) -> None:
     assert [event["event"] for event in events_of(tmp_path / "r.jsonl")] == ["run"]
 
 
+def test_a_long_log_begins_again_with_the_state_of_its_flows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of months has a log of bounded size, from which its status can be read."""
+    monkeypatch.setattr(event_log, "ROLL_BYTES", 600)
+    path = tmp_path / "r.jsonl"
+    log, shown = log_to(path)
+    log.add("run", run="r")
+    log.add("flow", flow="a", state="started")
+    log.add("flow", flow="b", state="started")
+    log.add("flow", flow="a", state="waiting")
+    for number in range(40):
+        log.add("batch", flow="b", batch=number, padding="x" * 40)
+    log.close()
+    assert len(shown) == 44
+    found = list(events_of(path))
+    assert [event["event"] for event in found[:3]] == ["run", "flow", "flow"]
+    assert [event["state"] for event in found[1:3]] == ["waiting", "started"]
+    numbers = [event["batch"] for event in found[3:]]
+    assert numbers == list(range(numbers[0], 40))
+    assert path.stat().st_size < 800
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["r.jsonl", "r.jsonl.1"]
+
+
 def test_only_the_newest_logs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_log, "RUNS_KEPT", 3)
     for number in range(5):
