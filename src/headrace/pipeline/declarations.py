@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from headrace.pipeline.parsed_types import columns_of_type
-from headrace.spark.checks.check import Check, Outcome
+from headrace.spark.checks.check import Check as Check
+from headrace.spark.checks.check import Outcome as Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

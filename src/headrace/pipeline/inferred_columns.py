@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_TEXT_TYPES = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE")
+_TEXT_TYPES = ("TIMESTAMP", "DATE", "TIMESTAMP_NTZ")
 _INTEGER_TYPES = ("BIGINT", "DECIMAL(38,0)")
 
 

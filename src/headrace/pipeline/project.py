@@ -152,7 +152,7 @@ def _check(where: str, given: Mapping[str, Any], kinds: Mapping[str, type]) -> N
 
 
 def _seconds(trigger: str) -> float:
-    """Return a trigger's time in seconds; 0 for a text that is none."""
+    """Return a trigger's time in seconds; 0 for another text."""
     found = _TRIGGER.fullmatch(trigger.strip())
     return 0.0 if found is None else float(found[1]) * _UNIT_SECONDS[found[2]]
 

@@ -59,7 +59,7 @@ def expected(count: int) -> tuple[list[int], list[int]]:
     return [n for n in range(count) if n % 3], [n for n in range(count) if n % 2 == 0]
 
 
-def test_one_run_holds_a_pipeline_until_it_is_stopped(
+def test_a_run_holds_its_pipeline_until_it_is_stopped(
     shop: Path, bootstrap: str, topics: Topics, topic: str
 ) -> None:
     """Rules 14 and 15: the second run gets 13 at once; `stop` ends the first after its batch."""

@@ -1,7 +1,9 @@
 """`headrace pipeline run`: flows to tables and topics, in the tests' own session."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -150,14 +152,13 @@ def test_until_idle_ends_after_records_that_arrive_during_the_run(
     topic = topic_of(project)
     topics.append(topic, 0, json_records(0, 2))
     (project.directory / "pipeline.toml").write_text('name = "shop"\ntrigger = "1 second"\n')
-    arrived = []
+    arrived: list[bool] = []
 
-    class Later(list[object]):
+    class Later(list[Mapping[str, Any]]):
         """Appends records after the first batch."""
 
-        def append(self, event: object) -> None:
+        def append(self, event: Mapping[str, Any]) -> None:
             super().append(event)
-            assert isinstance(event, dict)
             if event["event"] == "batch" and not arrived:
                 arrived.append(True)
                 topics.append(topic, 1, json_records(2, 2))

@@ -85,7 +85,7 @@ def ids_of(project: Project, sink: str, topic: str) -> list[int]:
 def test_rows_are_kept_dropped_and_counted(
     project: Project, sink: str, topics: Topics, topic: str
 ) -> None:
-    """One evaluator for each check; a condition that is null fails, unlike SQL's CHECK."""
+    """Spark evaluates each check; a condition that is null fails, unlike SQL's CHECK."""
     checks = (
         '@hp.expect("has a name", "name IS NOT NULL", at_least=0.5)\n'
         '@hp.expect("is early", "id < 2")\n'

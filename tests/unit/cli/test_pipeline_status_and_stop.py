@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from headrace.cli.main import run as command
-from headrace.cli.pipeline import stop as stop_command
 from headrace.pipeline.run.event_log import EventLog
 from headrace.pipeline.run.lock import Holder, held
 from headrace.pipeline.run.stop_requests import StopRequests
@@ -112,7 +111,7 @@ def test_a_run_of_this_machine_gets_sigterm_and_is_waited_for(
             holding.set()
             released.wait(20)
 
-    monkeypatch.setattr(stop_command.os, "kill", kill)
+    monkeypatch.setattr(os, "kill", kill)
     holding = threading.Event()
     thread = threading.Thread(target=hold)
     thread.start()
@@ -147,7 +146,7 @@ def test_a_run_elsewhere_finds_the_request_in_the_storage(
             while stops.current() is None:
                 pass
 
-    monkeypatch.setattr(stop_command.os, "kill", kill)
+    monkeypatch.setattr(os, "kill", kill)
     holding = threading.Event()
     thread = threading.Thread(target=hold)
     thread.start()

@@ -41,7 +41,7 @@ def storages_of(project: "Project") -> "list[tuple[Project, Storage]]":
 
 
 def project_in(directory: Path, profile: str | None) -> "Project":
-    """Return the project in a directory. CommandError: there is none, or its settings are wrong."""
+    """Return the project in a directory. CommandError: no project, or wrong settings."""
     from headrace.pipeline.declarations import DeclarationError
     from headrace.pipeline.project import FILE, load_project
 

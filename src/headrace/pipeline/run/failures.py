@@ -51,7 +51,7 @@ _TAIL = "=== Streaming Query ==="
 
 
 class FlowPlace(NamedTuple):
-    """What the text of an error is completed with."""
+    """The facts about a flow that complete the text of its errors."""
 
     name: str
     directory: Path

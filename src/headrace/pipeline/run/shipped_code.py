@@ -35,12 +35,12 @@ def shipped(spark: SparkSession, found: Loaded, storage: Storage) -> Iterator[No
     made = zip_of(found.project.directory, storage.root, storage.own)
     spark.sparkContext.addPyFile(str(made))
     for module in found.modules:
-        cloudpickle.register_pickle_by_value(module)
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
         for module in found.modules:
-            cloudpickle.unregister_pickle_by_value(module)
+            cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 def zip_of(directory: Path, without: Path, target: Path) -> Path:

@@ -109,7 +109,7 @@ def test_a_full_disk_loses_events_and_stops_nothing(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(event_log.os, "write", full)
+        patch.setattr(os, "write", full)
         log.add("second")
         log.add("third")
     log.add("fourth")
