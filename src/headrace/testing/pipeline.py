@@ -54,7 +54,7 @@ class PipelineUnderTest:
 
 @contextmanager
 def pipeline_of(test: Path) -> Iterator[PipelineUnderTest]:
-    """Load the project that has a test's file. GivenError: there is none, or it has errors.
+    """Load the project that has a test's file. GivenError for a project with errors, or no project.
 
     The Spark session is shared by all tests of the process.
     """

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.pipeline.given.given_run import CheckFailed, GivenError
+from headrace.pipeline.given.given_run import GivenError
+from headrace.spark.errors import CheckFailedError
 from headrace.testing.pipeline import pipeline_of
 from tests.spark.pipeline.projects import write_project
 
@@ -179,7 +180,7 @@ def test_a_check_may_fail_the_run_by_its_share_of_a_batch(shop: PipelineUnderTes
     assert [row[0] for row in sound.rows("small")] == [1, 2, 3]
     assert sound.failed("small", "mostly small") == 1
     wrong = shop.given("orders", [order(1, 1), order(2, 1)], [order(3, 100)])
-    with pytest.raises(CheckFailed, match=r"'mostly small': 1 of 1 rows of micro-batch 1 fail"):
+    with pytest.raises(CheckFailedError, match="'mostly small' failed: 1 of 1 row of batch 1"):
         wrong.rows("small")
 
 

@@ -15,7 +15,7 @@ from headrace.terminal.failure import (
     UsageError,
     check_installed,
 )
-from headrace.terminal.output import note_error, print_json, print_line
+from headrace.terminal.output import print_json, print_line
 
 if TYPE_CHECKING:
     from headrace.pipeline.plan.planned import PlannedFlow, ProjectPlan
@@ -63,8 +63,8 @@ def plan(
     from headrace.pipeline.run.storage import Storage
     from headrace.spark.tables.options import local_path
 
+    storage = Storage(local_path("storage", str(project.storage)))
     try:
-        storage = Storage(local_path("storage", str(project.storage)))
         if accept is not None or new_version is not None:
             return _decide(project, storage, accept, new_version)
         found = plan_of(project, storage)
@@ -75,9 +75,7 @@ def plan(
     except (DecisionError, DeclarationError) as error:
         raise CommandError(str(error), EXIT_USAGE) from None
     if found.findings:
-        for finding in found.findings:
-            note_error(str(finding))
-        raise CommandError(f"{project.name}: the project has errors", EXIT_USAGE)
+        raise CommandError("\n".join(map(str, found.findings)), EXIT_USAGE)
     if json:
         print_json(found.to_json())
     else:

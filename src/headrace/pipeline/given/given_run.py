@@ -13,34 +13,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyarrow.parquet import write_table
-from pyspark.sql import functions as sf
 
 from headrace.pipeline.declarations import Outcome, sources
 from headrace.pipeline.given.records import GivenTopic, Refused, decoded, given_record
 from headrace.pipeline.plan.prints import pickled_by_value
 from headrace.pipeline.run.topic_streams import finished
 from headrace.pipeline.views import Views
+from headrace.spark.checks.check import FAILED
+from headrace.spark.checks.division import Division
+from headrace.spark.checks.options import RowChecks
+from headrace.spark.checks.verdict import check_batch
+from headrace.spark.checks.with_failed import with_failed
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.pipeline.declarations import Check, TopicSource
+    from headrace.pipeline.declarations import TopicSource
     from headrace.pipeline.given.records import DecodedTopic
     from headrace.pipeline.graph import DeclaredFlow
     from headrace.pipeline.load import Loaded
 
-FAILED = "_failed"
-"""The column with the names of the checks that a row fails."""
 _FIRST_SECOND = 1_000_000_000
 
 
 class GivenError(Exception):
     """A test names a table, a topic or a flow that the pipeline does not have."""
-
-
-class CheckFailed(Exception):
-    """A check of `expect_or_fail` ended the run; the text names check, batch and rows."""
 
 
 @dataclass
@@ -79,6 +77,8 @@ class GivenRun:
 
     def rows(self, target: str, *columns: str) -> list[tuple[Any, ...]]:
         """Return the rows of a table or sink, all columns or those named.
+
+        CheckFailedError if a check of `expect_or_fail` ends the run.
 
         Times are in UTC. Rows are in the order of their records if they have `_offset`, otherwise
         sorted within a micro-batch.
@@ -154,7 +154,7 @@ class GivenRun:
         result = _FlowRows(failed={check.name: 0 for check in flow.checks})
         batches: list[pa.Table] = []
         query = (
-            rows.withColumn(FAILED, _failed_checks(flow.checks))
+            (with_failed(rows, flow.checks) if flow.checks else rows)
             .writeStream.foreachBatch(lambda batch, _: batches.append(batch.toArrow()))
             .outputMode("append")
             .trigger(availableNow=True)
@@ -169,37 +169,38 @@ class GivenRun:
             for state in progress["stateOperators"]:
                 result.late += state["numRowsDroppedByWatermark"]
         for number, batch in enumerate(batches):
-            self._divide(flow, batch.to_pylist(), number, result, streams)
+            if flow.checks:
+                self._divide(flow, batch, number, result, streams)
+            else:
+                result.rows += sorted(batch.to_pylist(), key=_order)
         return result
 
     def _divide(
         self,
         flow: DeclaredFlow,
-        rows: list[dict[str, Any]],
+        batch: pa.Table,
         number: int,
         result: _FlowRows,
         streams: _GivenStreams,
     ) -> None:
         """Divide the rows of a micro-batch by the checks that they fail."""
-        outcomes = {check.name: check.outcome for check in flow.checks}
-        for check in flow.checks:
-            failed = sum(check.name in row[FAILED] for row in rows)
-            result.failed[check.name] += failed
-            passed = len(rows) - failed
-            if check.outcome is Outcome.FAIL and rows and passed < check.at_least * len(rows):
-                raise CheckFailed(
-                    f"{flow.name}: check {check.name!r}: {failed} of {len(rows)} rows of "
-                    f"micro-batch {number} fail"
-                )
+        topics = list(dict.fromkeys(streams.read_topics))
+        checks = RowChecks(flow.checks, topics[0] if len(topics) == 1 else "", None)
+        division = Division(checks)
+        for _ in division.divided(batch.to_batches()):
+            pass  # The rows to write are chosen below, without those for the quarantine.
+        check_batch(checks, division.tally, number)
+        for name, count in division.tally.failed.items():
+            result.failed[name] += count
+        moving = [check.name for check in flow.checks if check.outcome is Outcome.QUARANTINE]
         kept = []
-        for row in rows:
-            failed_of = {outcomes[name]: name for name in reversed(row.pop(FAILED))}
-            if Outcome.QUARANTINE in failed_of:
-                reason = f"check: {failed_of[Outcome.QUARANTINE]}"
-                topic = _only(streams.read_topics, flow.name)
-                value = self.topics[topic].value(row["_offset"])
-                result.refused.append((topic, Refused(row["_offset"], reason, value)))
-            elif Outcome.DROP not in failed_of:
+        for row in batch.to_pylist():
+            failed = row.pop(FAILED)
+            if moved := [name for name in moving if name in failed]:
+                topic, offset = _only(topics, flow.name), row["_offset"]
+                value = self.topics[topic].value(offset)
+                result.refused.append((topic, Refused(offset, f"check: {moved[0]}", value)))
+            elif not checks.dropping.intersection(failed):
                 kept.append(row)
         result.rows += sorted(kept, key=_order)
 
@@ -241,24 +242,12 @@ class _GivenStreams:
 
 def _only(topics: list[str], flow: str) -> str:
     """Return the topic that a flow reads."""
-    names = list(dict.fromkeys(topics))
-    if len(names) != 1:
+    if len(topics) != 1:
         raise GivenError(
-            f"{flow} reads {', '.join(names)}: the topic of a row that a check moves to the "
+            f"{flow} reads {', '.join(topics)}: the topic of a row that a check moves to the "
             "quarantine is not known here; test a flow of one topic"
         )
-    return names[0]
-
-
-def _failed_checks(checks: tuple[Check, ...]) -> Any:  # noqa: ANN401 - Spark's two kinds of Column
-    """Return the column with the names of the checks that a row fails; null fails, too."""
-    names = [
-        sf.when(sf.coalesce(sf.expr(check.condition), sf.lit(False)), sf.lit(None)).otherwise(
-            sf.lit(check.name)
-        )
-        for check in checks
-    ]
-    return sf.array_compact(sf.array(*names)) if names else sf.array().cast("array<string>")
+    return topics[0]
 
 
 def _order(row: dict[str, Any]) -> tuple[Any, ...]:
