@@ -55,7 +55,7 @@ def windows():
 ORDERS = """
 @F.udf("double")
 def doubled(amount):
-    return amount * FACTOR
+    return None if amount is None else amount * FACTOR
 
 FACTOR = 2
 

@@ -120,7 +120,7 @@ def test_changed_window_is_refused_until_it_is_accepted(shop: Shop) -> None:
     assert shop.end() == end
     assert shop.files()[str(shop.storage.applied)] == before[str(shop.storage.applied)]
 
-    accept(load_project(shop.project.directory), shop.storage, "counts")
+    accept(load_project(shop.project.directory), shop.storage, "counts", shop.spark)
     assert shop.project.run().code == 0
     assert shop.verdicts() == {"counts": Verdict.SAME, "rows": Verdict.SAME}
     assert (shop.storage.checkpoint("counts", "counts") / "commits" / "1").is_file()
@@ -129,10 +129,13 @@ def test_changed_window_is_refused_until_it_is_accepted(shop: Shop) -> None:
 def test_new_version_computes_a_table_again_next_to_the_old(shop: Shop) -> None:
     shop.append(0, 1, 9)
     assert shop.project.run().code == 0
-    shop.change('F.count("sku").alias("n")', 'F.count("sku").alias("n"), F.max("at").alias("m")')
+    shop.change(
+        '.alias("n")).select("window.start", "sku", "n")',
+        '.alias("n"), F.max("at").alias("m")).select("window.start", "sku", "n", "m")',
+    )
     assert shop.verdicts()["counts"] is Verdict.INCOMPATIBLE
     assert shop.project.run().code == 10
-    new_version(load_project(shop.project.directory), shop.storage, "counts")
+    new_version(load_project(shop.project.directory), shop.storage, "counts", shop.spark)
     shop.append(30)
     assert shop.project.run().code == 0
     assert shop.counts("counts@1") == [(0, 2), (5, 1)]

@@ -1,13 +1,16 @@
 """A run of a pipeline's flows on given records, micro-batch by micro-batch.
 
 Each micro-batch is one file for each topic, so Spark forms the same batches, with state, watermarks
-and late rows as in a run. Rows go to the test instead of tables and topics.
+and late rows as in a run. A batch without rows follows each: in a run, Spark adds one when the
+watermark has advanced, and only then are rows behind it late. Rows go to the test instead of tables
+and topics.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +29,8 @@ from headrace.spark.checks.verdict import check_batch
 from headrace.spark.checks.with_failed import with_failed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
@@ -112,7 +117,11 @@ class GivenRun:
         reason is listed once.
         """
         for flow in self._targeted():
-            self._ran(flow)
+            if any(check.outcome is Outcome.QUARANTINE for check in flow.checks):
+                self._ran(flow)
+            elif flow.name not in self._flows:
+                with self._streams() as streams, sources(streams):
+                    flow.function()  # decodes the topics that it reads
         refused = [
             each
             for source, found in self._decoded.items()
@@ -139,23 +148,28 @@ class GivenRun:
 
     def _ran(self, flow: DeclaredFlow) -> _FlowRows:
         if flow.name not in self._flows:
-            directory = self.loaded.project.directory
-            with (
-                tempfile.TemporaryDirectory(prefix="headrace-given-") as place,
-                pickled_by_value(directory),
-            ):
-                streams = _GivenStreams(self, Path(place), Views(self.loaded.graph))
+            with self._streams() as streams:
                 with sources(streams):
                     rows = flow.function()
                 self._flows[flow.name] = self._run(flow, rows, streams)
         return self._flows[flow.name]
 
+    @contextmanager
+    def _streams(self) -> Iterator[_GivenStreams]:
+        with (
+            tempfile.TemporaryDirectory(prefix="headrace-given-") as place,
+            pickled_by_value(self.loaded.project.directory),
+        ):
+            yield _GivenStreams(self, Path(place), Views(self.loaded.graph))
+
     def _run(self, flow: DeclaredFlow, rows: DataFrame, streams: _GivenStreams) -> _FlowRows:
         result = _FlowRows(failed={check.name: 0 for check in flow.checks})
-        batches: list[pa.Table] = []
+        batches: list[tuple[int, pa.Table]] = []
         query = (
             (with_failed(rows, flow.checks) if flow.checks else rows)
-            .writeStream.foreachBatch(lambda batch, _: batches.append(batch.toArrow()))
+            .writeStream.foreachBatch(
+                lambda batch, number: batches.append((number, batch.toArrow()))
+            )
             .outputMode("append")
             .trigger(availableNow=True)
             .option("checkpointLocation", str(streams.place / "checkpoint"))
@@ -168,9 +182,9 @@ class GivenRun:
         for progress in query.recentProgress:
             for state in progress["stateOperators"]:
                 result.late += state["numRowsDroppedByWatermark"]
-        for number, batch in enumerate(batches):
+        for number, batch in batches:
             if flow.checks:
-                self._divide(flow, batch, number, result, streams)
+                self._divide(flow, batch, number // 2, result, streams)
             else:
                 result.rows += sorted(batch.to_pylist(), key=_order)
         return result
@@ -226,8 +240,9 @@ class _GivenStreams:
         self.read_topics.append(source.name)
         rounds = max(1, *(len(each.batches) for each in run.topics.values()))
         empty = decoded(source, GivenTopic(source.name, [[]])).batches[0]
-        for number in range(rounds):
-            rows = found.batches[number] if number < len(found.batches) else empty
+        for number in range(2 * rounds):
+            given, without = divmod(number, 2)
+            rows = empty if without or given >= len(found.batches) else found.batches[given]
             file = directory / f"{number:06}.parquet"
             write_table(rows, file)
             # Spark reads files in the order of their times.

@@ -61,13 +61,16 @@ def refusal_text(plan: ProjectPlan) -> str:
     return f"{flows}: decide with `headrace pipeline plan`; no query was started"
 
 
-def accept(project: Project, storage: Storage, flow: str) -> PlannedFlow:
+def accept(
+    project: Project, storage: Storage, flow: str, spark: SparkSession | None = None
+) -> PlannedFlow:
     """Let a flow continue with its checkpoint and its changed definition.
 
-    DecisionError if the flow has nothing to accept; HeldError while a run holds the pipeline.
+    `spark`: as for `plan_of`. DecisionError if the flow has nothing to accept; HeldError while a
+    run holds the pipeline.
     """
     with _held(storage):
-        plan = plan_of(project, storage)
+        plan = plan_of(project, storage, spark)
         planned = _flow(plan, flow)
         if ACCEPT not in planned.choices:
             reason = planned.comparison.sentence or "nothing changed"
@@ -79,7 +82,9 @@ def accept(project: Project, storage: Storage, flow: str) -> PlannedFlow:
         return planned
 
 
-def new_version(project: Project, storage: Storage, flow: str) -> tuple[str, ...]:
+def new_version(
+    project: Project, storage: Storage, flow: str, spark: SparkSession | None = None
+) -> tuple[str, ...]:
     """Give a flow's target a new version: its flows begin at the earliest records again.
 
     Returns the names of these flows. The earlier version's table and checkpoints stay.
@@ -87,7 +92,7 @@ def new_version(project: Project, storage: Storage, flow: str) -> tuple[str, ...
     pipeline; OSError.
     """
     with _held(storage):
-        plan = plan_of(project, storage)
+        plan = plan_of(project, storage, spark)
         planned = _flow(plan, flow)
         if planned.comparison.verdict is Verdict.GONE:
             raise DecisionError(f"{flow} is not declared any more: there is nothing to compute")
