@@ -1,5 +1,6 @@
 """Typed rows of the source: options, the modes, records without a value."""
 
+import pickle
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +13,7 @@ from headrace.spark.errors import OptionError, SourceError
 from headrace.spark.source.columns import columns_of, schema_of
 from headrace.spark.source.options import Options, parse_options
 from headrace.spark.source.typed_values import typed_rows
+from headrace.typed import ddl
 
 pytest.importorskip("numba")
 
@@ -55,6 +57,27 @@ def test_permissive_needs_no_column_for_the_text() -> None:
     assert [row["id"] for row in found] == [1, None, None, 3, None]
     text = rows("id BIGINT, bad STRING", Mode.PERMISSIVE, [b"\xff"], corrupt="bad")
     assert text == [{"id": None, "bad": "\ufffd", "_offset": 7}]
+
+
+def test_schema_is_parsed_once_for_all_tasks_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    parser = ddl._Parser
+
+    def noted(text: str) -> ddl._Parser:
+        parsed.append(text)
+        return parser(text)
+
+    monkeypatch.setattr(ddl, "_Parser", noted)
+    schema = "only_here BIGINT NOT NULL, _corrupt_record STRING"
+    planned = options(valueSchema=schema, mode="PERMISSIVE")
+    for _ in range(2):
+        typed: TypedValues = pickle.loads(pickle.dumps(planned.typed))
+        batch = pa.record_batch({"value": pa.array([b"{}"]), "offset": pa.array([7])})
+        assert len(list(typed_rows(typed, ("offset",), "t-0", iter([batch])))) == 1
+    assert parsed == [schema]
+    other = pickle.loads(pickle.dumps(TypedValues("only_here INT"))).schema(())
+    assert other.names == ["only_here"]
+    assert parsed == [schema, "only_here INT"], "another schema is parsed by itself"
 
 
 def test_failfast_names_partition_offset_and_reason() -> None:
