@@ -42,6 +42,8 @@ class Col(IntEnum):
     SCALE = 16
     FILL = 17  # Place of its fills, relative to the section.
     FILLS = 18
+    SLOTS = 19  # Number of slots that its space has memory for.
+    LIMIT = 20  # Of a STRING or BINARY: place in `out` where the memory for its bytes ends.
 
 
 class Head(IntEnum):
@@ -63,6 +65,8 @@ class Head(IntEnum):
     UNKNOWN = 13  # Number of keys that the schema does not declare.
     SEED = 14  # Random, for the table of MAP keys.
     FIRSTS = 15  # Place of a section, see `followers`.
+    STOPPED = 16  # The record that the output had no memory for; -1 if it had for all.
+    FULL = 17  # SLOTS_FULL or TEXT_FULL, of NODE.
 
 
 class Frame(IntEnum):
@@ -79,6 +83,11 @@ class Frame(IntEnum):
 
 SLACK = 64
 """Bytes after the input and after each output buffer that may be read or overwritten."""
+SLOTS_FULL = 64
+TEXT_FULL = 65
+"""Not faults of a record: its elements, or its texts, have no memory left in the output."""
+NO_LIMIT = 1 << 62
+"""Limit of a text in the scratch space, which has room for any."""
 FRAMES_AT = 32
 FRAME_WORDS = 8
 FRAMES_MAX = 80
