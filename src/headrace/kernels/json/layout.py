@@ -33,17 +33,17 @@ class Col(IntEnum):
     SHIFT = 7  # A value has 1 << SHIFT bytes.
     BYTES = 8  # Place of the bytes of a STRING or BINARY.
     MARK = 9  # Of a STRING or BINARY: its mark. Of an ARRAY or MAP: the space below it.
-    PATTERN = 10  # Place in `names` of `"name":`.
-    PATTERN_SIZE = 11  # 0 if the name has a character that JSON escapes.
-    NAME = 12
-    NAME_SIZE = 13
-    UNIT = 14
-    PRECISION = 15  # Of an integer: its bits.
-    SCALE = 16
-    FILL = 17  # Place of its fills, relative to the section.
-    FILLS = 18
-    SLOTS = 19  # Number of slots that its space has memory for.
-    LIMIT = 20  # Of a STRING or BINARY: place in `out` where the memory for its bytes ends.
+    LIMIT = 10  # Of a STRING or BINARY: place in `out` where the memory for its bytes ends.
+    SLOTS = 11  # Number of slots that its space has memory for.
+    PATTERN = 12  # Place in `names` of `"name":`.
+    PATTERN_SIZE = 13  # 0 if the name has a character that JSON escapes.
+    NAME = 14
+    NAME_SIZE = 15
+    UNIT = 16
+    PRECISION = 17  # Of an integer: its bits.
+    SCALE = 18
+    FILL = 19  # Place of its fills, relative to the section.
+    FILLS = 20
 
 
 class Head(IntEnum):
