@@ -126,6 +126,20 @@ def test_parts_that_end_where_memory_does_lose_and_double_nothing(
     assert decoder.unknown_keys == whole.unknown_keys == 1_980
 
 
+def test_parts_end_before_the_last_records_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = ", ".join(f"f{number}: STRING" for number in range(40))
+    schema = f"n INT, a ARRAY<STRUCT<{fields}>>"
+    # The last records of an array are decoded from a copy, after the others of their part.
+    records = [b'{"n":%d,"a":[%s]}' % (n, b",".join([b"{}"] * (n * 7 % 40))) for n in range(60)]
+    monkeypatch.setattr(json_decoder, "ARENA_BYTES", 20_000)
+    for size in range(20, 60):
+        parts = list(JsonDecoder(schema).decode(pa.array(records[:size], pa.binary())))
+        assert len(parts) > 2
+        rows = [row for part in parts for row in part.batch.to_pylist()]
+        assert [row["n"] for row in rows] == list(range(size))
+        assert [len(row["a"]) for row in rows] == [n * 7 % 40 for n in range(size)]
+
+
 def test_rows_stay_as_they_are_while_later_ones_are_decoded() -> None:
     decoder = JsonDecoder("s STRING")
     first = [piece.batch for piece in decoder.decode(pa.array([b'{"s":"first"}']))]
