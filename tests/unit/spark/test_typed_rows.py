@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from headrace.arrow.typed import json_decoder
 from headrace.arrow.typed.typed_rows import Mode, TypedValues
 from headrace.spark.errors import OptionError, SourceError
 from headrace.spark.source.columns import columns_of, schema_of
@@ -87,6 +88,21 @@ def test_failfast_names_partition_offset_and_reason() -> None:
         {"id": 1, "_offset": 7},
         {"id": None, "_offset": 8},
     ]
+
+
+def test_rows_of_several_pieces_are_all_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_decoder, "ARENA_BYTES", 200)
+    records = [b'{"id":%d,"s":"%s"}' % (number, b"x" * 60) for number in range(20)]
+    given: list[bytes | None] = [*records[:5], None, *records[6:15], b"junk", *records[16:]]
+    found = rows("id BIGINT, s STRING, _corrupt_record STRING", Mode.PERMISSIVE, given)
+    assert [row["id"] for row in found] == [
+        None if number in {5, 15} else number for number in range(20)
+    ]
+    assert [row["_offset"] for row in found if row["_corrupt_record"]] == [22]
+    dropped = rows("id BIGINT, s STRING", Mode.DROPMALFORMED, given)
+    assert [row["_offset"] for row in dropped] == [at for at in range(7, 27) if at != 22]
+    with pytest.raises(SourceError, match="t-0@22: expected an object"):
+        rows("id BIGINT", Mode.FAILFAST, given)
 
 
 @pytest.mark.parametrize("mode", list(Mode))
