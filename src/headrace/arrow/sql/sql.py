@@ -9,7 +9,6 @@ Only what a query itself must keep (groups, sorts, one side of a join) is in mem
 """
 
 import re
-import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
@@ -18,6 +17,7 @@ import pyarrow as pa
 
 from headrace.arrow.read.columns import HEADERS
 from headrace.arrow.read.open_topic import Isolation
+from headrace.arrow.sql.bounded_duckdb import MEMORY, BoundedDuckDb
 from headrace.arrow.sql.sql_answer import Answer, one_line
 from headrace.arrow.sql.sql_columns import Inferred, expression, infer, quoted, text
 from headrace.arrow.sql.topic_dataset import COLUMNS, TopicDataset, is_text
@@ -29,8 +29,6 @@ SAMPLE_RECORDS = 1000
 """Records of a topic that are sampled to infer the columns of JSON values."""
 SAMPLE_PARTITIONS_MAX = 16
 """Maximum partitions that the sample is taken from."""
-MEMORY = "1GB"
-"""Default memory limit of DuckDB."""
 ANY_TOPIC = ""
 """Key of the topics that have no entry of their own."""
 _MISSING = re.compile(r"Table with name (\S+) does not exist")
@@ -81,22 +79,11 @@ class TopicSql:
         self._tell = tell
         self._datasets: dict[str, TopicDataset] = {}
         self._known: dict[str, str] | None = None
-        self._spill = tempfile.TemporaryDirectory(prefix="headrace-query-")
-        self._duckdb = duckdb.connect(":memory:")
         try:
-            # Disable replacement scans of Python variables and downloads of extensions: names mean
-            # topics.
-            for setting, value in (
-                ("python_enable_replacements", "false"),
-                ("autoinstall_known_extensions", "false"),
-                ("temp_directory", text(self._spill.name)),
-                ("memory_limit", text(memory)),
-                ("TimeZone", "'UTC'"),
-            ):
-                self._duckdb.execute(f"SET {setting} = {value}")
+            self._bounded = BoundedDuckDb(memory)
         except duckdb.Error as error:
-            self.close()
             raise SqlError(one_line(error)) from None
+        self._duckdb = self._bounded.connection
 
     def __enter__(self) -> Self:
         return self
@@ -107,8 +94,7 @@ class TopicSql:
     def close(self) -> None:
         """Close DuckDB and delete its temporary files."""
         self._datasets.clear()
-        self._duckdb.close()
-        self._spill.cleanup()
+        self._bounded.close()
 
     def answer(self, query: str) -> Answer:
         """Start a query; rows are computed as the answer is read.
