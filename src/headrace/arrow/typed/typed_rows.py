@@ -5,7 +5,7 @@ row's schema even if the declared schema says NOT NULL, which the decoder checks
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -28,6 +28,10 @@ OFFSET, VALUE = "offset", "value"
 
 class RefusedRecordError(HeadraceError):
     """A record's value does not fit the schema; the text names partition, offset and reason."""
+
+    def __init__(self, place: str, offset: int, words: str) -> None:
+        super().__init__(f"{place}@{offset}: {words}")
+        self.offset = offset
 
 
 class Mode(Enum):
@@ -73,9 +77,15 @@ class TypedValues:
     def _is_corrupt(self, name: str) -> bool:
         return self.mode is Mode.PERMISSIVE and name == self.corrupt
 
+    def row_type(self) -> ColumnType:
+        """Return the fields of a row, all of them nullable: those of a refused value are null."""
+        schema = parse_ddl(self.ddl)
+        fields = tuple(replace(field, nullable=True) for field in schema.fields)
+        return ColumnType(Kind.STRUCT, fields=fields)
+
     def schema(self, columns: Sequence[str]) -> pa.Schema:
         """Return the Arrow schema of a row."""
-        fields = [field.with_nullable(True) for field in arrow_schema(parse_ddl(self.ddl))]
+        fields = list(arrow_schema(self.row_type()))
         record = [pa.field(PREFIX + name, TYPES[name], name not in NEVER_NULL) for name in columns]
         return pa.schema([*fields, *record])
 
@@ -134,7 +144,7 @@ class TypedRanges:
         if self._typed.mode is Mode.FAILFAST:
             for refused in piece.refused:
                 offset = batch.column(OFFSET)[refused.row].as_py()
-                raise RefusedRecordError(f"{self._place}@{offset}: {refused.words}")
+                raise RefusedRecordError(self._place, offset, refused.words)
 
 
 def _chunk(column: pa.ChunkedArray) -> pa.Array:

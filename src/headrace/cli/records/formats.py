@@ -124,6 +124,12 @@ _DELETE = "\x7f"
 """A separator: JSON does not escape it, and it is rare in texts."""
 
 
+def json_line(where: TopicPartition, record: Record, fields: bytes | None) -> bytes:
+    """Return the line of a record with the JSON of its decoded value; None: it has no value."""
+    line = _dumps(record_json(where, record)).encode()
+    return line + b"\n" if fields is None else b'%s,"fields":%s}\n' % (line[:-1], fields)
+
+
 def _json_lines(where: TopicPartition, records: Sequence[Record]) -> bytes | None:
     """Return the lines of records without headers; None if they must be converted one by one."""
     for record in records:

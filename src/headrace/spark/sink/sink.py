@@ -29,7 +29,7 @@ class _Writer:
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options
-        self._columns = check_columns(schema, options.topic)
+        self._columns = check_columns(schema, options.topic, options.value_schema)
         self._token: RunToken | None = None
 
     def __getstate__(self) -> dict[str, Any]:

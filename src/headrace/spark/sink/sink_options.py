@@ -1,7 +1,7 @@
 """The sink's options: those of Spark's own Kafka connector, and a few of ours.
 
-Ours: `delivery`, `pipeline`, `sink`, `twoPhaseCommit`, and for batch writes `txnAppId` and
-`txnVersion`, as in Delta. Invalid options are refused before anything is written.
+Ours: `valueSchema`, `delivery`, `pipeline`, `sink`, `twoPhaseCommit`, and for batch writes
+`txnAppId` and `txnVersion`, as in Delta. Invalid options are refused before anything is written.
 """
 
 import re
@@ -24,9 +24,9 @@ _TWO_PHASE = {"auto": None, "true": True, "false": False}
 _CODECS = {codec.name.lower(): codec for codec in Codec}
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _OURS = (
-    "topic", "delivery", "pipeline", "sink", "twoPhaseCommit", "txnAppId", "txnVersion",
-    "checkpointLocation", "bootstrap.servers", "includeHeaders", "path", "queryName", "configFile",
-    CHECKS,
+    "topic", "valueSchema", "delivery", "pipeline", "sink", "twoPhaseCommit", "txnAppId",
+    "txnVersion", "checkpointLocation", "bootstrap.servers", "includeHeaders", "path", "queryName",
+    "configFile", CHECKS,
 )  # fmt: skip
 _KAFKA = (
     "bootstrap.servers", "client.id", "compression.type", "batch.size", "acks",
@@ -54,6 +54,8 @@ class SinkOptions:
     bootstrap: str
     security: Security
     topic: str | None
+    value_schema: str | None
+    """DDL by which values are encoded; None: values are bytes or strings."""
     exactly_once: bool
     pipeline: str
     sink: str
@@ -107,6 +109,7 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
         bootstrap=checked_bootstrap(client.bootstrap),
         security=client.security,
         topic=given.text("topic") or None,
+        value_schema=given.text("valueSchema"),
         exactly_once=exactly_once,
         pipeline=pipeline,
         sink=sink,
@@ -152,7 +155,7 @@ def _check_names(given: GivenOptions) -> list[str]:
             elif key not in _KAFKA and not is_security(key):
                 raise OptionError(f"{spelled}: Kafka has no such producer setting")
         elif lower not in known and not lower.startswith(("__", "asyncprogress")):
-            raise OptionError(f"{spelled}: no such option; there are {', '.join(_OURS[:7])}")
+            raise OptionError(f"{spelled}: no such option; there are {', '.join(_OURS[:8])}")
     return ignored
 
 

@@ -35,6 +35,7 @@ from headrace.model.nouns import TopicPartition
 from headrace.spark.broker_errors import sink_error
 from headrace.spark.checks.division import Division, Tally
 from headrace.spark.errors import SinkError
+from headrace.spark.sink.sink_columns import SinkColumns
 from headrace.spark.sink.sink_options import SinkOptions
 
 _ROWS_MAX, _BYTES_MAX = 64 * 1024, 16 << 20
@@ -111,7 +112,7 @@ def knock(options: SinkOptions) -> None:
 def write_rows(
     options: SinkOptions,
     token: RunToken | None,
-    columns: tuple[str, ...],
+    columns: SinkColumns,
     batches: Iterator[pa.RecordBatch],
 ) -> SinkMessage:
     """Write one task's rows and return its message. SinkError, after aborting if possible."""
@@ -143,20 +144,29 @@ def _is_decided(token: RunToken) -> bool:
     return batch is not None and int(batch) <= token.decided
 
 
-def _gathered(batches: Iterator[pa.RecordBatch], columns: tuple[str, ...]) -> Iterator[pa.Table]:
+def _gathered(batches: Iterator[pa.RecordBatch], columns: SinkColumns) -> Iterator[pa.Table]:
     """Gather batches into tables of at least _ROWS_MAX rows or _BYTES_MAX bytes, but the last."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         if not batch.num_rows:
             continue
-        waiting.append(batch.select(list(columns)))
+        waiting.append(_record_rows(batch, columns))
         rows, size = rows + batch.num_rows, size + waiting[-1].nbytes
         if rows >= _ROWS_MAX or size >= _BYTES_MAX:
             yield pa.Table.from_batches(waiting)
             waiting, rows, size = [], 0, 0
     if waiting:
         yield pa.Table.from_batches(waiting)
+
+
+def _record_rows(batch: pa.RecordBatch, columns: SinkColumns) -> pa.RecordBatch:
+    """Return the columns of the record, the encoded value among them. Raises RowError."""
+    rows = batch.select(list(columns.record))
+    if columns.encoding is None:
+        return rows
+    arrays = [*rows.columns, columns.encoding.values(batch)]
+    return pa.RecordBatch.from_arrays(arrays, [*columns.record, "value"])
 
 
 class _Task:

@@ -1,0 +1,116 @@
+"""Values of a typed topic: the options of `consume` and `query`, and how `consume` prints them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from headrace.cli.records.formats import Formatter, json_line
+from headrace.model.nouns import TopicPartition
+from headrace.record.record import Record
+from headrace.terminal.failure import CommandError, UsageError, check_installed
+
+if TYPE_CHECKING:
+    from headrace.arrow.typed.typed_rows import RefusedRecordError, TypedRanges, TypedValues
+
+DDL_HELP = "Decode JSON values by a schema in Spark's DDL, such as 'id BIGINT, at TIMESTAMP'."
+ValueMode = Annotated[
+    Literal["failfast", "permissive", "dropmalformed"] | None,
+    Parameter(
+        name="--mode",
+        help="With --value-schema: a value that does not fit ends the command (failfast, the"
+        " default), has null fields (permissive) or is left out (dropmalformed).",
+    ),
+]
+Line = Callable[[TopicPartition, Record, bytes | None], bytes]
+"""Returns the printed text of a record with this value."""
+
+
+def typed_values(ddl: str, mode: str | None, columns: Sequence[str]) -> "TypedValues":
+    """Return how values are decoded. `columns`: names of the record that the rows have, too.
+
+    Raises UsageError, or CommandError if a package is missing.
+    """
+    check_installed("pyarrow", "numpy", packages=("pyarrow", "numba", "numpy"))
+    from headrace.arrow.typed.typed_rows import Mode, TypedValues
+    from headrace.typed.ddl import SchemaError
+
+    typed = TypedValues(ddl, Mode(mode or "failfast"))
+    try:
+        problem = typed.problem(columns)
+    except SchemaError as error:
+        raise UsageError(f"--value-schema: {error}") from None
+    if problem is not None:
+        raise UsageError(f"--value-schema: {problem}")
+    return typed
+
+
+def refused_line(error: "RefusedRecordError") -> str:
+    """Return the error about a value that ends a command."""
+    return f"{error}; see --mode, or headrace consume without --value-schema"
+
+
+def typed_formatter(typed: "TypedValues", text: Formatter | None) -> Formatter:
+    """Return the formatter of decoded values: by `text`, or as lines of JSON without one."""
+    if text is None:
+        return _TypedFormatter(typed, json_line)
+    return _TypedFormatter(
+        typed, lambda where, record, value: text(where, record._replace(value=value))
+    )
+
+
+class _TypedFormatter(Formatter):
+    """Prints the fields of the schema in JSON; a tombstone has no value."""
+
+    def __init__(self, typed: "TypedValues", line: Line) -> None:
+        from headrace.arrow.typed.json_encoder import JsonEncoder
+
+        super().__init__(lambda where, record: b"".join(t for t, _ in self.pieces(where, [record])))
+        self._line = line
+        self._typed = typed
+        self._decoders: dict[TopicPartition, TypedRanges] = {}
+        self._encoder = JsonEncoder(typed.row_type())
+
+    def pieces(
+        self, where: TopicPartition, records: Sequence[Record]
+    ) -> Iterator[tuple[bytes, int]]:
+        """Yield the text of each record, empty if its value is left out.
+
+        Raises CommandError at a value that ends the command, after the records before it.
+        """
+        from headrace.arrow.typed.typed_rows import RefusedRecordError
+
+        try:
+            values = self._values(where, records)
+        except RefusedRecordError as error:
+            before = [record for record in records if record.offset < error.offset]
+            if before:
+                yield from self.pieces(where, before)
+            raise CommandError(refused_line(error)) from None
+        for record in records:
+            if record.value is None:
+                yield self._line(where, record, None), 1
+            elif record.offset in values:
+                yield self._line(where, record, values[record.offset]), 1
+            else:
+                yield b"", 1
+
+    def _values(self, where: TopicPartition, records: Sequence[Record]) -> dict[int, bytes]:
+        """Return the values by offset, without those that are left out."""
+        import pyarrow as pa
+
+        from headrace.arrow.typed.typed_rows import TypedRanges
+
+        decoder = self._decoders.get(where)
+        if decoder is None:
+            decoder = self._decoders[where] = TypedRanges(self._typed, ("offset",), str(where))
+        batch = pa.record_batch(
+            {
+                "value": pa.array([record.value for record in records], pa.binary()),
+                "offset": pa.array([record.offset for record in records], pa.int64()),
+            }
+        )
+        (rows,) = decoder.rows([batch])
+        fields = pa.StructArray.from_arrays(rows.columns[:-1], rows.schema.names[:-1])
+        values = self._encoder.encode(fields).to_pylist()
+        return dict(zip(rows.column(-1).to_pylist(), values, strict=True))
