@@ -10,6 +10,7 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pyarrow.parquet import write_table
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
@@ -24,6 +25,7 @@ from headrace.spark.tables.sink import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from pyspark.pipelines.output import Sink, StreamingTable
     from pyspark.sql import SparkSession
@@ -42,14 +44,19 @@ class EmptyStreams:
 
     spark: SparkSession
     loaded: Loaded
+    place: Path | None = None
+    """A directory in which the streams have files without rows, so that they run; None: no files,
+    the streams are only checked."""
     topics: set[str] = field(default_factory=set)
+    places: dict[str, TopicSource] = field(default_factory=dict)
+    """Topics by the name of their directory in `place`."""
     _views: dict[str, DataFrame] = field(default_factory=dict)
     _running: list[str] = field(default_factory=list)
 
     def topic(self, source: TopicSource) -> DataFrame:
         """Return a stream with the columns of a topic."""
         self.topics.add(source.name)
-        rows = self._empty(columns_of(source))
+        rows = self._empty(source, columns_of(source))
         if source.event_time is not None and source.watermark is not None:
             rows = rows.withWatermark(source.event_time, source.watermark)
         return rows
@@ -75,9 +82,19 @@ class EmptyStreams:
                 self._running.pop()
         return self._views[name]
 
-    def _empty(self, schema: StructType) -> DataFrame:
-        with tempfile.TemporaryDirectory() as directory:
-            return self.spark.readStream.schema(schema).parquet(directory)
+    def _empty(self, source: TopicSource, schema: StructType) -> DataFrame:
+        streams = self.spark.readStream.schema(schema)
+        if self.place is None:
+            with tempfile.TemporaryDirectory() as directory:
+                return streams.parquet(directory)
+        name = next((name for name in self.places if self.places[name] == source), None)
+        if name is None:
+            name = f"topic-{len(self.places)}"
+            self.places[name] = source
+            (self.place / name).mkdir()
+            rows = arrow_schema(schema).empty_table()
+            write_table(rows, self.place / name / "empty.parquet")
+        return streams.parquet(str(self.place / name))
 
 
 def columns_of(source: TopicSource) -> StructType:
