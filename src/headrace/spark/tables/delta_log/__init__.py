@@ -1,1 +1,0 @@
-"""Parts of a Delta table's log: the marker and statistics."""
