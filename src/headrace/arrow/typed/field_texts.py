@@ -1,4 +1,4 @@
-"""`FieldTexts`: values of a typed topic as the JSON of their fields, for programs that print them."""
+"""`FieldTexts`: values of a typed topic as the JSON of their fields, for printing."""
 
 from collections.abc import Sequence
 
