@@ -139,7 +139,7 @@ class JsonDecoder:
                 # The arena is too small for the first record alone: it gets twice the memory.
                 most = self._program.needs_max(int(offsets[first + 1] - offsets[first]))
                 needs = [min(need, bound) for need, bound in zip(needs, most, strict=True)]
-                invariant(needs[full] < most[full], "a record has no more text than it has bytes")
+                invariant(needs[full] < most[full], "a record has at most as much text as bytes")
                 needs[full] = min(2 * needs[full], most[full])
                 part = first, first + 1
                 until, rows, full = self._decode_part(source, offsets, present, part, needs)

@@ -76,17 +76,20 @@ def query(
         binary=binary, typed=_schemas(value_schema, mode), tell=note,
     ) as session:  # fmt: skip
         try:
-            answer = session.answer(sql)
-            if json:
-                write_all(answer.json_lines())
-            elif csv:
-                write_all(answer.csv())
-            else:
-                _show(answer, rows)
+            _print(session.answer(sql), "json" if json else "csv" if csv else "table", rows)
         except UnknownTable as error:
             raise not_found("topic", error.name, error.topics) from None
         except RefusedRecordError as error:
             raise CommandError(refused_line(error)) from None
+
+
+def _print(answer: "Answer", format_: str, most: int) -> None:
+    if format_ == "json":
+        write_all(answer.json_lines())
+    elif format_ == "csv":
+        write_all(answer.csv())
+    else:
+        _show(answer, most)
 
 
 def _schemas(given: tuple[str, ...], mode: str | None) -> "dict[str, TypedValues]":

@@ -11,7 +11,8 @@ from headrace.record.record import Record
 from headrace.terminal.failure import CommandError, UsageError, check_installed
 
 if TYPE_CHECKING:
-    from headrace.arrow.typed.typed_rows import RefusedRecordError, TypedRanges, TypedValues
+    from headrace.arrow.typed.field_texts import FieldTexts
+    from headrace.arrow.typed.typed_rows import RefusedRecordError, TypedValues
 
 DDL_HELP = "Decode JSON values by a schema in Spark's DDL, such as 'id BIGINT, at TIMESTAMP'."
 ValueMode = Annotated[
@@ -63,13 +64,10 @@ class _TypedFormatter(Formatter):
     """Prints the fields of the schema in JSON; a tombstone has no value."""
 
     def __init__(self, typed: "TypedValues", line: Line) -> None:
-        from headrace.arrow.typed.json_encoder import JsonEncoder
-
         super().__init__(lambda where, record: b"".join(t for t, _ in self.pieces(where, [record])))
-        self._line = line
         self._typed = typed
-        self._decoders: dict[TopicPartition, TypedRanges] = {}
-        self._encoder = JsonEncoder(typed.row_type())
+        self._line = line
+        self._partitions: dict[TopicPartition, FieldTexts] = {}
 
     def pieces(
         self, where: TopicPartition, records: Sequence[Record]
@@ -80,8 +78,9 @@ class _TypedFormatter(Formatter):
         """
         from headrace.arrow.typed.typed_rows import RefusedRecordError
 
+        offsets, values = [each.offset for each in records], [each.value for each in records]
         try:
-            values = self._values(where, records)
+            texts = self._partition(where).of(offsets, values)
         except RefusedRecordError as error:
             before = [record for record in records if record.offset < error.offset]
             if before:
@@ -90,27 +89,14 @@ class _TypedFormatter(Formatter):
         for record in records:
             if record.value is None:
                 yield self._line(where, record, None), 1
-            elif record.offset in values:
-                yield self._line(where, record, values[record.offset]), 1
+            elif record.offset in texts:
+                yield self._line(where, record, texts[record.offset]), 1
             else:
                 yield b"", 1
 
-    def _values(self, where: TopicPartition, records: Sequence[Record]) -> dict[int, bytes]:
-        """Return the values by offset, without those that are left out."""
-        import pyarrow as pa
+    def _partition(self, where: TopicPartition) -> "FieldTexts":
+        from headrace.arrow.typed.field_texts import FieldTexts
 
-        from headrace.arrow.typed.typed_rows import TypedRanges
-
-        decoder = self._decoders.get(where)
-        if decoder is None:
-            decoder = self._decoders[where] = TypedRanges(self._typed, ("offset",), str(where))
-        batch = pa.record_batch(
-            {
-                "value": pa.array([record.value for record in records], pa.binary()),
-                "offset": pa.array([record.offset for record in records], pa.int64()),
-            }
-        )
-        (rows,) = decoder.rows([batch])
-        fields = pa.StructArray.from_arrays(rows.columns[:-1], rows.schema.names[:-1])
-        values = self._encoder.encode(fields).to_pylist()
-        return dict(zip(rows.column(-1).to_pylist(), values, strict=True))
+        if where not in self._partitions:
+            self._partitions[where] = FieldTexts(self._typed, str(where))
+        return self._partitions[where]
