@@ -20,3 +20,7 @@ class DataLossError(SourceError):
 
 class SinkError(HeadraceError):
     """The sink cannot write, commit or abort; the text says why and what to do."""
+
+
+class TooManyRefusedError(SinkError):
+    """Too large a share of a topic's records is refused, so the batch is not written."""

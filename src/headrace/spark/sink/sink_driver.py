@@ -12,6 +12,8 @@ from headrace.client.sync import run
 from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError
 from headrace.spark.errors import SinkError
+from headrace.spark.quarantine.manifest import NOTHING_REFUSED
+from headrace.spark.quarantine.sink_batch import QuarantinedBatch
 from headrace.spark.sink.decisions import Decision, DecisionLog, LastDecision
 from headrace.spark.sink.sink_options import SinkOptions
 from headrace.spark.sink.sink_task import RunToken, SinkMessage, client_of
@@ -92,13 +94,26 @@ class SinkDriver:
         number = batch if batch is not None else self._job(token)
         checkpoint = options.checkpoint
         what = planned(checkpoint, number) if checkpoint else PlannedBatch("", "")
+        quarantined = None
+        if options.quarantine is not None:
+            quarantined = QuarantinedBatch(options.quarantine, token.query, number)
         if number <= token.decided:
             self._check_repetition(number, what)
             self._abort(writers)
             self.abort(messages, token)  # Attempts without a message, and those still to come.
+            if quarantined is not None:
+                quarantined.publish(self._manifest_of(number))
             return
+        manifest = NOTHING_REFUSED
+        if quarantined is not None:
+            manifest = quarantined.collect({message.run for message in messages})
         decision = Decision(
-            token.query, number, what.digest, what.positions, [list(writer) for writer in writers]
+            token.query,
+            number,
+            what.digest,
+            what.positions,
+            [list(writer) for writer in writers],
+            manifest or None,
         )
         try:
             self._check_open(writers, number)
@@ -109,6 +124,15 @@ class SinkDriver:
             raise SinkError(
                 f"pipeline {options.pipeline}: batch {number}: {error}; {self._remedy}"
             ) from error
+        if quarantined is not None:
+            quarantined.publish(manifest)
+
+    def _manifest_of(self, batch: int) -> int:
+        """Return the digest of the manifest that the batch's decision names."""
+        last = run(self._decisions.last())
+        if last is None or last.decision.batch != batch:
+            return NOTHING_REFUSED
+        return last.decision.quarantine or NOTHING_REFUSED
 
     @property
     def _remedy(self) -> str:

@@ -33,6 +33,7 @@ from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.spark.errors import SinkError
+from headrace.spark.quarantine.range_task import current_batch
 from headrace.spark.sink.sink_options import SinkOptions
 
 _ROWS_MAX, _BYTES_MAX = 64 * 1024, 16 << 20
@@ -60,6 +61,8 @@ class SinkMessage(WriterCommitMessage):
     token: RunToken | None
     writer: Writer | None
     rows: int
+    run: str = ""
+    """Id of the query's run; empty without a quarantine."""
 
 
 class _WorkerIds:
@@ -125,7 +128,8 @@ def write_rows(
         except BaseException:
             task.abort()
             raise
-        return SinkMessage(token, task.writer, task.rows)
+        run_id = "" if options.quarantine is None else current_batch().run
+        return SinkMessage(token, task.writer, task.rows, run_id)
 
 
 def _is_decided(token: RunToken) -> bool:

@@ -8,6 +8,9 @@ from urllib.parse import unquote, urlsplit
 
 from headrace.spark.errors import OptionError
 from headrace.spark.given_options import GivenOptions, perhaps
+from headrace.spark.quarantine.options import SINK_NAMES as QUARANTINE_NAMES
+from headrace.spark.quarantine.options import SPOOL, SinkQuarantine, sink_quarantine
+from headrace.spark.security import CONFIG_FILE, given_client
 from headrace.spark.tables.partition import PartitionField, parse_fields
 
 FILE_BYTES = 128 << 20
@@ -21,9 +24,11 @@ _NAMES = (
     "tableFormat", "path", "table", "pipeline", "queryName", "checkpointLocation", "txnAppId",
     "txnVersion", "partitionBy", "sortBy", "fileBytesMax", "compression", "mergeEvery",
     "mergeBytesMax", "shared", "upsertBy", "upsertOrder", "deleteWhen",
-    "deleteRetentionMs",
+    "deleteRetentionMs", *QUARANTINE_NAMES,
 )  # fmt: skip
 _CATALOG = "catalog."
+_BROKERS = ("kafka.", "bootstrap.servers", CONFIG_FILE.lower())
+"""Options of the brokers that the quarantine is published to, in lower case."""
 
 
 class TableFormat(Enum):
@@ -68,6 +73,8 @@ class TableOptions:
     upsert: Upsert | None
     delete_retention_ms: int
     """Time for which an upserted table stores deleted keys, in milliseconds."""
+    quarantine: SinkQuarantine | None
+    """The quarantine that the query's driver publishes; None without one."""
 
 
 def parse_table_options(options: Mapping[str, str], *, streaming: bool) -> TableOptions:
@@ -105,6 +112,7 @@ def parse_table_options(options: Mapping[str, str], *, streaming: bool) -> Table
         shared=given.flag("shared", False),
         upsert=_upsert(given, kind),
         delete_retention_ms=given.number_or("deleteRetentionMs", DELETE_RETENTION_MS, 0),
+        quarantine=sink_quarantine(given, pipeline, given_client(given), streaming=streaming),
     )
 
 
@@ -115,6 +123,8 @@ def _catalog(given: GivenOptions) -> dict[str, str]:
     for lower, spelled in given.names():
         if lower.startswith(_CATALOG):
             settings[lower.removeprefix(_CATALOG)] = given.text(spelled) or ""
+        elif lower.startswith(_BROKERS) and SPOOL in given:
+            continue
         # Spark's own options begin with two underscores.
         elif lower not in known and not lower.startswith("__"):
             raise OptionError(f"{spelled}: no such option{perhaps(lower, _NAMES)}")

@@ -5,7 +5,8 @@ writer for each batch, in processes that stay alive. Creating it opens and check
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -20,13 +21,17 @@ from pyspark.sql.types import StructType
 
 from headrace.model.invariant import InvariantError
 from headrace.spark.errors import OptionError
+from headrace.spark.quarantine.manifest import NOTHING_REFUSED
+from headrace.spark.quarantine.range_task import current_batch
+from headrace.spark.quarantine.sink_batch import QuarantinedBatch, announce
+from headrace.spark.source.checkpoint import query_id
 from headrace.spark.tables.attempts import Attempt
 from headrace.spark.tables.errors import TableError
 from headrace.spark.tables.files import FileWriter, Layout, WrittenFile
 from headrace.spark.tables.marker import Marker, marker_of_batch
 from headrace.spark.tables.new_columns import digest_of_columns
 from headrace.spark.tables.options import TableFormat, TableOptions, parse_table_options
-from headrace.spark.tables.table import Table, commit, open_table
+from headrace.spark.tables.table import Table, commit, is_committed, open_table
 
 NAME = "headrace-table"
 
@@ -37,6 +42,8 @@ class Written(WriterCommitMessage):
 
     attempt: str
     files: tuple[WrittenFile, ...]
+    run: str = ""
+    """Id of the query's run; empty without a quarantine."""
 
 
 class HeadraceTable(DataSource):
@@ -73,20 +80,43 @@ class StreamTableWriter(DataSourceStreamArrowWriter):
         self._overwrite = overwrite
         self._layout = open_table(table_of(self._options), arrow_schema(schema))
         self._columns = digest_of_columns(schema.names)
+        if self._options.quarantine is not None:
+            announce(self._options.quarantine, query_id(str(self._checkpoint)))
+
+    @property
+    def _checkpoint(self) -> Path:
+        if self._options.checkpoint is None:
+            raise InvariantError("a stream's options have a checkpoint")
+        return self._options.checkpoint
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write one task's rows. Runs on an executor."""
         context = TaskContext.get()
         batch = context and context.getLocalProperty("streaming.sql.batchId")
-        return _write(self._layout, self._options.pipeline, int(batch or 0), iterator)
+        written = _write(self._layout, self._options.pipeline, int(batch or 0), iterator)
+        if self._options.quarantine is None:
+            return written
+        return replace(written, run=current_batch().run)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Commit the micro-batch, exactly once even if called repeatedly."""
-        checkpoint = self._options.checkpoint
-        if checkpoint is None:
-            raise InvariantError("a stream's options have a checkpoint")
-        marker = marker_of_batch(self._options.pipeline, checkpoint, batchId, self._columns)
-        _commit(self._options, messages, marker, overwrite=self._overwrite)
+        pipeline, checkpoint = self._options.pipeline, self._checkpoint
+        marker = marker_of_batch(pipeline, checkpoint, batchId, self._columns)
+        if self._options.quarantine is None:
+            _commit(self._options, messages, marker, overwrite=self._overwrite)
+            return
+        quarantined = QuarantinedBatch(self._options.quarantine, query_id(str(checkpoint)), batchId)
+        table = table_of(self._options)
+        if not is_committed(table, marker):
+            runs = {message.run for message in messages if isinstance(message, Written)}
+            marker = replace(marker, quarantine=quarantined.collect(runs))
+            if _commit(self._options, messages, marker, overwrite=self._overwrite):
+                quarantined.publish(marker.quarantine)
+                return
+        # The table has the batch with the manifest that counts, whatever these tasks refused.
+        table.reload()
+        last = table.last_marker()
+        quarantined.publish(NOTHING_REFUSED if last is None else last.quarantine)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Do nothing: a failed commit may be in the table. The next commit deletes leftover
@@ -151,11 +181,12 @@ def _commit(
     marker: Marker | None,
     *,
     overwrite: bool,
-) -> None:
+) -> bool:
+    """Commit a batch's files; return whether this call wrote them."""
     written = [message for message in messages if isinstance(message, Written)]
     if len(written) < len(messages):
         raise TableError("a task says nothing of what it wrote: the batch is not committed")
-    commit(
+    return commit(
         table_of(options),
         [file for message in written for file in message.files],
         [message.attempt for message in written if message.files],
