@@ -363,31 +363,3 @@ class commit_errors:  # noqa: N801 - read as a statement
                 f"{self._location}: Delta's log could not be written: {error}. Mend it and start "
                 "the query again: what is in the table is found there"
             ) from error
-
-
-<<<<<<< HEAD
-def properties_of(marker: Marker | None, *more: Transaction) -> CommitProperties:
-    """Return commit properties that store the marker and more application transactions."""
-    if marker is None:
-        return CommitProperties(app_transactions=list(more))
-    application = _application(marker.pipeline)
-    return CommitProperties(
-        app_transactions=[
-            Transaction(application, marker.batch),
-            Transaction(f"{application}:digest", marker.digest),
-            Transaction(f"{application}:query", marker.query),
-            Transaction(f"{application}:columns", marker.columns),
-            *more,
-        ],
-        custom_metadata={_MARKER: marker.to_json()},
-    )
-
-
-def _application(pipeline: str) -> str:
-    return f"headrace:{pipeline}"
-=======
-def _partition_text(value: Any) -> str | None:  # noqa: ANN401 - any partition column's
-    if value is None or isinstance(value, str):
-        return value
-    return str(value).lower() if isinstance(value, bool) else str(value)
->>>>>>> main
