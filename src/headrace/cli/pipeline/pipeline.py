@@ -10,8 +10,13 @@ from headrace.terminal.output import print_json, print_line
 
 app = App(
     name="pipeline",
-    help="Check the declarations of a pipeline on Spark.",
+    help="Check the declarations of a pipeline on Spark; work with the records that it refused.",
     default_parameter=Parameter(show_default=False, negative=()),
+)
+app.command(
+    "headrace.cli.pipeline.quarantine:app",
+    name="quarantine",
+    help="List, show, replay and drop records that pipelines have refused.",
 )
 
 

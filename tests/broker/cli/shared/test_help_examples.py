@@ -46,6 +46,7 @@ RUN_ELSEWHERE = {
     "profile": "the user's file: tests/broker/cli/shared/test_profile.py",
     "--to 1000": "a partition with as many records",
     "pipeline validate": "a project and Spark: tests/spark/test_pipeline_validate.py",
+    "pipeline quarantine": "refused records: tests/broker/cli/test_quarantine.py",
     "perf": "a million records: tests/broker/cli/records/test_perf.py",
 }
 """Parts of examples that are parsed here and not run, and why."""
