@@ -169,14 +169,25 @@ def test_any_query_quarantines_what_its_source_refuses(
     assert sorted(map(number_of, query.quarantined())) == refused
 
 
-def test_another_sink_is_refused_at_the_first_refused_record(query: Query, topics: Topics) -> None:
-    fill(topics, query.topic, 0, 10, bad=())
-    writer = query.frame().writeStream.format("noop")
-    writer = writer.option("checkpointLocation", str(query.place / "noop"))
-    writer.trigger(availableNow=True).start().awaitTermination()
-    fill(topics, query.topic, 10, 10)
-    with pytest.raises(PySparkException, match="sink does not publish the quarantine of flow"):
-        writer.trigger(availableNow=True).start().awaitTermination()
+def test_another_sink_is_refused_after_a_batch_with_refused_records(
+    query: Query, topics: Topics
+) -> None:
+    def run() -> None:
+        writer = query.frame().writeStream.format("noop").trigger(availableNow=True)
+        writer.option("checkpointLocation", query.sink["checkpointLocation"])
+        writer.start().awaitTermination()
+
+    fill(topics, query.topic, 0, 20)
+    run()
+    fill(topics, query.topic, 20, 10, bad=())
+    with pytest.raises(PySparkException, match="has not published the records that batch 0"):
+        run()
+    with pytest.raises(PySparkException, match="and give the query a new checkpointLocation"):
+        query.run()
+    assert len(query.spooled()) == 2
+    query.run(checkpointLocation=str(query.place / "new"))
+    assert len(query.written()) == 26
+    assert len(query.quarantined()) == 4
 
 
 def test_too_many_refused_records_end_the_query(query: Query, topics: Topics) -> None:

@@ -54,9 +54,11 @@ class QuarantinedRange:
         self._schema_digest = quarantine.schema_digest
         self._read = 0
         self._rows = TypedRanges(typed, columns, str(place), self._refuse)
+        at = current_batch()
+        quarantine.spool.check_published(at.query, at.batch)
         self._spool = RangeSpool(
             quarantine.spool,
-            current_batch(),
+            at,
             place,
             offsets,
             quarantine.schema_digest,

@@ -16,13 +16,18 @@ from headrace.spark.quarantine.options import SinkQuarantine
 from headrace.spark.quarantine.publish import publish
 from headrace.spark.quarantine.share import RecentRefusals
 from headrace.spark.quarantine.spool import BatchRun, spool_error
+from headrace.spark.source.checkpoint import next_batch
 
 _log = logging.getLogger(__name__)
 
 
-def announce(options: SinkQuarantine, query: str) -> None:
-    """Let the query's tasks know that its sink publishes what they refuse. Raises SourceError."""
+def announce(options: SinkQuarantine, query: str, checkpoint: str) -> None:
+    """Let the query's tasks know that its sink publishes what they refuse.
+
+    SourceError if batches that the checkpoint has committed were not published: they would be lost.
+    """
     try:
+        options.spool.check_published(query, next_batch(checkpoint))
         options.spool.announce_sink(query)
     except OSError as error:
         raise spool_error(options.spool.query(query), error) from error
