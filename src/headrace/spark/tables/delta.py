@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -43,6 +42,8 @@ try:
 
     from headrace.spark.tables.delta_log.marker import MARKER, marker_of, properties_of
     from headrace.spark.tables.delta_new_columns import allow_new_columns, append_with_new_columns
+    from headrace.spark.tables.delta_parts.lease import LeasedPartitions
+    from headrace.spark.tables.delta_parts.snapshot import partition_text
     from headrace.spark.tables.upserts.changes import (
         changes_of,
         check_upsert,
@@ -252,16 +253,21 @@ class Delta(Table):
     def _small_files(self) -> list[tuple[dict[str, str | None], int]]:
         """Return (partition values, bytes of its small files), most small files first.
 
-        Partitions with fewer than two small files are left out.
+        Partitions with fewer than two small files, and leased ones, are left out.
         """
         names = [field.name for field in self.options.partition_by]
         found: dict[tuple[str | None, ...], list[int]] = {}
         for action in pa.table(self._opened.get_add_actions()).to_pylist():
             if action["size_bytes"] < self.options.file_bytes // 2:
                 values = action.get("partition") or {}
-                key = tuple(_partition_text(values.get(name)) for name in names)
+                key = tuple(partition_text(values.get(name)) for name in names)
                 found.setdefault(key, []).append(action["size_bytes"])
-        several = [(key, sizes) for key, sizes in found.items() if len(sizes) > 1]
+        leased = LeasedPartitions(self.location, int(time.time() * 1000))
+        several = [
+            (key, sizes)
+            for key, sizes in found.items()
+            if len(sizes) > 1 and not leased.holds(names, key)
+        ]
         several.sort(key=lambda each: -len(each[1]))
         return [(dict(zip(names, key, strict=True)), sum(sizes)) for key, sizes in several]
 
@@ -357,9 +363,3 @@ class commit_errors:  # noqa: N801 - read as a statement
                 f"{self._location}: Delta's log could not be written: {error}. Mend it and start "
                 "the query again: what is in the table is found there"
             ) from error
-
-
-def _partition_text(value: Any) -> str | None:  # noqa: ANN401 - any partition column's
-    if value is None or isinstance(value, str):
-        return value
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -203,6 +203,21 @@ def flush_directories(location: Path, paths: Iterable[str]) -> None:
         flush_directory(directory)
 
 
+def replace_file(location: Path, target: Path, content: bytes) -> None:
+    """Write a file below `location`, or replace it, atomically and durably. Raises OSError."""
+    temporary = target.with_suffix(".tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    flush_directories(location, [str(target.relative_to(location))])
+
+
 def disk_error(location: Path, error: OSError) -> TableError:
     """Return the TableError for an OSError of a write: no row of the batch is in the table."""
     if error.errno == errno.ENOENT and not location.exists():
