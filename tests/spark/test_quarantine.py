@@ -9,6 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from headrace.pipeline.quarantine import settlement
 from headrace.record.batch import Record
 from tests.spark.kit import TIME_MS, Topics
 from tests.spark.sink_kit import committed_rows
@@ -168,14 +169,25 @@ def test_any_query_quarantines_what_its_source_refuses(
     assert sorted(map(number_of, query.quarantined())) == refused
 
 
-def test_another_sink_is_refused_at_the_first_refused_record(query: Query, topics: Topics) -> None:
-    fill(topics, query.topic, 0, 10, bad=())
-    writer = query.frame().writeStream.format("noop")
-    writer = writer.option("checkpointLocation", str(query.place / "noop"))
-    writer.trigger(availableNow=True).start().awaitTermination()
-    fill(topics, query.topic, 10, 10)
-    with pytest.raises(PySparkException, match="sink does not publish the quarantine of flow"):
-        writer.trigger(availableNow=True).start().awaitTermination()
+def test_another_sink_is_refused_after_a_batch_with_refused_records(
+    query: Query, topics: Topics
+) -> None:
+    def run() -> None:
+        writer = query.frame().writeStream.format("noop").trigger(availableNow=True)
+        writer.option("checkpointLocation", query.sink["checkpointLocation"])
+        writer.start().awaitTermination()
+
+    fill(topics, query.topic, 0, 20)
+    run()
+    fill(topics, query.topic, 20, 10, bad=())
+    with pytest.raises(PySparkException, match="has not published the records that batch 0"):
+        run()
+    with pytest.raises(PySparkException, match="and give the query a new checkpointLocation"):
+        query.run()
+    assert len(query.spooled()) == 2
+    query.run(checkpointLocation=str(query.place / "new"))
+    assert len(query.written()) == 26
+    assert len(query.quarantined()) == 4
 
 
 def test_too_many_refused_records_end_the_query(query: Query, topics: Topics) -> None:
@@ -197,3 +209,38 @@ def test_a_changed_schema_after_a_batch_refuses_by_the_new_one(
     query.run(query.frame(valueSchema="id STRING NOT NULL").selectExpr("CAST(id AS BIGINT) id"))
     assert len(query.quarantined()) == 4
     assert len(query.written()) == 16 + 20
+
+
+RETRY = {"quarantineRetry": "true", "isolation.level": "read_committed"}
+
+
+def test_replayed_records_have_their_first_position(query: Query, topics: Topics) -> None:
+    fill(topics, query.topic, 0, 40)
+    schema = "id STRING NOT NULL, extra INT"
+    query.run(query.frame(**RETRY).selectExpr("*", "1 AS round"))
+    owner = (query.pipeline, "orders")
+    assert settlement.replay(topics.client, query.topic, owner, lambda record: True) == 8
+    # The parser is not corrected yet: all are refused again, as the same records.
+    query.run(query.frame(**RETRY).selectExpr("*", "2 AS round"))
+    rows = query.quarantined()
+    assert sorted(map(number_of, rows)) == sorted([3, 8, 13, 18, 23, 28, 33, 38] * 2)
+    attempts: Counter[bytes] = Counter()
+    for row in rows:
+        headers = {header["key"]: header["value"] for header in row["headers"]}
+        assert sum(header["key"].startswith("headrace.") for header in row["headers"]) == 13
+        assert headers["headrace.topic"].decode() == query.topic
+        assert int(headers["headrace.offset"]) == number_of(row) // 2
+        assert int(row["timestamp"].timestamp() * 1000) == TIME_MS + number_of(row)
+        attempts[headers["headrace.attempt"]] += 1
+    assert attempts == {b"1": 8, b"2": 8}
+    assert settlement.replay(topics.client, query.topic, owner, lambda record: True) == 8
+    corrected = query.frame(valueSchema=schema, **RETRY)
+    columns = ("CAST(id AS BIGINT) id", "_partition", "_offset", "_timestamp", "3 AS round")
+    query.run(corrected.selectExpr(*columns))
+    table = read(query.place / "table", "parquet").to_pylist()
+    assert sorted(row["id"] for row in table) == list(range(40))
+    for row in table:
+        assert (row["_partition"], row["_offset"]) == (row["id"] % 2, row["id"] // 2)
+        assert int(row["_timestamp"].timestamp() * 1000) == TIME_MS + row["id"]
+        assert row["round"] == (3 if row["id"] % 10 in BAD else 1)
+    assert settlement.replay(topics.client, query.topic, owner, lambda record: True) == 0

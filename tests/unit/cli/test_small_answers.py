@@ -4,7 +4,7 @@ import pytest
 
 from headrace.cli.main import run
 from headrace.cli.records.coordinator_formats import coordinator_formatter
-from headrace.cli.records.formats import _time
+from headrace.cli.records.formats import shown_time
 from headrace.coordination.groups.consumer import records as consumer_records
 from headrace.coordination.groups.modern.changes import GroupEpoch
 from headrace.logtools.dump.coordinator_rows import KINDS
@@ -72,7 +72,7 @@ def test_what_cannot_be_shown_the_first_time_ends_the_watch() -> None:
     ],
 )
 def test_a_time_is_shown_as_such_where_it_is_one(timestamp: int, text: str) -> None:
-    assert _time(timestamp) == text
+    assert shown_time(timestamp) == text
 
 
 def record(key: bytes | None, value: bytes | None) -> Record:

@@ -19,6 +19,11 @@ app.command("headrace.cli.pipeline.project_tests:run_tests", name="test")
 app.command("headrace.cli.pipeline.run:run")
 app.command("headrace.cli.pipeline.status:status")
 app.command("headrace.cli.pipeline.stop:stop")
+app.command(
+    "headrace.cli.pipeline.quarantine:app",
+    name="quarantine",
+    help="List, show, replay and drop records that pipelines have refused.",
+)
 
 
 @app.command

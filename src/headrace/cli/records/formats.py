@@ -56,7 +56,7 @@ _PLACEHOLDERS: dict[str, _Part] = {
     "h": lambda where, record: _headers(record),
     "d": lambda where, record: b"%d" % record.timestamp,
     "T": lambda where, record: b"%d" % record.timestamp,
-    "D": lambda where, record: _time(record.timestamp).encode(),
+    "D": lambda where, record: shown_time(record.timestamp).encode(),
     "K": lambda where, record: b"%d" % (-1 if record.key is None else len(record.key)),
     "V": lambda where, record: b"%d" % (-1 if record.value is None else len(record.value)),
     "S": lambda where, record: b"%d" % (-1 if record.value is None else len(record.value)),
@@ -97,7 +97,8 @@ def _headers(record: Record) -> bytes:
     )
 
 
-def _time(timestamp: int) -> str:
+def shown_time(timestamp: int) -> str:
+    """Return a timestamp in ms since 1970 as ISO 8601 in UTC; empty if it is negative."""
     if timestamp < 0:
         return ""
     try:

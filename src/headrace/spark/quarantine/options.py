@@ -7,6 +7,7 @@ from hashlib import blake2b
 
 from headrace.spark.errors import OptionError
 from headrace.spark.given_options import GivenOptions
+from headrace.spark.quarantine.names import retry_topic
 from headrace.spark.quarantine.spool import Spool
 from headrace.spark.security import GivenClient, Security
 from headrace.spark.source.kafka_options import checked_bootstrap
@@ -14,11 +15,12 @@ from headrace.spark.source.kafka_options import checked_bootstrap
 RETENTION_MS = 30 * 24 * 3600 * 1000
 """Default retention of `<topic>.quarantine`."""
 SHARE_MAX, RECORDS_MIN = 0.5, 1000
-SPOOL, FLOW, PIPELINE, RETENTION = (
+SPOOL, FLOW, PIPELINE, RETENTION, RETRY = (
     "quarantineSpool", "quarantineFlow", "quarantinePipeline", "quarantineRetentionMs",
+    "quarantineRetry",
 )  # fmt: skip
 SHARE, RECORDS = "quarantineShareMax", "quarantineRecordsMin"
-SOURCE_NAMES = (SPOOL, FLOW, PIPELINE, RETENTION)
+SOURCE_NAMES = (SPOOL, FLOW, PIPELINE, RETENTION, RETRY)
 SINK_NAMES = (SPOOL, FLOW, SHARE, RECORDS)
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
@@ -31,6 +33,12 @@ class SourceQuarantine:
     pipeline: str
     retention_ms: int
     schema_digest: str
+    retry: bool = False
+    """Whether the source also reads records that are replayed from the quarantine."""
+
+    def retry_topics(self, topics: Sequence[str]) -> tuple[str, ...]:
+        """Return the retry topics of the topics that are read; empty without `retry`."""
+        return tuple(retry_topic(self.pipeline, topic) for topic in topics if self.retry)
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,7 @@ def source_quarantine(given: GivenOptions, ddl: str) -> SourceQuarantine:
         pipeline=name_option(given, PIPELINE),
         retention_ms=given.number_or(RETENTION, RETENTION_MS),
         schema_digest=blake2b(ddl.encode(), digest_size=8).hexdigest(),
+        retry=_retry(given),
     )
 
 
@@ -106,6 +115,20 @@ def _spool(given: GivenOptions, needed: str) -> Spool:
             " directory"
         )
     return Spool(directory, name_option(given, FLOW))
+
+
+def _retry(given: GivenOptions) -> bool:
+    if not given.flag(RETRY, False):
+        return False
+    level = given.text("isolation.level") or given.text("kafka.isolation.level") or ""
+    if level.strip().lower() != "read_committed":
+        raise OptionError(
+            f"{RETRY}: records are replayed in transactions: it needs"
+            " isolation.level=read_committed"
+        )
+    if "subscribe" not in given or "startingTimestampOn" in given:
+        raise OptionError(f"{RETRY}: only with subscribe, and without startingTimestampOn")
+    return True
 
 
 def _share(given: GivenOptions) -> float:

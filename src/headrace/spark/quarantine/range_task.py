@@ -11,6 +11,7 @@ from headrace.arrow.typed.typed_rows import TypedRanges, TypedValues
 from headrace.model.nouns import TopicPartition
 from headrace.spark.errors import SourceError
 from headrace.spark.quarantine.refused import refused_rows
+from headrace.spark.quarantine.retried import restored
 from headrace.spark.quarantine.spool import BatchRun, Planned, RangeSpool, Spool
 
 
@@ -22,6 +23,8 @@ class TaskQuarantine:
     schema_digest: str
     planned: tuple[Planned, ...]
     """The ranges of the task's topic in this batch."""
+    retries: bool = False
+    """Whether the topic has records that are read again."""
 
 
 def current_batch() -> BatchRun:
@@ -47,12 +50,15 @@ class QuarantinedRange:
         offsets: tuple[int, int],
     ) -> None:
         self._place = place
+        self._flow = quarantine.spool.flow if quarantine.retries else None
         self._schema_digest = quarantine.schema_digest
         self._read = 0
         self._rows = TypedRanges(typed, columns, str(place), self._refuse)
+        at = current_batch()
+        quarantine.spool.check_published(at.query, at.batch)
         self._spool = RangeSpool(
             quarantine.spool,
-            current_batch(),
+            at,
             place,
             offsets,
             quarantine.schema_digest,
@@ -63,7 +69,7 @@ class QuarantinedRange:
         """Yield the rows; the last ones only after the spool's file is durable."""
         try:
             last: pa.RecordBatch | None = None
-            for rows in self._rows.rows(self._counted(batches)):
+            for rows in self._rows.rows(self._at_first_positions(self._counted(batches))):
                 if last is not None:
                     yield last
                 last = rows
@@ -77,6 +83,11 @@ class QuarantinedRange:
         for batch in batches:
             self._read += len(batch)
             yield batch
+
+    def _at_first_positions(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if self._flow is None:
+            return batches
+        return restored(batches, self._flow, str(self._place))
 
     def _refuse(self, piece: TypedRows, batch: pa.RecordBatch) -> None:
         self._spool.add(refused_rows(piece, batch, *self._place, self._schema_digest))

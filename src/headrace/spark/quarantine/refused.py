@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.arrow.read.columns import HEADERS, TYPES
 from headrace.arrow.typed.json_decoder import TypedRows
+from headrace.spark.quarantine.retried import ATTEMPT
 
 DECODE = "decode"
 """The stage in which the source refuses a value."""
@@ -62,14 +64,24 @@ class RefusedRecord(NamedTuple):
 def refused_rows(
     piece: TypedRows, batch: pa.RecordBatch, topic: str, partition: int, schema_digest: str
 ) -> pa.RecordBatch:
-    """Return the refused records of a RecordBatch with COLUMNS_READ, value and offset."""
+    """Return the refused records of a RecordBatch with COLUMNS_READ, value and offset.
+
+    A restored record (`retried.restored`) has columns for its topic, partition and attempt.
+    """
     found = list(piece.refused)
     rows = batch.take(pa.array([refused.row for refused in found], pa.int64()))
     count = len(found)
     micros = rows.column("timestamp").cast(pa.int64())
+    if ATTEMPT in batch.schema.names:
+        topics, partitions = rows.column("topic"), rows.column("partition")
+        attempts = pc.add(rows.column(ATTEMPT), pa.scalar(1, pa.int32()))
+    else:
+        topics = pa.repeat(topic, count)
+        partitions = pa.repeat(pa.scalar(partition, pa.int32()), count)
+        attempts = pa.repeat(pa.scalar(1, pa.int32()), count)
     columns = {
-        "topic": pa.repeat(topic, count),
-        "partition": pa.repeat(pa.scalar(partition, pa.int32()), count),
+        "topic": topics,
+        "partition": partitions,
         "offset": rows.column("offset"),
         "timestamp": pa.array(micros.to_numpy() // _US_PER_MS, pa.int64()),
         "key": rows.column("key"),
@@ -79,7 +91,7 @@ def refused_rows(
         "reason": pa.array([refused.words for refused in found], pa.string()),
         "field": pa.array([refused.refusal.path for refused in found], pa.string()),
         "schema": pa.repeat(schema_digest, count),
-        "attempt": pa.repeat(pa.scalar(1, pa.int32()), count),
+        "attempt": attempts,
     }
     return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 

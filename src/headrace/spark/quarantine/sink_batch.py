@@ -11,17 +11,23 @@ from pathlib import Path
 
 from headrace.spark.errors import SinkError
 from headrace.spark.quarantine.manifest import NOTHING_REFUSED, Refusals, write_manifest
+from headrace.spark.quarantine.names import is_retry_topic
 from headrace.spark.quarantine.options import SinkQuarantine
 from headrace.spark.quarantine.publish import publish
 from headrace.spark.quarantine.share import RecentRefusals
 from headrace.spark.quarantine.spool import BatchRun, spool_error
+from headrace.spark.source.checkpoint import next_batch
 
 _log = logging.getLogger(__name__)
 
 
-def announce(options: SinkQuarantine, query: str) -> None:
-    """Let the query's tasks know that its sink publishes what they refuse. Raises SourceError."""
+def announce(options: SinkQuarantine, query: str, checkpoint: str) -> None:
+    """Let the query's tasks know that its sink publishes what they refuse.
+
+    SourceError if batches that the checkpoint has committed were not published: they would be lost.
+    """
     try:
+        options.spool.check_published(query, next_batch(checkpoint))
         options.spool.announce_sink(query)
     except OSError as error:
         raise spool_error(options.spool.query(query), error) from error
@@ -53,8 +59,13 @@ class QuarantinedBatch:
             raise spool_error(self._directory, error) from error
         if manifest is None:
             return NOTHING_REFUSED
-        self._topics = manifest.topics
-        self._recent.check(self._batch, manifest.topics)
+        # Records that are replayed were refused before: their share says nothing of the topic.
+        self._topics = tuple(
+            refusals
+            for refusals in manifest.topics
+            if not is_retry_topic(self._options.pipeline, refusals.topic)
+        )
+        self._recent.check(self._batch, self._topics)
         return manifest.digest
 
     def publish(self, digest: int) -> None:

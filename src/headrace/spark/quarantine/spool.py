@@ -9,6 +9,9 @@ writes none. Ranges are fixed when a batch is planned, so a task that is retried
 scans the topic a second time writes the same file. `<run>` differs at each start of the query: a
 task of a dead run that ends late adds nothing to the batch of a newer run, whose decoder may be
 another.
+
+The note `sink` shows tasks of later batches that the records of earlier ones are published. The
+first batch has no note yet: Spark may run tasks before it makes the batch's writer (a broadcast).
 """
 
 import errno
@@ -72,9 +75,19 @@ class Spool(NamedTuple):
             make_directories(note.parent)
             note.touch()
 
-    def has_sink(self, query: str) -> bool:
-        """Return whether a sink has announced that it publishes this query's refused records."""
-        return (self.query(query) / _SINK).exists()
+    def check_published(self, query: str, before: int) -> None:
+        """Raise SourceError if batches before this one refused records that no sink published."""
+        directory = self.query(query)
+        if not directory.is_dir() or (directory / _SINK).exists():
+            return
+        numbers = [int(path.name) for path in directory.iterdir() if path.name.isdigit()]
+        if any(number < before for number in numbers):
+            raise SourceError(
+                f"mode=QUARANTINE: the query's sink has not published the records that batch"
+                f" {min(numbers)} refused: write with format headrace or headrace-table, give it"
+                f" quarantineSpool={self.directory} and quarantineFlow={self.flow}, and give the"
+                " query a new checkpointLocation, which reads these records again"
+            )
 
 
 class RangeSpool:
@@ -93,18 +106,15 @@ class RangeSpool:
         begin, end = offsets
         name = f"{begin}-{end}.{schema_digest}{SUFFIX}"
         self.path = spool.batch(at) / str(place) / name
-        self._spool = spool
-        self._at = at
         self._schema = SCHEMA.with_metadata({PLANNED: json.dumps(planned).encode()})
         self._temporary = self.path.with_name(f".{name}.{uuid.uuid4().hex}")
         self._file: BinaryIO | None = None
         self._writer: pa.RecordBatchFileWriter | None = None
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Write refused records. SourceError if no sink publishes them or the disk is full."""
+        """Write refused records. SourceError if the disk is full or the spool cannot be written."""
         try:
             if self._writer is None:
-                self._check_sink()
                 make_directories(self.path.parent)
                 self._file = self._temporary.open("xb")
                 self._writer = pa.ipc.new_file(self._file, self._schema)
@@ -140,14 +150,6 @@ class RangeSpool:
         with suppress(OSError):
             self._temporary.unlink()
         self._writer = None
-
-    def _check_sink(self) -> None:
-        if not self._spool.has_sink(self._at.query):
-            raise SourceError(
-                f"mode=QUARANTINE: the query's sink does not publish the quarantine of flow"
-                f" {self._spool.flow}: write with format headrace or headrace-table, and give it"
-                f" quarantineSpool={self._spool.directory} and quarantineFlow={self._spool.flow}"
-            )
 
     def _error(self, error: OSError) -> SourceError:
         return spool_error(self.path.parent, error)

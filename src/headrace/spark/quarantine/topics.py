@@ -21,6 +21,7 @@ from headrace.spark.quarantine.names import (
     QUARANTINE,
     decisions_topic,
     quarantine_topic,
+    retry_topic,
     transactional_id,
 )
 from headrace.spark.quarantine.options import SourceQuarantine
@@ -61,8 +62,9 @@ async def prepare_topics(
     try:
         sizes = await topic_values(client, partitions, _RECORD_BYTES)
         for topic, count in partitions.items():
-            await _create(client, options, topic, count, sizes.get(topic))
-            await _copy_acls(client, topic)
+            name = quarantine_topic(topic)
+            await _create(client, options, name, count, sizes.get(topic))
+            await _copy_acls(client, topic, name)
         await decisions.create()
         places = [TopicPartition(quarantine_topic(topic), 0) for topic in partitions]
         await client.leaders([place.topic for place in places])
@@ -78,8 +80,20 @@ async def prepare_topics(
         ) from error
 
 
+async def prepare_retry_topics(
+    client: Client, options: SourceQuarantine, topics: Sequence[str]
+) -> None:
+    """Create the retry topics of source topics, with their ACLs. Raises ApiError."""
+    sizes = await topic_values(client, topics, _RECORD_BYTES)
+    for topic in topics:
+        name = retry_topic(options.pipeline, topic)
+        await _create(client, options, name, 1, sizes.get(topic))
+        await _copy_acls(client, topic, name)
+    await client.leaders(list(options.retry_topics(topics)))
+
+
 async def _create(
-    client: Client, options: SourceQuarantine, topic: str, partitions: int, size: str | None
+    client: Client, options: SourceQuarantine, name: str, partitions: int, size: str | None
 ) -> None:
     configs = {
         "cleanup.policy": "delete",
@@ -89,7 +103,6 @@ async def _create(
     }
     if size is not None:
         configs[_RECORD_BYTES] = str(min(int(size) + _HEADERS_BYTES, _RECORD_BYTES_MAX))
-    name = quarantine_topic(topic)
     known = await client.metadata([name])
     if not known.topics[name].error_code:
         return
@@ -100,9 +113,8 @@ async def _create(
             raise
 
 
-async def _copy_acls(client: Client, topic: str) -> None:
-    """Give the quarantine topic the ACLs that name the source topic; prefixes cover both."""
-    name = quarantine_topic(topic)
+async def _copy_acls(client: Client, topic: str, name: str) -> None:
+    """Give a topic with refused records the literal ACLs of the source topic."""
 
     def literal(of: str) -> AclFilter:
         return AclFilter(ResourceType.TOPIC, of, PatternType.LITERAL)

@@ -41,7 +41,8 @@ class _Writer:
             with SinkDriver(self._options) as driver:
                 self._token = driver.begin()
             if self._options.quarantine is not None:
-                announce(self._options.quarantine, self._token.query)
+                checkpoint = self._options.checkpoint or ""
+                announce(self._options.quarantine, self._token.query, checkpoint)
         elif self._options.security.guarded and not self._options.exactly_once:
             knock(self._options)
         return self.__dict__

@@ -3,7 +3,7 @@
 import logging
 import time
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +21,6 @@ from pyspark.sql.types import StructType
 from headrace.client.calls.offsets import EARLIEST, LATEST
 from headrace.model.nouns import TopicPartition
 from headrace.spark.errors import DataLossError
-from headrace.spark.quarantine.topics import prepare_topics
 from headrace.spark.source.cluster import Cluster, View
 from headrace.spark.source.columns import columns_of
 from headrace.spark.source.commits import Commits
@@ -29,6 +28,7 @@ from headrace.spark.source.connections import kept_connections
 from headrace.spark.source.offsets import Ends, Position
 from headrace.spark.source.options import Options
 from headrace.spark.source.plan import backlog, limit_bytes, limit_rows, parts_of
+from headrace.spark.source.quarantine_topics import QuarantineTopics
 from headrace.spark.source.resume import Resumption, refuse_another_origin, resume, skip_older
 from headrace.spark.source.tasks import ranges_of, read_task, tasks_of, warn_of_ignored
 
@@ -59,7 +59,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._group = options.group or ""
         self._to_skip = options.start_by_time_always
         self._triggered_at = time.monotonic()
-        self._prepared: set[str] = set()
+        self._quarantine = QuarantineTopics(options)
 
     def __getstate__(self) -> dict[str, Any]:
         of_the_driver = ("_cluster", "_view", "_target", "_latest", "_weights", "_commits")
@@ -73,7 +73,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._group = f"{options.group_prefix}-{uuid.uuid4()}"
         self._to_skip = False
         view = self._look()
-        offsets = self._ask().resolve(options.starting, view.partitions())
+        offsets = self._quarantine.initial_offsets(self._ask(), view)
         by_time = options.starting.timestamp is not None or options.starting.timestamps is not None
         earliest = not by_time and options.starting.offsets == EARLIEST
         return self._position(view, offsets, earliest=earliest).to_json()
@@ -137,7 +137,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from_earliest = after.added.keys() - after.skipped.keys()
         if before.earliest:
             from_earliest |= before.offsets.keys() - after.added.keys()
-        self._prepare_quarantine({range_.topic for range_ in ranges})
+        topics = {range_.topic for range_ in ranges}
+        self._quarantine.prepare(self._ask(), self._current_view(), topics)
         return tasks_of(
             self._options,
             self._columns,
@@ -177,23 +178,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._cluster
 
     def _look(self) -> View:
-        self._view = self._ask().look(self._options.subscription)
+        self._quarantine.prepare_retries(self._ask())
+        self._view = self._ask().look(self._quarantine.subscription)
         return self._view
 
     def _current_view(self) -> View:
         """Return the metadata fetched last; fetch it first if a batch is being repeated."""
         return self._view or self._look()
-
-    def _prepare_quarantine(self, topics: Collection[str]) -> None:
-        """Create the quarantines of topics that were not read before, with mode=QUARANTINE."""
-        quarantine, new = self._options.quarantine, sorted(set(topics) - self._prepared)
-        if quarantine is None or not new:
-            return
-        known = self._current_view().metadata.topics
-        partitions = {topic: len(known[topic].partitions) for topic in new if topic in known}
-        cluster = self._ask()
-        cluster.ask(prepare_topics(cluster.client, quarantine, partitions))
-        self._prepared.update(partitions)
 
     def _look_at_ends(self) -> Position:
         view = self._look()
@@ -214,7 +205,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         resumption = resume(
             before,
             latest,
-            options.subscription,
+            self._quarantine.subscription,
             lambda partitions: cluster.ends(partitions, EARLIEST),
             lambda partitions: cluster.ends(partitions, LATEST, read_committed=False),
         )

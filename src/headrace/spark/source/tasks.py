@@ -91,8 +91,11 @@ def _quarantines_of(options: Options, ranges: Sequence[OffsetRange]) -> dict[str
     for topic, partition, begin, end in sorted(ranges):
         if end > begin:
             planned.setdefault(topic, []).append(Planned(partition, begin, end))
+    retries = quarantine.retry_topics(options.subscription.topics)
     return {
-        topic: TaskQuarantine(quarantine.spool, quarantine.schema_digest, tuple(found))
+        topic: TaskQuarantine(
+            quarantine.spool, quarantine.schema_digest, tuple(found), topic in retries
+        )
         for topic, found in planned.items()
     }
 

@@ -87,7 +87,8 @@ class StreamTableWriter(DataSourceStreamArrowWriter):
         self._layout = open_table(table_of(self._options), arrow_schema(rows))
         self._columns = digest_of_columns(rows.names)
         if self._options.quarantine is not None:
-            announce(self._options.quarantine, query_id(str(self._checkpoint)))
+            checkpoint = str(self._checkpoint)
+            announce(self._options.quarantine, query_id(checkpoint), checkpoint)
 
     @property
     def _checkpoint(self) -> Path:

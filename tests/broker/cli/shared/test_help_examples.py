@@ -52,6 +52,7 @@ RUN_ELSEWHERE = {
     "pipeline stop": "a project: tests/unit/cli/test_pipeline_status_and_stop.py",
     "pipeline init": "writes a directory: tests/spark/pipeline/test_init.py",
     "pipeline run": "a project and Spark: tests/spark/pipeline/test_pipeline_run.py",
+    "pipeline quarantine": "refused records: tests/broker/cli/test_quarantine.py",
     "perf": "a million records: tests/broker/cli/records/test_perf.py",
 }
 """Parts of examples that are parsed here and not run, and why."""

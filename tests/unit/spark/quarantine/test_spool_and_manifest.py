@@ -1,6 +1,7 @@
 """Spooled ranges and a batch's manifest: each refused record once, of one run, durable."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from headrace.spark.quarantine.manifest import (
     write_manifest,
 )
 from headrace.spark.quarantine.range_task import QuarantinedRange, TaskQuarantine
+from headrace.spark.quarantine.sink_batch import announce
 from headrace.spark.quarantine.spool import BatchRun, Planned, Spool
 
 AT = BatchRun("q", 4, "run-1")
@@ -196,16 +198,35 @@ def test_a_topics_records_are_counted_exactly_where_one_is_refused(spool: Spool)
     assert refusals.first.place == "t-1-0@0"
 
 
-def test_a_query_whose_sink_publishes_nothing_fails_at_its_first_refused_record(
-    tmp_path: Path,
+def test_a_batch_after_one_that_was_not_published_fails_in_each_task(
+    tmp_path: Path, context: Context
 ) -> None:
     spool = Spool(str(tmp_path), "orders")
-    assert len(list(task(spool, 0, 1).rows(iter([records([GOOD])])))) == 1
-    with pytest.raises(SourceError, match="the query's sink does not publish the quarantine of"):
-        list(task(spool, 0, 1).rows(iter([records([BAD])])))
+    for at in (AT, AT._replace(run="run-2"), AT._replace(batch=3)):
+        context.at = at
+        assert len(list(task(spool, 0, 1).rows(iter([records([BAD, GOOD])])))) == 1
+    context.at = AT._replace(batch=5)
     spool.announce_sink("another query")
-    with pytest.raises(SourceError, match=r"give it quarantineSpool=.* and quarantineFlow=orders"):
-        list(task(spool, 0, 1).rows(iter([records([BAD])])))
+    with pytest.raises(SourceError, match="not published the records that batch 3 refused: write"):
+        task(spool, 0, 1)
+    spool.announce_sink("q")
+    assert len(list(task(spool, 0, 1).rows(iter([records([BAD])])))) == 1
+
+
+def test_a_sink_added_later_does_not_delete_unpublished_records(tmp_path: Path) -> None:
+    spool = Spool(str(tmp_path / "spool"), "orders")
+    list(task(spool, 0, 1).rows(iter([records([BAD])])))
+    options: Any = SimpleNamespace(spool=spool)
+    commits = tmp_path / "check/commits"
+    commits.mkdir(parents=True)
+    (commits / "3").touch()
+    # Batch 4 was not committed: it is repeated, and published then.
+    announce(options, "q", str(tmp_path / "check"))
+    (spool.query("q") / "sink").unlink()
+    (commits / "4").touch()
+    with pytest.raises(SourceError, match=r"batch 4 refused: .* a new checkpointLocation"):
+        announce(options, "q", (tmp_path / "check").as_uri())
+    assert files(spool)
 
 
 def test_a_read_that_is_no_stream_is_refused(spool: Spool, context: Context) -> None:
