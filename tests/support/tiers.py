@@ -56,6 +56,7 @@ LONG = (
     "tests/property/log/test_produce_runs.py",
     "tests/property/coordination/test_share_lives.py",
     "tests/property/wire/test_wire_hot.py",
+    "tests/unit/pipeline/replays/test_killed_replays.py",
     "tests/unit/spark/tables/test_bounds_and_readers.py",
     "tests/unit/spark/tables/test_new_columns.py",
     "tests/unit/testing/test_replicated_work.py",

@@ -16,6 +16,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from headrace.spark.quarantine.sink_batch import announce
 from headrace.spark.sink.sink_columns import check_columns
 from headrace.spark.sink.sink_driver import SinkDriver
 from headrace.spark.sink.sink_options import SinkOptions, parse_sink_options
@@ -39,6 +40,8 @@ class _Writer:
                 _log.warning("option %s has no effect here", name)
             with SinkDriver(self._options) as driver:
                 self._token = driver.begin()
+            if self._options.quarantine is not None:
+                announce(self._options.quarantine, self._token.query)
         elif self._options.security.guarded and not self._options.exactly_once:
             knock(self._options)
         return self.__dict__

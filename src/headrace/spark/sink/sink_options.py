@@ -13,7 +13,9 @@ from headrace.record.compression import Codec
 from headrace.spark.checks.options import CHECKS, RowChecks, given_checks
 from headrace.spark.errors import OptionError
 from headrace.spark.given_options import GivenOptions
-from headrace.spark.security import Security, given_client
+from headrace.spark.quarantine.options import SINK_NAMES as QUARANTINE_NAMES
+from headrace.spark.quarantine.options import SPOOL, SinkQuarantine, sink_quarantine
+from headrace.spark.security import GivenClient, Security, given_client
 from headrace.spark.source.kafka_options import checked_bootstrap
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
@@ -26,7 +28,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _OURS = (
     "topic", "delivery", "pipeline", "sink", "twoPhaseCommit", "txnAppId", "txnVersion",
     "checkpointLocation", "bootstrap.servers", "includeHeaders", "path", "queryName", "configFile",
-    CHECKS,
+    CHECKS, *QUARANTINE_NAMES,
 )  # fmt: skip
 _KAFKA = (
     "bootstrap.servers", "client.id", "compression.type", "batch.size", "acks",
@@ -70,6 +72,8 @@ class SinkOptions:
     delivery_timeout_ms: int
     checks: RowChecks | None
     """The checks that the rows were evaluated by; None without."""
+    quarantine: SinkQuarantine | None
+    """The quarantine that the driver publishes; None without one."""
     ignored: tuple[str, ...]
 
     @property
@@ -123,6 +127,7 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
         request_timeout_ms=_int32(given, "kafka.request.timeout.ms", 30_000),
         delivery_timeout_ms=_int32(given, "kafka.delivery.timeout.ms", 120_000),
         checks=_checks(given, exactly_once),
+        quarantine=_quarantine(given, pipeline, client, exactly_once, streaming=streaming),
         ignored=(*ignored, *client.ignored),
     )
 
@@ -176,6 +181,14 @@ def _check_exactly_once(given: GivenOptions, pipeline: str, *, streaming: bool) 
             " delivery=exactly_once tells a repeated batch by it (a setting of the session does"
             " not reach the sink)"
         )
+
+
+def _quarantine(
+    given: GivenOptions, pipeline: str, client: GivenClient, exactly_once: bool, *, streaming: bool
+) -> SinkQuarantine | None:
+    if not exactly_once and SPOOL in given:
+        raise OptionError(f"{SPOOL}: refused records are published once: delivery=exactly_once")
+    return sink_quarantine(given, pipeline, client, streaming=streaming)
 
 
 def _version(given: GivenOptions, *, streaming: bool) -> tuple[str | None, int | None]:

@@ -35,6 +35,7 @@ from headrace.model.nouns import TopicPartition
 from headrace.spark.broker_errors import sink_error
 from headrace.spark.checks.division import Division, Tally
 from headrace.spark.errors import SinkError
+from headrace.spark.quarantine.range_task import current_batch
 from headrace.spark.sink.sink_options import SinkOptions
 
 _ROWS_MAX, _BYTES_MAX = 64 * 1024, 16 << 20
@@ -64,6 +65,8 @@ class SinkMessage(WriterCommitMessage):
     rows: int
     tally: Tally | None = None
     """Counts of rows by the checks that they fail; None without checks."""
+    run: str = ""
+    """Id of the query's run; empty without a quarantine."""
 
 
 class _WorkerIds:
@@ -132,7 +135,8 @@ def write_rows(
             task.abort()
             raise
         tally = None if division is None else division.tally
-        return SinkMessage(token, task.writer, task.rows, tally)
+        run_id = "" if options.quarantine is None else current_batch().run
+        return SinkMessage(token, task.writer, task.rows, tally, run_id)
 
 
 def _is_decided(token: RunToken) -> bool:

@@ -3,7 +3,7 @@
 import logging
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from pyspark.sql.types import StructType
 from headrace.client.calls.offsets import EARLIEST, LATEST
 from headrace.model.nouns import TopicPartition
 from headrace.spark.errors import DataLossError
+from headrace.spark.quarantine.topics import prepare_topics
 from headrace.spark.source.cluster import Cluster, View
 from headrace.spark.source.columns import columns_of
 from headrace.spark.source.commits import Commits
@@ -58,6 +59,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._group = options.group or ""
         self._to_skip = options.start_by_time_always
         self._triggered_at = time.monotonic()
+        self._prepared: set[str] = set()
 
     def __getstate__(self) -> dict[str, Any]:
         of_the_driver = ("_cluster", "_view", "_target", "_latest", "_weights", "_commits")
@@ -135,6 +137,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from_earliest = after.added.keys() - after.skipped.keys()
         if before.earliest:
             from_earliest |= before.offsets.keys() - after.added.keys()
+        self._prepare_quarantine({range_.topic for range_ in ranges})
         return tasks_of(
             self._options,
             self._columns,
@@ -180,6 +183,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _current_view(self) -> View:
         """Return the metadata fetched last; fetch it first if a batch is being repeated."""
         return self._view or self._look()
+
+    def _prepare_quarantine(self, topics: Collection[str]) -> None:
+        """Create the quarantines of topics that were not read before, with mode=QUARANTINE."""
+        quarantine, new = self._options.quarantine, sorted(set(topics) - self._prepared)
+        if quarantine is None or not new:
+            return
+        known = self._current_view().metadata.topics
+        partitions = {topic: len(known[topic].partitions) for topic in new if topic in known}
+        cluster = self._ask()
+        cluster.ask(prepare_topics(cluster.client, quarantine, partitions))
+        self._prepared.update(partitions)
 
     def _look_at_ends(self) -> Position:
         view = self._look()

@@ -14,7 +14,6 @@ merged ones.
 """
 
 import json
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
@@ -26,7 +25,7 @@ import pyarrow.parquet as pq
 from headrace.spark.tables.attempts import OWN_DIRECTORY, Attempt, forget, locked
 from headrace.spark.tables.columns import nullable, nullable_inside
 from headrace.spark.tables.errors import Conflict, TableError, gone
-from headrace.spark.tables.files import Layout, WrittenFile, flush_directories
+from headrace.spark.tables.files import Layout, WrittenFile, flush_directories, replace_file
 from headrace.spark.tables.marker import UNKNOWN_DIGEST, Marker
 from headrace.spark.tables.merge import groups_to_merge, rewrite
 from headrace.spark.tables.new_columns import check_names, check_written, retyped
@@ -264,17 +263,7 @@ class ParquetDirectory(Table):
         number = self._number + 1
         content = json.dumps(entry, sort_keys=True).encode()
         target = self._log / f"{number:020}.json"
-        temporary = target.with_suffix(".tmp")
-        try:
-            with temporary.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
-        flush_directories(self.location, [str(target.relative_to(self.location))])
+        replace_file(self.location, target, content)
         self._number, self._last = number, entry
         for old in sorted(self._log.glob("*.json"))[:-ENTRIES_KEPT]:
             with suppress(OSError):

@@ -37,8 +37,6 @@ class TableFile:
     key: Key
     """Values of the partition columns."""
     size: int
-    stats: str | None = None
-    """Statistics as in the table's log; None: not read, or without statistics."""
 
 
 @dataclass(frozen=True)

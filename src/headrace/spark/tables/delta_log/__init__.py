@@ -1,0 +1,1 @@
+"""Parts of a Delta table's log: the marker and statistics."""
