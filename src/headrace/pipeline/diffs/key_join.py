@@ -98,11 +98,8 @@ def _differs(place: int, field: pa.Field, tolerance: float | None) -> str:
     limit = repr(float(tolerance))
     if pa.types.is_decimal(field.type):
         limit = f"CAST('{limit}' AS DECIMAL(38, {field.type.scale}))"
-    within = f"coalesce({difference} <= {limit}, false)"
-    if pa.types.is_floating(field.type):
-        # NaN and infinity differ from every number, whatever the tolerance.
-        within = f"isfinite(b.c{place}) AND isfinite(a.c{place}) AND {within}"
-    return f"({other}) AND NOT coalesce({within}, false)"
+    # NaN and infinity differ from every number by more than any tolerance.
+    return f"({other}) AND NOT coalesce({difference} <= {limit}, false)"
 
 
 def _difference(place: int, kind: pa.DataType) -> str:
