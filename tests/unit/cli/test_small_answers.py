@@ -4,7 +4,6 @@ import pytest
 
 from headrace.cli.main import run
 from headrace.cli.records.coordinator_formats import coordinator_formatter
-from headrace.cli.records.formats import shown_time
 from headrace.coordination.groups.consumer import records as consumer_records
 from headrace.coordination.groups.modern.changes import GroupEpoch
 from headrace.logtools.dump.coordinator_rows import KINDS
@@ -13,6 +12,7 @@ from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
 from headrace.record.record import Record
 from headrace.terminal import watching
 from headrace.terminal.failure import UsageError, line_of
+from headrace.terminal.record_formats import shown_time
 
 OFFSETS = TopicPartition(OFFSETS_TOPIC, 3)
 

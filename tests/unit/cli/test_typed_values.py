@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from headrace.cli.records.formats import text_formatter
 from headrace.cli.records.typed_values import typed_formatter, typed_values
 from headrace.model.nouns import TopicPartition
 from headrace.record.record import Record
 from headrace.terminal.failure import CommandError, UsageError
+from headrace.terminal.record_formats import text_formatter
 
 pytest.importorskip("pyarrow")
 

@@ -10,7 +10,6 @@ from cyclopts import Parameter
 
 from headrace.cli.records.consume_printer import DamagedBytes, Printer
 from headrace.cli.records.consume_reader import Reader, ReadOptions
-from headrace.cli.records.formats import Formatter, json_formatter, text_formatter
 from headrace.cli.records.topic_awaiting import await_topics
 from headrace.cli.records.typed_values import (
     DDL_HELP,
@@ -23,6 +22,7 @@ from headrace.terminal.broker_options import BrokerOptions, Json, check_seconds,
 from headrace.terminal.failure import UsageError
 from headrace.terminal.offset_positions import Place, parse_place
 from headrace.terminal.permission_needs import Need, needing
+from headrace.terminal.record_formats import Formatter, json_formatter, text_formatter
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from headrace.cli.records.formats import Formatter, json_line
 from headrace.model.nouns import TopicPartition
 from headrace.record.record import Record
 from headrace.terminal.failure import CommandError, UsageError, check_installed
+from headrace.terminal.record_formats import Formatter, json_line
 
 if TYPE_CHECKING:
     from headrace.arrow.typed.field_texts import FieldTexts

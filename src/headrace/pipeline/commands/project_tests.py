@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 from cyclopts import Parameter
 
-from headrace.cli.pipeline.projects import project_in
+from headrace.pipeline.commands.projects import project_in
 from headrace.terminal.broker_options import Json
 from headrace.terminal.failure import EXIT_USAGE, CommandError, check_installed
 from headrace.terminal.output import print_json

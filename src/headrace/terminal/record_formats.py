@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from headrace.cli.records.input_lines import unescape
 from headrace.model.nouns import TopicPartition
 from headrace.record.record import Header, Record
 from headrace.terminal.failure import UsageError
@@ -215,3 +214,27 @@ def _jsonable(value: object) -> object:
             return {"base64": base64.b64encode(data).decode()}
         return text if text.isprintable() else {"base64": base64.b64encode(data).decode()}
     return str(value)
+
+
+def unescape(text: str) -> str:
+    r"""Replace `\t`, `\n`, `\r`, `\0`, `\\` and `\xHH`, hard in shells, by the characters."""
+    marks = {"t": "\t", "n": "\n", "r": "\r", "0": "\0", "\\": "\\"}
+    parts: list[str] = []
+    at = 0
+    while at < len(text):
+        mark = text[at]
+        following = text[at + 1 : at + 2]
+        if mark == "\\" and following in marks and following:
+            parts.append(marks[following])
+            at += 2
+        elif mark == "\\" and following == "x" and _is_hex(text[at + 2 : at + 4]):
+            parts.append(chr(int(text[at + 2 : at + 4], 16)))
+            at += 4
+        else:
+            parts.append(mark)
+            at += 1
+    return "".join(parts)
+
+
+def _is_hex(digits: str) -> bool:
+    return len(digits) == 2 and all(digit in "0123456789abcdefABCDEF" for digit in digits)

@@ -4,7 +4,13 @@ from pathlib import Path
 
 from cyclopts import App, Parameter
 
-from headrace.cli.pipeline.projects import ProjectProfile, project_in
+from headrace.pipeline.commands.init import init
+from headrace.pipeline.commands.plan import plan
+from headrace.pipeline.commands.project_tests import run_tests
+from headrace.pipeline.commands.projects import ProjectProfile, project_in
+from headrace.pipeline.commands.run import run
+from headrace.pipeline.commands.status import status
+from headrace.pipeline.commands.stop import stop
 from headrace.terminal.failure import EXIT_USAGE, check_installed
 from headrace.terminal.output import print_json, print_line
 
@@ -13,14 +19,14 @@ app = App(
     help="Check and run declared pipelines on Spark.",
     default_parameter=Parameter(show_default=False, negative=()),
 )
-app.command("headrace.cli.pipeline.init:init")
-app.command("headrace.cli.pipeline.plan:plan")
-app.command("headrace.cli.pipeline.project_tests:run_tests", name="test")
-app.command("headrace.cli.pipeline.run:run")
-app.command("headrace.cli.pipeline.status:status")
-app.command("headrace.cli.pipeline.stop:stop")
+app.command(init)
+app.command(plan)
+app.command(run_tests, name="test")
+app.command(run)
+app.command(status)
+app.command(stop)
 app.command(
-    "headrace.cli.pipeline.quarantine:app",
+    "headrace.pipeline.commands.quarantine:app",
     name="quarantine",
     help="List, show, replay and drop records that pipelines have refused.",
 )

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import App, Parameter
 
-from headrace.cli.records.formats import record_json, shown_time
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import counted
 from headrace.terminal.broker_options import BrokerOptions, Json
@@ -13,6 +12,7 @@ from headrace.terminal.confirmation import Yes, confirm
 from headrace.terminal.failure import EXIT_NOT_FOUND, CommandError, UsageError
 from headrace.terminal.offset_positions import time_ms
 from headrace.terminal.output import note, print_json, print_line, print_list
+from headrace.terminal.record_formats import record_json, shown_time
 
 if TYPE_CHECKING:
     from headrace.client.client import Client

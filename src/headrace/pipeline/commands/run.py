@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from headrace.cli.pipeline.projects import ProjectProfile, project_in
-from headrace.cli.pipeline.run_lines import lines_of_event
+from headrace.pipeline.commands.projects import ProjectProfile, project_in
+from headrace.pipeline.commands.run_lines import lines_of_event
 from headrace.terminal.broker_options import BOOTSTRAP_VARIABLE, BrokerOptions, Json
 from headrace.terminal.failure import (
     EXIT_INTERRUPTED,
@@ -89,7 +89,7 @@ def _shown(project: "Project", json: bool) -> "Iterator[Show]":
     if json:
         yield print_json
     elif is_terminal():
-        from headrace.cli.pipeline.live_view import LiveView
+        from headrace.pipeline.commands.live_view import LiveView
 
         with LiveView(project.name, project.profile) as view:
             yield view.take

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from headrace.cli.pipeline.projects import ProjectProfile, project_in
+from headrace.pipeline.commands.projects import ProjectProfile, project_in
 from headrace.terminal.broker_options import Json
 from headrace.terminal.failure import (
     EXIT_NOT_FOUND,
