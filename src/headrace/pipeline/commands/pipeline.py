@@ -6,7 +6,7 @@ from cyclopts import App, Parameter
 
 from headrace.pipeline.commands.init import init
 from headrace.pipeline.commands.plan import plan
-from headrace.pipeline.commands.project_tests import run_tests
+from headrace.pipeline.commands.project_tests import test
 from headrace.pipeline.commands.projects import ProjectProfile, project_in
 from headrace.pipeline.commands.run import run
 from headrace.pipeline.commands.status import status
@@ -21,7 +21,7 @@ app = App(
 )
 app.command(init)
 app.command(plan)
-app.command(run_tests, name="test")
+app.command(test)
 app.command(run)
 app.command(status)
 app.command(stop)

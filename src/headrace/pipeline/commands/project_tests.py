@@ -19,13 +19,13 @@ from headrace.terminal.output import print_json
 TESTS = "tests"
 
 
-def run_tests(
-    directory: Path = Path(),
+def test(
+    directory: Path = Path(),  # noqa: PT028 - a command, no test
     *,
     only: Annotated[
         str | None, Parameter(("--only", "-k"), help="Run tests whose names contain this.")
-    ] = None,
-    json: Json = False,
+    ] = None,  # noqa: PT028
+    json: Json = False,  # noqa: PT028
 ) -> int:
     """Run a project's tests with pytest; the fixture `pipeline` gives records to its flows.
 
