@@ -58,8 +58,6 @@ NOT_RUN = {
     "log import": "asks nobody, and shares its options with the export",
     "log export": "asks only with a whole log directory in hand: see the test of it below",
     "pipeline run": "needs a project and Spark: tests/spark/pipeline/test_guarded_runs.py",
-    "pipeline test": "needs no broker: tests/broker/pipeline/test_project_tests.py",
-    "pipeline plan": "needs no broker, but Spark: tests/spark/pipeline/test_plan_and_run.py",
     "profile create": "keeps settings, and asks nobody",
 }
 
