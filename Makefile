@@ -148,6 +148,10 @@ version-before: setup-dev ## The version before opens what this one wrote; both 
 spark-test: setup-dev ## All tests of the Spark side on a real Spark, drivers killed while they write tables
 	@HEADRACE_LONG=1 $(PY) -m pytest --timeout 900 $(or $(ARGS),tests/spark)
 
+.PHONY: pipeline-test
+pipeline-test: setup-dev ## Declared pipelines on a real Spark: runs, kills, stops, checks
+	@HEADRACE_LONG=1 $(PY) -m pytest --timeout 900 $(or $(ARGS),tests/spark/pipeline)
+
 .PHONY: spark-compat
 spark-compat: setup-dev ## Spark's own Kafka connector against our broker; Delta's and Iceberg's jars on the tables we write (Maven; ARGS="Delta")
 	@failed=0; \

@@ -7,6 +7,7 @@ lies in a tree or file named here; what is kept of these trees belongs to every 
 """
 
 SLOW = {
+    "tests/spark/pipeline/": "pipeline-test",
     "tests/spark/": "spark-test",
     "tests/outside/clients/": "clients-test",
     "tests/release/": "dist-test",

@@ -146,8 +146,8 @@ app.command(
 app.command(
     "headrace.cli.pipeline.pipeline:app",
     name="pipeline",
-    help="Check the declarations of a pipeline on Spark.\n\nFor example: headrace pipeline"
-    " validate shop",
+    help="Check and run declared pipelines on Spark.\n\nFor example: headrace pipeline"
+    " validate shop; headrace pipeline run shop --once",
 )
 app.command(
     "headrace.cli.completion:completion",

@@ -18,10 +18,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from headrace.pipeline.parsed_types import columns_of_type
+from headrace.spark.checks.check import Check as Check
+from headrace.spark.checks.check import Outcome as Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,27 +37,6 @@ _CHECKS = "headrace_checks"
 
 class DeclarationError(ValueError):
     """A declaration is invalid; the text names it and says how to write it."""
-
-
-class Outcome(Enum):
-    """The action on rows that fail a check."""
-
-    KEEP = "keep"
-    DROP = "drop"
-    FAIL = "fail"
-    QUARANTINE = "quarantine"
-
-
-@dataclass(frozen=True)
-class Check:
-    """A condition on the rows of a flow. A row passes only if the condition is true, not null."""
-
-    name: str
-    condition: str
-    """A boolean expression in SQL."""
-    outcome: Outcome
-    at_least: float = 1.0
-    """Share of a batch's rows that must pass; below it, KEEP warns and FAIL ends the run."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from headrace.pipeline.graph import Graph, Place
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from types import ModuleType
 
     from headrace.pipeline.project import Project
 
@@ -38,6 +39,8 @@ class Loaded:
     project: Project
     graph: Graph = field(default_factory=Graph)
     findings: list[Finding] = field(default_factory=list)
+    modules: list[ModuleType] = field(default_factory=list)
+    """The imported files with declarations."""
 
 
 @contextmanager
@@ -74,6 +77,7 @@ def _load(result: Loaded, path: Path) -> None:
         return
     name = ".".join(path.relative_to(directory).with_suffix("").parts)
     if name in sys.modules:
+        result.modules.append(sys.modules[name])
         return  # Another file has imported it.
     specification = importlib.util.spec_from_file_location(name, path)
     if specification is None or specification.loader is None:
@@ -82,6 +86,7 @@ def _load(result: Loaded, path: Path) -> None:
     sys.modules[name] = module
     try:
         specification.loader.exec_module(module)
+        result.modules.append(module)
     except Exception as error:  # noqa: BLE001 - any error of the project's code is a finding
         del sys.modules[name]
         result.findings.append(finding_of(error, directory, str(path)))

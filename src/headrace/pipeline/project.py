@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 FILE = "pipeline.toml"
 LIBRARIES = ("transformations/**",)
 TRIGGER = "10 seconds"
+TOPIC_TRIGGER = "1 second"
+"""Default trigger of flows to topics, which have no versions that could become too many."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_TRIGGER = re.compile(r"(\d+(?:\.\d+)?) *(millisecond|second|minute|hour)s?")
+_UNIT_SECONDS = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600}
 _KINDS: dict[str, type] = {
     "storage": str,
     "cluster": str,
@@ -50,6 +54,9 @@ class Project:
     libraries: tuple[str, ...]
     storage: Path
     trigger: str
+    """Time between two batches of a flow to a table, such as "10 seconds"."""
+    topic_trigger: str
+    """The same for a flow to a topic."""
     cluster: str | None
     """Name of the profile of the cluster; None: the default address."""
     configuration: Mapping[str, str]
@@ -57,6 +64,18 @@ class Project:
     settings: Mapping[str, str]
     """The other keys: registry, master, webhook."""
     profile: str | None
+    profiles: tuple[str, ...]
+    """Names of all profiles of the project."""
+
+    @property
+    def identity(self) -> str:
+        """The name under which tables and topics know the pipeline with this profile."""
+        return self.name if self.profile is None else f"{self.name}-{self.profile}"
+
+    @property
+    def trigger_seconds(self) -> float:
+        """The longest trigger in seconds."""
+        return max(_seconds(self.trigger), _seconds(self.topic_trigger))
 
     def files(self) -> list[Path]:
         """Return the files with declarations, sorted; DeclarationError if there are none."""
@@ -88,6 +107,8 @@ def load_project(directory: Path, profile: str | None = None) -> Project:
         raise DeclarationError(f"{file}: name is {name!r}, not letters, digits, _ and -")
     profiles = given.get("profile", {})
     for each, settings in profiles.items():
+        if not _NAME.fullmatch(each):
+            raise DeclarationError(f"{file}: profile {each!r} is not letters, digits, _ and -")
         if not isinstance(settings, dict):
             raise DeclarationError(f"{file}: profile.{each} is not a table: write [profile.{each}]")
         _check(f"{file}: profile.{each}", settings, _KINDS)
@@ -95,6 +116,11 @@ def load_project(directory: Path, profile: str | None = None) -> Project:
         known = ", ".join(profiles) or "none"
         raise DeclarationError(f"{file}: there is no profile {profile}; there are: {known}")
     chosen = {**given, **(profiles[profile] if profile else {})}
+    trigger = chosen.get("trigger", TRIGGER)
+    if not _seconds(trigger):
+        raise DeclarationError(
+            f'{file}: trigger is {trigger!r}, not a time such as "10 seconds" or "1 minute"'
+        )
     libraries = given.get("libraries", list(LIBRARIES))
     if not libraries or not all(isinstance(each, str) for each in libraries):
         raise DeclarationError(f"{file}: libraries is a list of patterns: {list(LIBRARIES)}")
@@ -104,11 +130,13 @@ def load_project(directory: Path, profile: str | None = None) -> Project:
         name=name,
         libraries=tuple(libraries),
         storage=directory / chosen.get("storage", "data"),
-        trigger=chosen.get("trigger", TRIGGER),
+        trigger=trigger,
+        topic_trigger=chosen.get("trigger", TOPIC_TRIGGER),
         cluster=chosen.get("cluster"),
         configuration={key: _text(value) for key, value in configuration.items()},
         settings={key: chosen[key] for key in ("registry", "master", "webhook") if key in chosen},
         profile=profile,
+        profiles=tuple(profiles),
     )
 
 
@@ -121,6 +149,12 @@ def _check(where: str, given: Mapping[str, Any], kinds: Mapping[str, type]) -> N
             )
         if not isinstance(value, kinds[key]):
             raise DeclarationError(f"{where}: {key} is {value!r}, not a {kinds[key].__name__}")
+
+
+def _seconds(trigger: str) -> float:
+    """Return a trigger's time in seconds; 0 for another text."""
+    found = _TRIGGER.fullmatch(trigger.strip())
+    return 0.0 if found is None else float(found[1]) * _UNIT_SECONDS[found[2]]
 
 
 def _recursive(pattern: str) -> str:

@@ -6,11 +6,13 @@ streaming rules. Tables, checks and sinks are checked with the same code as in a
 
 from __future__ import annotations
 
+import re
 import tempfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyspark.errors import AnalysisException, ParseException
+from pyarrow.parquet import write_table
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BooleanType, StructType
@@ -18,12 +20,16 @@ from pyspark.sql.types import BooleanType, StructType
 from headrace.model.errors import HeadraceError
 from headrace.pipeline.declarations import DeclarationError, Outcome, sources
 from headrace.pipeline.load import Finding, Loaded, finding_of, sentence_of
+from headrace.pipeline.topic_columns import columns_of, parsed_ddl
+from headrace.pipeline.views import Views
+from headrace.spark.checks.check import FAILED
 from headrace.spark.sink.sink_columns import check_columns
 from headrace.spark.tables.partition import check_fields, parse_fields
 from headrace.spark.tables.sink import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from pyspark.pipelines.output import Sink, StreamingTable
     from pyspark.sql import SparkSession
@@ -33,7 +39,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("parquet", "delta", "iceberg")
 _SINK_FORMAT = "headrace"
-_META = ("_partition INT", "_offset BIGINT", "_timestamp TIMESTAMP")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 @dataclass
@@ -42,66 +48,41 @@ class EmptyStreams:
 
     spark: SparkSession
     loaded: Loaded
+    place: Path | None = None
+    """A directory in which the streams have files without rows, so that they run; None: no files,
+    the streams are only checked."""
     topics: set[str] = field(default_factory=set)
-    _views: dict[str, DataFrame] = field(default_factory=dict)
-    _running: list[str] = field(default_factory=list)
+    places: dict[str, TopicSource] = field(default_factory=dict)
+    """Topics by the name of their directory in `place`."""
+
+    def __post_init__(self) -> None:
+        self._views = Views(self.loaded.graph)
 
     def topic(self, source: TopicSource) -> DataFrame:
         """Return a stream with the columns of a topic."""
         self.topics.add(source.name)
-        rows = self._empty(columns_of(source))
+        rows = self._empty(source, columns_of(source))
         if source.event_time is not None and source.watermark is not None:
             rows = rows.withWatermark(source.event_time, source.watermark)
         return rows
 
     def read(self, name: str) -> DataFrame:
         """Return a view's stream."""
-        if name in self.loaded.graph.tables:
-            raise DeclarationError(
-                f"hp.read({name!r}): {name} is a table, and tables are not read as streams: write "
-                "its rows to a topic, or declare them as @dp.temporary_view and read that"
-            )
-        if name in self._running:
-            raise DeclarationError(f"views read each other: {' → '.join([*self._running, name])}")
-        if name not in self._views:
-            flows = [flow for flow in self.loaded.graph.flows if flow.target == name]
-            if name not in self.loaded.graph.views or not flows:
-                known = ", ".join(self.loaded.graph.views) or "none"
-                raise DeclarationError(f"hp.read({name!r}): there is no such view; views: {known}")
-            self._running.append(name)
-            try:
-                self._views[name] = flows[0].function()
-            finally:
-                self._running.pop()
-        return self._views[name]
+        return self._views.read(name)
 
-    def _empty(self, schema: StructType) -> DataFrame:
-        with tempfile.TemporaryDirectory() as directory:
-            return self.spark.readStream.schema(schema).parquet(directory)
-
-
-def columns_of(source: TopicSource) -> StructType:
-    """Return the columns of a topic's rows. DeclarationError for DDL that Spark does not parse."""
-    columns = _parsed(f"topic {source.name}", source.columns)
-    key = ["_key BINARY"] if source.meta == "key" else []
-    meta = _parsed("meta", ", ".join([*_META, *key])).fields if source.meta else []
-    whole = StructType([*columns.fields, *meta])
-    names = [column.name.casefold() for column in whole.fields]
-    for name in names:
-        if names.count(name) > 1:
-            raise DeclarationError(f"topic {source.name}: two columns are named {name}")
-    return whole
-
-
-def _parsed(where: str, ddl: str) -> StructType:
-    """Parse columns with Spark's parser."""
-    try:
-        columns = StructType.fromDDL(ddl)
-    except ParseException as error:
-        raise DeclarationError(f"{where}: {ddl!r}: {sentence_of(error)}") from error
-    if not isinstance(columns, StructType) or not columns.fields:
-        raise DeclarationError(f"{where}: {ddl!r} names no columns")
-    return columns
+    def _empty(self, source: TopicSource, schema: StructType) -> DataFrame:
+        streams = self.spark.readStream.schema(schema)
+        if self.place is None:
+            with tempfile.TemporaryDirectory() as directory:
+                return streams.parquet(directory)
+        name = next((name for name in self.places if self.places[name] == source), None)
+        if name is None:
+            name = f"topic-{len(self.places)}"
+            self.places[name] = source
+            (self.place / name).mkdir()
+            rows = arrow_schema(schema).empty_table()
+            write_table(rows, self.place / name / "empty.parquet")
+        return streams.parquet(str(self.place / name))
 
 
 def findings_of(spark: SparkSession, loaded: Loaded) -> tuple[list[Finding], set[str]]:
@@ -122,6 +103,10 @@ def _targets(loaded: Loaded) -> Iterator[Finding]:
     graph = loaded.graph
     known = {*graph.tables, *graph.views, *graph.sinks}
     for flow in graph.flows:
+        if not _NAME.fullmatch(flow.name):
+            yield Finding(
+                f"{flow.name}: a flow's name has letters, digits, _ and - only", flow.place
+            )
         if flow.target not in known:
             yield Finding(f"{flow.name}: its target {flow.target} is not declared", flow.place)
         elif flow.target in graph.views and flow.checks:
@@ -162,6 +147,8 @@ def _check_flow(given: EmptyStreams, flow: DeclaredFlow) -> None:
         raise DeclarationError(f"the function returns {type(rows).__name__}, not a DataFrame")
     if not rows.isStreaming:
         raise DeclarationError("the rows are not a stream: begin with hp.topic or hp.read")
+    if FAILED in rows.columns:
+        raise DeclarationError(f"a run adds the column {FAILED}: give yours another name")
     _check_conditions(rows, flow)
     if flow.target in graph.tables:
         _check_table(rows, graph.tables[flow.target])
@@ -191,7 +178,7 @@ def _check_conditions(rows: DataFrame, flow: DeclaredFlow) -> None:
 def _check_table(rows: DataFrame, table: StreamingTable) -> None:
     if table.schema is not None:
         schema = table.schema
-        declared = schema if isinstance(schema, StructType) else _parsed("schema", schema)
+        declared = schema if isinstance(schema, StructType) else parsed_ddl("schema", schema)
         wanted, found = (
             {column.name: column.dataType.simpleString() for column in each.fields}
             for each in (declared, rows.schema)

@@ -18,5 +18,25 @@ class DataLossError(SourceError):
         super().__init__(f"{loss}; set failOnDataLoss to false to go on with what is there")
 
 
+class BrokerAwayError(SourceError):
+    """No broker answers, or no leader is elected; the same read may succeed later."""
+
+
+class RefusedValueError(SourceError):
+    """A record's value does not fit the declared columns, and the read ends there."""
+
+
+class UnknownTopicError(SourceError):
+    """The topic to read does not exist."""
+
+
 class SinkError(HeadraceError):
     """The sink cannot write, commit or abort; the text says why and what to do."""
+
+
+class SinkAwayError(SinkError):
+    """No broker answers the sink, or no leader is elected; the same batch may succeed later."""
+
+
+class CheckFailedError(HeadraceError):
+    """Too few rows of a batch pass a check; nothing of the batch is written."""

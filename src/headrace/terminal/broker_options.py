@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 WAIT_SECONDS_MAX = 86_400.0
 """The longest wait that an option accepts, in seconds (a day)."""
-_BOOTSTRAP = "HEADRACE_BOOTSTRAP"
+BOOTSTRAP_VARIABLE = "HEADRACE_BOOTSTRAP"
 COMMAND_CONFIG = "HEADRACE_COMMAND_CONFIG"
 _NAMES_OF_BOOTSTRAP = frozenset({"brokers", "bootstrap.servers", "metadata.broker.list"})
 
@@ -48,7 +48,7 @@ class BrokerOptions:
                 "--broker",
                 "--broker-list",
             ],
-            env_var=_BOOTSTRAP,
+            env_var=BOOTSTRAP_VARIABLE,
             help="Bootstrap brokers, as host:port,host:port; default: those of the profile"
             " (headrace"
             f" profile), otherwise {DEFAULT_BOOTSTRAP}. unix:DATA, on the broker's machine: the"
@@ -89,7 +89,7 @@ class BrokerOptions:
 
         `retry_seconds`: for how long requests are repeated, by default --request-timeout.
         """
-        chosen = self._chosen()
+        chosen = self.chosen()
         check_seconds("--request-timeout", self.seconds)
         security = _security_of(chosen)
         try:
@@ -105,7 +105,7 @@ class BrokerOptions:
         except ValueError as error:
             raise UsageError(f"--bootstrap-server: {error}") from None
 
-    def _chosen(self) -> "_Chosen":
+    def chosen(self) -> "Chosen":
         """Return the brokers' addresses and the client settings to use.
 
         The settings come from one source, never from two mixed: --command-config, else a --profile
@@ -114,7 +114,7 @@ class BrokerOptions:
         """
         file, bootstrap, profile = self.command_config, self._asked_for() or self.bootstrap, None
         if self.profile is not None:
-            if bootstrap not in {None, os.environ.get(_BOOTSTRAP)}:
+            if bootstrap not in {None, os.environ.get(BOOTSTRAP_VARIABLE)}:
                 raise UsageError("--profile and --bootstrap-server cannot be combined")
             profile = self.profile, profiles().named(self.profile)
             bootstrap = profile[1].bootstrap
@@ -127,8 +127,8 @@ class BrokerOptions:
             profile = chosen_profile()
             bootstrap = profile[1].bootstrap if profile else DEFAULT_BOOTSTRAP
         if file is None and profile is not None:
-            return _Chosen(bootstrap, profile[1].settings, f"profile {profile[0]}")
-        return _Chosen(bootstrap, given, "--command-config")
+            return Chosen(bootstrap, profile[1].settings, f"profile {profile[0]}")
+        return Chosen(bootstrap, given, "--command-config")
 
     def _asked_for(self) -> str | None:
         """Return the brokers that -X names, or None. Raises UsageError."""
@@ -147,9 +147,12 @@ class BrokerOptions:
         return bootstrap
 
 
-class _Chosen(NamedTuple):
+class Chosen(NamedTuple):
+    """The brokers' addresses and the client settings that the options choose."""
+
     bootstrap: str
     settings: "Mapping[str, str]"
+    """Client settings by Kafka's names; may hold secrets."""
     where: str
     """The source of the settings, for error messages."""
 
@@ -175,7 +178,7 @@ def client_settings(path: Path | None) -> dict[str, str]:
         raise UsageError(f"--command-config {path}: {error}") from None
 
 
-def _security_of(chosen: _Chosen) -> Security:
+def _security_of(chosen: Chosen) -> Security:
     """Return TLS and credentials from the chosen settings; UsageError names their source."""
     try:
         return security_of(chosen.settings)

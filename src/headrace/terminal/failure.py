@@ -22,8 +22,16 @@ _KINDS = {
     EXIT_USAGE: "USAGE",
     EXIT_UNREACHABLE: "UNREACHABLE",
     EXIT_NOT_FOUND: "NOT_FOUND",
+    10: "DECISION_NEEDED",
+    11: "CHECK_FAILED",
+    12: "DATA_LOST",
+    13: "HELD",
+    14: "SCHEMA_MOVED",
 }
-"""Codes in JSON of errors that are not a broker's response; FAILED for all others."""
+"""Codes in JSON of errors that are not a broker's response; FAILED for all others.
+
+Those from 10 on are of `headrace pipeline` (`pipeline/exit_codes.py`).
+"""
 
 _NOT_FOUND = frozenset(
     {

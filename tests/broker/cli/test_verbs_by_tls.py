@@ -32,6 +32,7 @@ WORDS = [
     "quota set producer_byte_rate=1000000 --user carol", "quota list",
     "quota delete producer_byte_rate --user carol",
     f"acl create {ACL}", "acl list", f"acl delete {ACL} --yes",
+    "pipeline init {place}/shop --from-topic t",
     "query 'select count(*) from t'", "perf produce made --records 10", "disk",
     "perf consume made --timeout 1", "token create {place}/token.properties", "token list",
     "token renew none", "token expire none", "topic delete made --yes",
@@ -54,6 +55,7 @@ NOT_RUN = {
     "trace": "its --follow goes on until Ctrl-C, by the same client",
     "log import": "asks nobody, and shares its options with the export",
     "log export": "asks only with a whole log directory in hand: see the test of it below",
+    "pipeline run": "needs a project and Spark: tests/spark/pipeline/test_guarded_runs.py",
     "profile create": "keeps settings, and asks nobody",
 }
 

@@ -41,7 +41,7 @@ def test_errors_are_listed_with_their_lines(shop: Path, capsys: pytest.CaptureFi
     ]
 
 
-@pytest.mark.parametrize(("profile", "errors"), [([], 0), (["--profile", "bad"], 1)])
+@pytest.mark.parametrize(("profile", "errors"), [([], 0), (["--project-profile", "bad"], 1)])
 def test_json_has_counts_and_errors(
     shop: Path, capsys: pytest.CaptureFixture[str], profile: list[str], errors: int
 ) -> None:

@@ -1,25 +1,29 @@
-"""`headrace pipeline`: check the declarations of a pipeline on Spark."""
+"""`headrace pipeline`: check and run declared pipelines on Spark."""
 
 from pathlib import Path
-from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.terminal.failure import EXIT_NOT_FOUND, EXIT_USAGE, CommandError, check_installed
+from headrace.cli.pipeline.projects import ProjectProfile, project_in
+from headrace.terminal.failure import EXIT_USAGE, check_installed
 from headrace.terminal.output import print_json, print_line
 
 app = App(
     name="pipeline",
-    help="Check the declarations of a pipeline on Spark.",
+    help="Check and run declared pipelines on Spark.",
     default_parameter=Parameter(show_default=False, negative=()),
 )
+app.command("headrace.cli.pipeline.init:init")
+app.command("headrace.cli.pipeline.run:run")
+app.command("headrace.cli.pipeline.status:status")
+app.command("headrace.cli.pipeline.stop:stop")
 
 
 @app.command
 def validate(
     directory: Path = Path(),
     *,
-    profile: Annotated[str | None, Parameter(("--profile", "-p"))] = None,
+    profile: ProjectProfile = None,
     json: bool = False,
 ) -> int:
     """Check a pipeline's files without data and without a broker.
@@ -38,15 +42,8 @@ def validate(
     """
     check_installed("pyspark", "pyarrow")
     from headrace.pipeline.checked import check_project
-    from headrace.pipeline.declarations import DeclarationError
-    from headrace.pipeline.project import FILE, load_project
 
-    if not (directory / FILE).is_file():
-        raise CommandError(f"there is no {FILE} in {directory.absolute()}", EXIT_NOT_FOUND)
-    try:
-        result = check_project(load_project(directory.absolute(), profile))
-    except DeclarationError as error:
-        raise CommandError(str(error), EXIT_USAGE) from None
+    result = check_project(project_in(directory, profile))
     if json:
         print_json(result.to_json())
     else:

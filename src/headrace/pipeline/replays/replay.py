@@ -25,6 +25,23 @@ class UnknownReplayError(HeadraceError):
     """There is no replay of this id."""
 
 
+class UnknownFlowError(HeadraceError):
+    """There is no flow of this name to a table."""
+
+
+class ReplayRangeError(HeadraceError):
+    """The days of a replay are invalid, or the live flow has still to write rows of them."""
+
+
+class ReplayFailedError(HeadraceError):
+    """The flow could not be computed; the replay was discarded."""
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text)
+        self.code = code
+        """The exit code of a run that fails so."""
+
+
 class OutdatedDiffError(HeadraceError):
     """The table is no longer the one that the replay was compared with."""
 

@@ -83,6 +83,41 @@ def positions_of(progress: Mapping[str, Any]) -> list[Position]:
     return [Position.of_json(end) for end in ends if isinstance(end, Mapping) and MARK in end]
 
 
+def progress_listener(show: Callable[[Mapping[str, Any]], None]) -> "StreamingQueryListener":
+    """Return a listener that passes the progress of each finished batch, as JSON, to `show`.
+
+    Spark calls it on a thread of its own.
+    """
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+        StreamingQueryListener,
+    )
+
+    class ProgressListener(StreamingQueryListener):
+        """Passes progress on and nothing else."""
+
+        @cached_property
+        def _jlistener(self) -> Any:  # noqa: ANN401 - py4j's
+            return _for_the_jvm(self, show)
+
+        def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+            """Do nothing."""
+
+        def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+            """Do nothing: the JVM calls `show` instead."""
+
+        def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+            """Do nothing."""
+
+        def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+            """Do nothing."""
+
+    return ProgressListener()
+
+
 def _listener() -> "StreamingQueryListener":
     # Defined in a function: the base class needs pyspark, which `headrace.spark` itself must not
     # import.

@@ -11,6 +11,8 @@ from headrace.client.producer.transactions import NO_TIMEOUT_MS, Writer
 from headrace.client.sync import run
 from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError
+from headrace.spark.broker_errors import sink_error
+from headrace.spark.checks.verdict import check_batch, report, sum_of
 from headrace.spark.errors import SinkError
 from headrace.spark.sink.decisions import Decision, DecisionLog, LastDecision
 from headrace.spark.sink.sink_options import SinkOptions
@@ -56,7 +58,7 @@ class SinkDriver:
             if last is not None:
                 self._check_query(last.decision, query)
         except (ClientError, ApiError) as error:
-            raise SinkError(f"pipeline {options.pipeline}: {error}") from error
+            raise sink_error(error, f"pipeline {options.pipeline}: {error}") from error
         decided = -1 if last is None else last.decision.batch
         return RunToken(uuid.uuid4().hex, driver, query, decided)
 
@@ -97,6 +99,9 @@ class SinkDriver:
             self._abort(writers)
             self.abort(messages, token)  # Attempts without a message, and those still to come.
             return
+        checks, tally = options.checks, sum_of(message.tally for message in messages)
+        if checks is not None:
+            check_batch(checks, tally, batch)
         decision = Decision(
             token.query, number, what.digest, what.positions, [list(writer) for writer in writers]
         )
@@ -106,9 +111,11 @@ class SinkDriver:
             self._finish(decision)
             self._sweep(token.driver)
         except (ClientError, ApiError) as error:
-            raise SinkError(
-                f"pipeline {options.pipeline}: batch {number}: {error}; {self._remedy}"
+            raise sink_error(
+                error, f"pipeline {options.pipeline}: batch {number}: {error}; {self._remedy}"
             ) from error
+        if checks is not None and batch is not None:
+            report(checks, tally, batch)
 
     @property
     def _remedy(self) -> str:
@@ -215,7 +222,7 @@ class SinkDriver:
             # Includes transactions whose tasks were killed before they returned a message.
             self._sweep(driver)
         except (ClientError, ApiError) as error:
-            raise SinkError(f"pipeline {self._options.pipeline}: {error}") from error
+            raise sink_error(error, f"pipeline {self._options.pipeline}: {error}") from error
 
     def _is_newest(self, driver: Writer) -> bool:
         found = run(transactions.describe(self._client, [driver.transactional_id]))

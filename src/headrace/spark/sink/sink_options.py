@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from headrace.config.client_settings import is_security
 from headrace.record.compression import Codec
+from headrace.spark.checks.options import CHECKS, RowChecks, given_checks
 from headrace.spark.errors import OptionError
 from headrace.spark.given_options import GivenOptions
 from headrace.spark.security import Security, given_client
@@ -25,6 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _OURS = (
     "topic", "delivery", "pipeline", "sink", "twoPhaseCommit", "txnAppId", "txnVersion",
     "checkpointLocation", "bootstrap.servers", "includeHeaders", "path", "queryName", "configFile",
+    CHECKS,
 )  # fmt: skip
 _KAFKA = (
     "bootstrap.servers", "client.id", "compression.type", "batch.size", "acks",
@@ -66,6 +68,8 @@ class SinkOptions:
     transaction_timeout_ms: int
     request_timeout_ms: int
     delivery_timeout_ms: int
+    checks: RowChecks | None
+    """The checks that the rows were evaluated by; None without."""
     ignored: tuple[str, ...]
 
     @property
@@ -118,8 +122,15 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
         ),
         request_timeout_ms=_int32(given, "kafka.request.timeout.ms", 30_000),
         delivery_timeout_ms=_int32(given, "kafka.delivery.timeout.ms", 120_000),
+        checks=_checks(given, exactly_once),
         ignored=(*ignored, *client.ignored),
     )
+
+
+def _checks(given: GivenOptions, exactly_once: bool) -> RowChecks | None:
+    if not exactly_once and CHECKS in given:
+        raise OptionError(f"{CHECKS}: a batch is checked before it is decided: {EXACTLY_ONCE}")
+    return given_checks(given)
 
 
 def _check_names(given: GivenOptions) -> list[str]:

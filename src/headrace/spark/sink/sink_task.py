@@ -32,6 +32,8 @@ from headrace.client.sync import run
 from headrace.client.transport.port import ClientError
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
+from headrace.spark.broker_errors import sink_error
+from headrace.spark.checks.division import Division, Tally
 from headrace.spark.errors import SinkError
 from headrace.spark.sink.sink_options import SinkOptions
 
@@ -60,6 +62,8 @@ class SinkMessage(WriterCommitMessage):
     token: RunToken | None
     writer: Writer | None
     rows: int
+    tally: Tally | None = None
+    """Counts of rows by the checks that they fail; None without checks."""
 
 
 class _WorkerIds:
@@ -101,7 +105,7 @@ def knock(options: SinkOptions) -> None:
         try:
             run(client.metadata([]))
         except (ClientError, ApiError) as error:
-            raise SinkError(str(error)) from error
+            raise sink_error(error) from error
 
 
 def write_rows(
@@ -113,19 +117,22 @@ def write_rows(
     """Write one task's rows and return its message. SinkError, after aborting if possible."""
     if token is not None and _is_decided(token):
         return SinkMessage(token, None, 0)
+    division = None if options.checks is None else Division(options.checks)
+    kept = batches if division is None else division.divided(batches)
     with client_of(options) as client:
         task = _Task(client, options, token)
         try:
-            for rows in _gathered(batches, columns):
+            for rows in _gathered(kept, columns):
                 task.write(rows)
             run(task.producer.flush())
         except (RowError, ClientError, ApiError) as error:
             task.abort()
-            raise SinkError(str(error)) from error
+            raise sink_error(error) from error
         except BaseException:
             task.abort()
             raise
-        return SinkMessage(token, task.writer, task.rows)
+        tally = None if division is None else division.tally
+        return SinkMessage(token, task.writer, task.rows, tally)
 
 
 def _is_decided(token: RunToken) -> bool:

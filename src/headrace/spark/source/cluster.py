@@ -19,7 +19,8 @@ from headrace.client.transport.port import Address, ClientError
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record.batch import iterate, next_offset, size_of
-from headrace.spark.errors import SourceError
+from headrace.spark.broker_errors import source_error
+from headrace.spark.errors import SourceError, UnknownTopicError
 from headrace.spark.source.connections import kept_connections
 from headrace.spark.source.offsets import Ends, text_of_id
 from headrace.spark.source.options import Bound, Fetching, Partitions, Strategy, Subscription
@@ -104,7 +105,7 @@ class Cluster:
         try:
             return run(work)
         except (ClientError, ApiError) as error:
-            raise SourceError(str(error)) from error
+            raise source_error(error) from error
 
     def look(self, subscription: Subscription) -> View:
         """Fetch the metadata of the subscribed topics.
@@ -128,10 +129,10 @@ class Cluster:
         except (ClientError, ApiError) as error:
             if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 what = (error.message or "").removeprefix("topic ")
-                raise SourceError(
+                raise UnknownTopicError(
                     f"there is no such topic: {what}; create it, or correct the option naming it"
                 ) from error
-            raise SourceError(str(error)) from error
+            raise source_error(error) from error
         return View(known, {name: _assigned(known, name, assigned.get(name)) for name in names})
 
     def ends(
@@ -216,7 +217,7 @@ class Cluster:
             try:
                 weights |= self._sampled(address, wanted_here)
             except (ClientError, ApiError) as error:
-                raise SourceError(str(error)) from error
+                raise source_error(error) from error
         return weights
 
     def _sampled(self, address: Address, wanted: Sequence[Wanted]) -> dict[TopicPartition, float]:

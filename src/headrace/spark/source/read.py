@@ -31,7 +31,8 @@ from headrace.model.nouns import TopicPartition
 from headrace.record.batch import next_offset
 from headrace.record.compression import CorruptBatch
 from headrace.record.last_batch import last_header
-from headrace.spark.errors import DataLossError, SourceError
+from headrace.spark.broker_errors import source_error
+from headrace.spark.errors import BrokerAwayError, DataLossError, SourceError
 from headrace.spark.source.connections import kept_connections
 from headrace.spark.source.options import Fetching
 from headrace.wire.kafka.primitives import NO_UUID
@@ -149,7 +150,7 @@ class RangeReader:
             if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 self._lost(f"{task.place} is gone")
                 return None
-            raise SourceError(str(error)) from error
+            raise source_error(error) from error
         except ClientError as error:
             raise _passing(error) from error
         topic_id = known.topics[task.topic].topic_id
@@ -205,7 +206,7 @@ class RangeReader:
         except ApiError as error:
             if error.code in RETRIABLE:
                 raise _passing(error) from error
-            raise SourceError(str(error)) from error
+            raise source_error(error) from error
         if not answers:
             raise _Moved(f"the broker said nothing of {self._task.place}")
         return answers[0]
@@ -319,7 +320,7 @@ class RangeReader:
     def _wait_or_give_up(self, why: str, pause: float = _BACKOFF_SECONDS) -> None:
         waited = time.monotonic() - self._progress_at
         if waited > self._fetching.poll_timeout_ms / 1000:
-            raise SourceError(
+            raise BrokerAwayError(
                 f"{self._task.place}: nothing of offsets {self._decoder.position} to "
                 f"{self._task.end - 1} came in {waited:.0f} s: {why}"
             )

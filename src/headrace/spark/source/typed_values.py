@@ -13,7 +13,7 @@ from headrace.arrow.typed.typed_rows import (
     TypedRanges,
     TypedValues,
 )
-from headrace.spark.errors import OptionError, SourceError
+from headrace.spark.errors import OptionError, RefusedValueError
 from headrace.spark.given_options import GivenOptions
 from headrace.typed.ddl import SchemaError
 
@@ -53,7 +53,7 @@ def typed_rows(
     try:
         yield from TypedRanges(typed, columns, place).rows(batches)
     except RefusedRecordError as error:
-        raise SourceError(
+        raise RefusedValueError(
             f"{error}. Options: mode=PERMISSIVE makes its fields null, mode=DROPMALFORMED leaves"
             " it out"
         ) from error

@@ -6,6 +6,7 @@ from enum import Enum
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from headrace.spark.checks.options import CHECKS, RowChecks, given_checks
 from headrace.spark.errors import OptionError
 from headrace.spark.given_options import GivenOptions, perhaps
 from headrace.spark.tables.partition import PartitionField, parse_fields
@@ -21,7 +22,7 @@ _NAMES = (
     "tableFormat", "path", "table", "pipeline", "queryName", "checkpointLocation", "txnAppId",
     "txnVersion", "partitionBy", "sortBy", "fileBytesMax", "compression", "mergeEvery",
     "mergeBytesMax", "shared", "upsertBy", "upsertOrder", "deleteWhen",
-    "deleteRetentionMs",
+    "deleteRetentionMs", CHECKS,
 )  # fmt: skip
 _CATALOG = "catalog."
 
@@ -68,6 +69,8 @@ class TableOptions:
     upsert: Upsert | None
     delete_retention_ms: int
     """Time for which an upserted table stores deleted keys, in milliseconds."""
+    checks: RowChecks | None
+    """The checks that the rows were evaluated by; None without."""
 
 
 def parse_table_options(options: Mapping[str, str], *, streaming: bool) -> TableOptions:
@@ -105,6 +108,7 @@ def parse_table_options(options: Mapping[str, str], *, streaming: bool) -> Table
         shared=given.flag("shared", False),
         upsert=_upsert(given, kind),
         delete_retention_ms=given.number_or("deleteRetentionMs", DELETE_RETENTION_MS, 0),
+        checks=given_checks(given),
     )
 
 

@@ -19,6 +19,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from headrace.model.invariant import InvariantError
+from headrace.spark.checks.division import Division, Tally
+from headrace.spark.checks.verdict import check_batch, report, sum_of
+from headrace.spark.checks.with_failed import written_rows
 from headrace.spark.errors import OptionError
 from headrace.spark.tables.attempts import Attempt
 from headrace.spark.tables.errors import TableError
@@ -26,7 +29,7 @@ from headrace.spark.tables.files import FileWriter, Layout, WrittenFile
 from headrace.spark.tables.marker import Marker, marker_of_batch
 from headrace.spark.tables.new_columns import digest_of_columns
 from headrace.spark.tables.options import TableFormat, TableOptions, parse_table_options
-from headrace.spark.tables.table import Table, commit, open_table
+from headrace.spark.tables.table import Table, commit, is_committed, open_table
 
 NAME = "headrace-table"
 
@@ -37,6 +40,8 @@ class Written(WriterCommitMessage):
 
     attempt: str
     files: tuple[WrittenFile, ...]
+    tally: Tally | None = None
+    """Counts of rows by the checks that they fail; None without checks."""
 
 
 class HeadraceTable(DataSource):
@@ -71,14 +76,15 @@ class StreamTableWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         self._options = parse_table_options(options, streaming=True)
         self._overwrite = overwrite
-        self._layout = open_table(table_of(self._options), arrow_schema(schema))
-        self._columns = digest_of_columns(schema.names)
+        rows = written_rows(schema, self._options.checks)
+        self._layout = open_table(table_of(self._options), arrow_schema(rows))
+        self._columns = digest_of_columns(rows.names)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write one task's rows. Runs on an executor."""
         context = TaskContext.get()
         batch = context and context.getLocalProperty("streaming.sql.batchId")
-        return _write(self._layout, self._options.pipeline, int(batch or 0), iterator)
+        return _write(self._layout, self._options, int(batch or 0), iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Commit the micro-batch, exactly once even if called repeatedly."""
@@ -99,11 +105,12 @@ class BatchTableWriter(DataSourceArrowWriter):
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         self._options = parse_table_options(options, streaming=False)
         self._overwrite = overwrite
-        self._layout = open_table(table_of(self._options), arrow_schema(schema))
+        rows = written_rows(schema, self._options.checks)
+        self._layout = open_table(table_of(self._options), arrow_schema(rows))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write one task's rows. Runs on an executor."""
-        return _write(self._layout, self._options.pipeline, self._options.version, iterator)
+        return _write(self._layout, self._options, self._options.version, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the job; with txnAppId and txnVersion exactly once."""
@@ -138,11 +145,13 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def _write(
-    layout: Layout, pipeline: str, batch: int | None, batches: Iterator[pa.RecordBatch]
+    layout: Layout, options: TableOptions, batch: int | None, batches: Iterator[pa.RecordBatch]
 ) -> Written:
-    attempt = Attempt(layout.location, pipeline, batch)
-    files = FileWriter(layout, attempt).write_all(batches)
-    return Written(attempt.name, tuple(files))
+    attempt = Attempt(layout.location, options.pipeline, batch)
+    division = None if options.checks is None else Division(options.checks)
+    rows = batches if division is None else division.divided(batches)
+    files = FileWriter(layout, attempt).write_all(rows)
+    return Written(attempt.name, tuple(files), tally=None if division is None else division.tally)
 
 
 def _commit(
@@ -155,10 +164,17 @@ def _commit(
     written = [message for message in messages if isinstance(message, Written)]
     if len(written) < len(messages):
         raise TableError("a task says nothing of what it wrote: the batch is not committed")
-    commit(
-        table_of(options),
+    table, checks = table_of(options), options.checks
+    tally = sum_of(message.tally for message in written)
+    # A batch that the table has is written, whatever its rows fail by now.
+    if checks is not None and (marker is None or not is_committed(table, marker)):
+        check_batch(checks, tally, None if marker is None else marker.batch)
+    committed = commit(
+        table,
         [file for message in written for file in message.files],
         [message.attempt for message in written if message.files],
         marker,
         overwrite=overwrite,
     )
+    if committed and checks is not None and marker is not None:
+        report(checks, tally, marker.batch)

@@ -147,6 +147,16 @@ def commit(
     return written
 
 
+def is_committed(table: Table, marker: Marker) -> bool:
+    """Return whether the table has the marker's batch; TableError if it has a different one."""
+    try:
+        table.reload()
+        table.complete()
+        return is_written(table.last_marker(), marker, table.ends_of)
+    except OSError as error:
+        raise disk_error(table.location, error) from error
+
+
 def _append_once(
     table: Table, files: Sequence[WrittenFile], marker: Marker | None, *, overwrite: bool
 ) -> bool:

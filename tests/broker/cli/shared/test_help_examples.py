@@ -46,6 +46,10 @@ RUN_ELSEWHERE = {
     "profile": "the user's file: tests/broker/cli/shared/test_profile.py",
     "--to 1000": "a partition with as many records",
     "pipeline validate": "a project and Spark: tests/spark/test_pipeline_validate.py",
+    "pipeline status": "a project: tests/unit/cli/test_pipeline_status_and_stop.py",
+    "pipeline stop": "a project: tests/unit/cli/test_pipeline_status_and_stop.py",
+    "pipeline init": "writes a directory: tests/spark/pipeline/test_init.py",
+    "pipeline run": "a project and Spark: tests/spark/pipeline/test_pipeline_run.py",
     "perf": "a million records: tests/broker/cli/records/test_perf.py",
 }
 """Parts of examples that are parsed here and not run, and why."""

@@ -1,0 +1,54 @@
+"""The events of a run as lines of text."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from headrace.terminal.output import counted
+
+
+def lines_of_event(event: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that show an event."""
+    match event["event"]:
+        case "run":
+            profile = f" with profile {event['profile']}" if event["profile"] else ""
+            yield f"{event['pipeline']}: run {event['run']}{profile}"
+        case "finding":
+            yield f"  {event['text']}"
+        case "flow":
+            yield from _of_flow(event)
+        case "batch":
+            yield _of_batch(event)
+            yield from _of_checks(event)
+        case "end" if not event["code"]:
+            yield f"ended after {event['seconds']} s: {event['text']}"
+
+
+def _of_flow(event: Mapping[str, Any]) -> Iterator[str]:
+    match event["state"]:
+        case "waiting":
+            yield f"  {event['text']}; next attempt in {event['retry_seconds']:g} s"
+        case "started":
+            yield f"  {event['flow']}: started"
+    # The end of a flow is in the lines of its batches, or in the line of the command's error.
+
+
+def _of_batch(event: Mapping[str, Any]) -> str:
+    lag = "" if event["lag"] is None else f", lag {event['lag']:,}"
+    late = f", {event['late']:,} late" if event.get("late") else ""
+    return (
+        f"  {event['flow']}: batch {event['batch']}: {counted(event['records'], 'record')} in"
+        f" {event['seconds']:.1f} s{lag}{late}"
+    )
+
+
+def _of_checks(event: Mapping[str, Any]) -> Iterator[str]:
+    checks = event.get("checks")
+    if checks is None:
+        return
+    for name, failed in checks["failed"].items():
+        if failed:
+            places = checks["examples"].get(name)
+            first = f", first {places[0]}" if places else ""
+            below = "; fewer pass than the check requires" if name in checks["below"] else ""
+            rows = counted(checks["rows"], "row")
+            yield f"  ! {event['flow']}: check {name!r}: {failed} of {rows} failed{first}{below}"

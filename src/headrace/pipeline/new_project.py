@@ -1,0 +1,130 @@
+"""The files of a new project: settings, a first file of declarations, what git ignores."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from headrace.pipeline.declarations import DeclarationError
+from headrace.pipeline.project import FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from headrace.pipeline.inferred_columns import InferredColumns
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
+_SETTINGS = """\
+name = "{name}"
+storage = "data"                     # tables, checkpoints and event logs
+libraries = ["transformations/**"]   # files with declarations
+trigger = "10 seconds"               # time between two batches of a table
+
+# [profile.prod]                     # headrace pipeline run -p prod
+# cluster = "prod"                   # a profile of headrace profile: address and secrets
+# storage = "/mnt/lake/{name}"
+"""
+_IGNORED = "data/\n__pycache__/\n"
+_HEAD = """\
+from pyspark import pipelines as dp
+
+from headrace import pipeline as hp
+
+"""
+_TABLE = '''
+@dp.table(format="delta"{partitions})
+{checks}def {table}():
+    """One row for each record of the topic {topic}."""
+    return hp.topic(
+        "{topic}",
+        {columns},
+    )
+'''
+_PARSER = '''
+class Line(NamedTuple):
+    """The columns of a line: add those that your lines have."""
+
+    line: str
+
+
+def parse(value: bytes) -> Line:
+    """Return the columns of a record, or raise hp.Unreadable for one that cannot be read."""
+    try:
+        return Line(value.decode())
+    except UnicodeDecodeError as error:
+        raise hp.Unreadable(f"not UTF-8 at byte {error.start}") from None
+
+'''
+EXAMPLE_COLUMNS = ("id BIGINT NOT NULL", "customer STRING", "amount DOUBLE", "at TIMESTAMP")
+
+
+def template(topic: str = "orders") -> str:
+    """Return the declarations of an example: orders with a check, a partition by day."""
+    table = _table(topic, EXAMPLE_COLUMNS, "at", ("amount is positive", "amount > 0"))
+    return _HEAD + table
+
+
+def typed_declarations(topic: str, columns: InferredColumns) -> str:
+    """Return the declarations of a table with the columns of a topic's JSON values."""
+    note = ""
+    if columns.left_out:
+        names = ", ".join(columns.left_out)
+        note = f"# Keys whose values have no common type are left out: {names}\n"
+    return _HEAD + note + _table(topic, columns.ddl, columns.event_time, None)
+
+
+def parsed_declarations(topic: str) -> str:
+    """Return the declarations of a table of a topic's lines, with a parser to extend."""
+    columns = "hp.parser(parse, Line)"
+    table = _TABLE.format(
+        topic=topic, table=table_name(topic), partitions="", checks="", columns=columns
+    )
+    return "from typing import NamedTuple\n\n" + _HEAD + _PARSER + table
+
+
+def _table(
+    topic: str, columns: tuple[str, ...], event_time: str | None, check: tuple[str, str] | None
+) -> str:
+    chunks = [f"{column}, " for column in columns[:-1]] + [columns[-1]]
+    joined = "\n        ".join(json.dumps(chunk, ensure_ascii=False) for chunk in chunks)
+    simple = event_time is not None and event_time.isidentifier()
+    partitions = f', partition_cols=["day({event_time})"]' if simple else ""
+    checks = "" if check is None else f'@hp.expect_or_drop("{check[0]}", "{check[1]}")\n'
+    return _TABLE.format(
+        topic=topic,
+        table=table_name(topic),
+        partitions=partitions,
+        checks=checks,
+        columns=joined,
+    )
+
+
+def table_name(topic: str) -> str:
+    """Return a Python name for the table of a topic."""
+    name = re.sub(r"[^A-Za-z0-9_]", "_", topic)
+    return name if name[:1].isalpha() else f"t_{name}"
+
+
+def write_project(directory: Path, declarations: str, topic: str) -> list[Path]:
+    """Write a new project; return its files. DeclarationError for a name or a used directory.
+
+    A directory that exists must be empty. OSError.
+    """
+    name = directory.name
+    if not _NAME.fullmatch(name):
+        raise DeclarationError(
+            f"{name!r} is no name for a pipeline: a letter, then letters, digits, _ and -"
+        )
+    if directory.exists() and any(directory.iterdir()):
+        raise DeclarationError(f"{directory} is not empty")
+    files: Mapping[Path, str] = {
+        directory / FILE: _SETTINGS.format(name=name),
+        directory / ".gitignore": _IGNORED,
+        directory / "transformations" / f"{table_name(topic)}.py": declarations,
+    }
+    for path, content in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    return list(files)

@@ -1,0 +1,71 @@
+"""The finished batches of a run's queries, as Spark's listener reports them."""
+
+from __future__ import annotations
+
+import json
+import queue
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from headrace.pipeline.run.progress import batch_event
+from headrace.spark.sessions.listener import progress_listener
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from headrace.pipeline.run.event_log import EventLog
+
+
+class BatchEvents:
+    """Collects batches on the listener's thread and writes them on the run's."""
+
+    def __init__(self, flows: Mapping[str, str], counts: Mapping[str, Path]) -> None:
+        """`flows`: the flow of each query, by its name; `counts`: where each flow's checks are
+        counted."""
+        self._flows = flows
+        self._counts = counts
+        self._arrived: queue.SimpleQueue[tuple[str, Mapping[str, Any]]] = queue.SimpleQueue()
+
+    @contextmanager
+    def listening(self, spark: SparkSession, finished: Callable[[str], None]) -> Iterator[None]:
+        """Collect batches in this context; `finished` gets the flow of each at once."""
+
+        def show(progress: Mapping[str, Any]) -> None:
+            flow = self._flows.get(progress.get("name") or "")
+            # A trigger without records reports too, and has not finished a batch.
+            if flow is not None and "addBatch" in progress.get("durationMs", {}):
+                self._arrived.put((flow, progress))
+                finished(flow)
+
+        listener = progress_listener(show)
+        spark.streams.addListener(listener)
+        try:
+            yield
+        finally:
+            with suppress(Exception):  # The JVM may have ended.
+                spark.streams.removeListener(listener)
+
+    def drain(self, spark: SparkSession, seconds: float) -> None:
+        """Wait until Spark has reported all that happened, at most `seconds`."""
+        context: Any = spark.sparkContext
+        with suppress(Exception):  # A report that is missing stops no run.
+            context._jsc.sc().listenerBus().waitUntilEmpty(int(seconds * 1000))
+
+    def write(self, log: EventLog) -> None:
+        """Write the collected batches to the log."""
+        with suppress(queue.Empty):
+            while True:
+                flow, progress = self._arrived.get_nowait()
+                event = batch_event(progress)
+                log.add("batch", flow=flow, **event, **self._checks(flow, event["batch"]))
+
+    def _checks(self, flow: str, batch: int) -> dict[str, Any]:
+        file = self._counts[flow] / f"{batch}.json"
+        with suppress(OSError, ValueError):
+            said = json.loads(file.read_text(encoding="utf-8"))
+            file.unlink(missing_ok=True)
+            return {"checks": said}
+        return {}

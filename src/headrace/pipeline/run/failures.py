@@ -1,0 +1,124 @@
+"""Errors of a streaming query as one sentence, an exit code, and whether a restart may help.
+
+Spark reports an error of a Python process as a text. It names our errors by their classes and
+users' errors by a traceback.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.pipeline.exit_codes import CHECK_FAILED, DATA_LOST
+from headrace.pipeline.run.planned_batch import unfinished
+from headrace.pipeline.run.shipped_code import ARCHIVE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from headrace.pipeline.declarations import Check
+
+FAILED, USAGE, UNREACHABLE, NOT_FOUND = 1, 2, 3, 4
+_OURS = re.compile(
+    r"\bheadrace\.[\w.]+\.(\w+): (.*?)\s*(?=\n? ?SQLSTATE:|\n\n|\n=== |\Z)", re.DOTALL
+)
+_CODES = {
+    "BrokerAwayError": UNREACHABLE,
+    "SinkAwayError": UNREACHABLE,
+    "DataLossError": DATA_LOST,
+    "CheckFailedError": CHECK_FAILED,
+    "TooManyRefusedError": CHECK_FAILED,
+    "RefusedValueError": CHECK_FAILED,
+    "UnknownTopicError": NOT_FOUND,
+    "OptionError": USAGE,
+}
+"""Exit codes of our errors by class; FAILED for all others."""
+_ADVICE = re.compile(
+    r"(; set failOnDataLoss to false.*|\. Options: mode=.*|; create it, or corr.*)"
+)
+"""Advice about options of a source, which a pipeline's author does not see."""
+_WORKER_LOST = re.compile(
+    r"failed to connect back|Python worker exited unexpectedly|ExecutorLostFailure|"
+    r"Executor heartbeat timed out|executor \S+ exited|Remote RPC client disassociated"
+)
+_FRAME = re.compile(r'^ *File "([^"]+)", line (\d+), in (.+)$', re.MULTILINE)
+_RAISED = re.compile(r"^(\w[\w.]*(?:: .*)?)$", re.MULTILINE)
+_FRAGMENT = re.compile(r"== SQL \([^)]*\) ==\n(.*?)\n\^+", re.DOTALL)
+_PREFIX = re.compile(r"\[STREAM_FAILED\].*?terminated with exception: ")
+_TAIL = "=== Streaming Query ==="
+
+
+class FlowPlace(NamedTuple):
+    """The facts about a flow that complete the text of its errors."""
+
+    name: str
+    directory: Path
+    """The project's directory."""
+    checkpoint: Path
+    checks: Sequence[Check]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The end of a query by an error."""
+
+    code: int
+    text: str
+    passing: bool = False
+    """Whether the error passes by itself, so that a restart may succeed."""
+
+
+def failure_of(text: str, flow: FlowPlace) -> Failure:
+    """Return the failure that Spark's text of a query's error describes."""
+    said = _PREFIX.sub("", text.partition(_TAIL)[0], count=1).strip()
+    ours = _OURS.search(said)
+    if ours is not None and "Traceback (most recent call last)" not in said[: ours.start()]:
+        kind, sentence = ours[1], _ADVICE.sub("", " ".join(ours[2].split()))
+        code = _CODES.get(kind, FAILED)
+        return Failure(code, f"{flow.name}: {sentence}", passing=code == UNREACHABLE)
+    if _WORKER_LOST.search(said):
+        return Failure(FAILED, f"{flow.name}: a worker was lost: {_first_line(said)}", passing=True)
+    batch = unfinished(flow.checkpoint)
+    where = f", {batch}" if batch is not None else ""
+    raised = _raised(said, flow.directory)
+    if raised is not None:
+        return Failure(FAILED, f"{flow.name}: {raised}{where}")
+    check = _check_of(said, flow.checks)
+    return Failure(FAILED, f"{flow.name}: {check}{_first_line(said)}{where}")
+
+
+def _raised(said: str, directory: Path) -> str | None:
+    """Return the exception of a Python traceback with the project's last function and line."""
+    _, found, traceback = said.rpartition("Traceback (most recent call last):")
+    if not found:
+        return None
+    frames = [(ARCHIVE.sub("", file), line, name) for file, line, name in _FRAME.findall(traceback)]
+    own = [
+        (file.removeprefix(f"{directory}/"), line, name)
+        for file, line, name in frames
+        if file.startswith(f"{directory}/") or not file.startswith(("/", "<"))
+    ]
+    last = [
+        line for line in _RAISED.findall(traceback) if not line.startswith(("File ", "SQLSTATE"))
+    ]
+    error = last[-1] if last else "an exception"
+    if not own and not frames:
+        return error
+    file, line, name = own[-1] if own else frames[-1]
+    return f"{name} ({file}:{line}): {error}"
+
+
+def _check_of(said: str, checks: Sequence[Check]) -> str:
+    """Return "check …: " for an error in the expression of a check, else an empty string."""
+    fragment = _FRAGMENT.search(said)
+    if fragment is None:
+        return ""
+    names = [repr(check.name) for check in checks if fragment[1].strip() in check.condition]
+    return f"check {' or '.join(names)} raised an error: " if names else ""
+
+
+def _first_line(said: str) -> str:
+    lines = said.strip().splitlines()
+    return lines[0].partition(" SQLSTATE:")[0] if lines else "no reason given"

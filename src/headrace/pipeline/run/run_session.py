@@ -1,0 +1,61 @@
+"""The Spark session of a run, with its messages in a file and the project's code on executors."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from headrace.spark import session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from headrace.pipeline.project import Project
+
+
+@contextmanager
+def run_session(project: Project, messages: Path) -> Iterator[SparkSession]:
+    """Start a session for a run; stop it at the end.
+
+    Spark's own messages, and those of its Python processes, go to the file `messages`.
+    """
+    master = project.settings.get("master")
+    given = {"spark.master": master} if master else {}
+    with _errors_in(messages):
+        spark = session(f"pipeline {project.name}", **{**given, **project.configuration})
+    try:
+        yield spark
+    finally:
+        # The JVM may have ended before.
+        with suppress(Exception):
+            spark.stop()
+
+
+@contextmanager
+def _errors_in(path: Path) -> Iterator[None]:
+    """Let processes that are started in this context write standard output and error to `path`.
+
+    They keep these files. A file that cannot be opened changes nothing.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    except OSError:
+        yield
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    before = os.dup(1), os.dup(2)
+    try:
+        os.dup2(descriptor, 1)
+        os.dup2(descriptor, 2)
+        yield
+    finally:
+        os.dup2(before[0], 1)
+        os.dup2(before[1], 2)
+        for each in (*before, descriptor):
+            os.close(each)

@@ -1,0 +1,238 @@
+"""A run of a pipeline: from the lock to the end of its last query."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.pipeline.declarations import DeclarationError, Outcome, sources
+from headrace.pipeline.load import Finding, Loaded, finding_of, loaded
+from headrace.pipeline.run.batch_events import BatchEvents
+from headrace.pipeline.run.client_file import client_file
+from headrace.pipeline.run.event_log import Event, EventLog, now_text
+from headrace.pipeline.run.failures import FAILED, USAGE, Failure, FlowPlace, failure_of
+from headrace.pipeline.run.lock import Holder, held
+from headrace.pipeline.run.run_session import run_session
+from headrace.pipeline.run.shipped_code import shipped
+from headrace.pipeline.run.stop_requests import StopRequests
+from headrace.pipeline.run.storage import Storage
+from headrace.pipeline.run.supervisor import Ending, Flow, Mode, Supervisor
+from headrace.pipeline.run.targets import Targets
+from headrace.pipeline.run.topic_streams import TopicStreams
+from headrace.pipeline.validate import findings_of
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from headrace.pipeline.graph import DeclaredFlow
+    from headrace.pipeline.project import Project
+    from headrace.pipeline.run.supervisor import Query
+
+_EVENTS_SECONDS_MAX = 10.0
+"""How long the end of a run waits for Spark's reports of its last batches."""
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """A pipeline to run."""
+
+    project: Project
+    bootstrap: str
+    settings: Mapping[str, str] = field(repr=False)
+    """Client settings by Kafka's names; may hold secrets."""
+    mode: Mode
+    show: Callable[[Event], None]
+    """Gets each event, after it was written to the log."""
+
+
+def run_pipeline(request: RunRequest, spark: SparkSession | None = None) -> Ending:
+    """Run a pipeline to its end.
+
+    `spark`: a session to use and to leave running; None: one is started. HeldError if another run
+    holds the pipeline; DeclarationError for a storage that is not this pipeline's; OSError.
+    """
+    project = request.project
+    storage = Storage.of(project)
+    run = run_id()
+    stops = StopRequests(storage.stop_request, run)
+    holder = Holder(run, os.getpid(), socket.gethostname(), now_text())
+    with ExitStack() as stack:
+        stack.enter_context(stops.listening())
+        stack.enter_context(held(storage.lock, holder))
+        storage.claim(project.name, project.profile)
+        stops.clear()
+        log = EventLog(storage.runs / f"{run}.jsonl", request.show)
+        stack.callback(log.close)
+        log.add(
+            "run",
+            run=run,
+            pipeline=project.name,
+            profile=project.profile,
+            mode=request.mode.value,
+            pid=holder.pid,
+            host=holder.host,
+        )
+        began = time.monotonic()
+        try:
+            ending = _Run(request, storage, run, log, stops).to_its_end(spark)
+        except BaseException as error:
+            code, text = _unexpected(error)
+            log.add("end", code=code, text=text, seconds=_since(began))
+            raise
+        log.add("end", code=ending.code, text=ending.text, seconds=_since(began))
+        stops.clear()
+        return ending
+
+
+def run_id() -> str:
+    """Return the id of a new run: its start in UTC and four random characters."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+def _quarantines(found: Loaded) -> list[Finding]:
+    """Return the checks that need a quarantine, which a run does not have yet."""
+    return [
+        Finding(
+            f"{flow.name}: check {check.name!r}: a run has no quarantine for rows yet: use "
+            "expect_or_drop or expect_or_fail",
+            flow.place,
+        )
+        for flow in found.graph.flows
+        for check in flow.checks
+        if check.outcome is Outcome.QUARANTINE
+    ]
+
+
+def _since(began: float) -> float:
+    return round(time.monotonic() - began, 1)
+
+
+def _unexpected(error: BaseException) -> tuple[int, str]:
+    if isinstance(error, KeyboardInterrupt):
+        return 130, "interrupted"
+    if isinstance(error, DeclarationError):
+        return USAGE, str(error)
+    return FAILED, f"{type(error).__name__}: {error}"
+
+
+@dataclass
+class _Run:
+    request: RunRequest
+    storage: Storage
+    run: str
+    log: EventLog
+    stops: StopRequests
+
+    def to_its_end(self, spark: SparkSession | None) -> Ending:
+        project = self.request.project
+        with ExitStack() as stack:
+            if spark is None:
+                messages = self.storage.runs / f"{self.run}.log"
+                spark = stack.enter_context(run_session(project, messages))
+                self.stops.listen()
+            found = stack.enter_context(loaded(project))
+            findings, _ = findings_of(spark, found)
+            findings += _quarantines(found)
+            if findings:
+                return self._refused(findings)
+            stack.enter_context(shipped(spark, found, self.storage))
+            cluster = stack.enter_context(
+                client_file(spark, self.request.bootstrap, self.request.settings)
+            )
+            streams = partial(TopicStreams, spark, cluster, found.graph)
+            targets = Targets(found.graph, self.storage, cluster, project.identity)
+            return self._supervised(spark, found, streams, targets)
+
+    def _refused(self, findings: list[Finding]) -> Ending:
+        for finding in findings:
+            self.log.add("finding", text=str(finding))
+        first = str(findings[0])
+        more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+        return Ending(USAGE, f"{first}{more}")
+
+    def _supervised(
+        self,
+        spark: SparkSession,
+        found: Loaded,
+        streams: Callable[[], TopicStreams],
+        targets: Targets,
+    ) -> Ending:
+        project = self.request.project
+        flows = [flow for flow in found.graph.flows if flow.target not in found.graph.views]
+        places = {
+            flow.name: FlowPlace(
+                flow.name,
+                project.directory,
+                self.storage.checkpoint(flow.target, flow.name),
+                flow.checks,
+            )
+            for flow in flows
+        }
+        events = BatchEvents(
+            {f"{project.identity}.{flow.name}": flow.name for flow in flows},
+            {flow.name: self.storage.checks(flow.target, flow.name) for flow in flows},
+        )
+        wake = self.stops.happened
+        supervisor = Supervisor(
+            flows=[
+                Flow(
+                    flow.name,
+                    partial(self._start, flow, streams, targets),
+                    partial(self._failure, places[flow.name]),
+                )
+                for flow in flows
+            ],
+            mode=self.request.mode,
+            idle_seconds=project.trigger_seconds + 1,
+            report=self.log.add,
+            stop_requested=self.stops.current,
+            clock=time.monotonic,
+            pause=partial(_pause, wake),
+            each_turn=lambda: events.write(self.log),
+        )
+        with events.listening(spark, supervisor.finished_batch):
+            ending = supervisor.run()
+            events.drain(spark, _EVENTS_SECONDS_MAX)
+            events.write(self.log)
+        return ending
+
+    def _start(
+        self, flow: DeclaredFlow, streams: Callable[[], TopicStreams], targets: Targets
+    ) -> Query:
+        given = streams()
+        with sources(given):
+            rows = flow.function()
+        writer = targets.writer(flow, rows, given.topics)
+        if self.request.mode is Mode.ONCE:
+            writer = writer.trigger(availableNow=True)
+        else:
+            project = self.request.project
+            table = flow.target in targets.graph.tables
+            interval = project.trigger if table else project.topic_trigger
+            writer = writer.trigger(processingTime=interval)
+        return writer.start()
+
+    def _failure(self, place: FlowPlace, error: Exception | str) -> Failure:
+        if isinstance(error, str):
+            return failure_of(error, place)
+        if "headrace." in str(error):
+            return failure_of(str(error), place)
+        finding = finding_of(error, place.directory)
+        return Failure(FAILED, f"{place.name}: {finding}")
+
+
+def _pause(wake: threading.Event, seconds: float) -> None:
+    if wake.is_set():
+        time.sleep(min(seconds, 0.05))
+    else:
+        wake.wait(seconds)

@@ -1,0 +1,120 @@
+"""The places of a pipeline's tables and state below its storage directory.
+
+<storage>/<table>/                                tables
+<storage>/_checkpoints/<target>/<flow>/<n>/       checkpoints, as Spark's pipelines have them
+<storage>/_pipeline/lock  profile  stop           the run that holds it, its mark, a stop request
+<storage>/_pipeline/runs/<run>.jsonl  .log        events of a run, messages of Spark
+<storage>/_pipeline/checks/<flow>/<n>/<batch>.json   counts of a batch's checks, until they are read
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.pipeline.declarations import DeclarationError
+from headrace.spark.tables.options import local_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from headrace.pipeline.project import Project
+
+OWN = "_pipeline"
+CHECKPOINTS = "_checkpoints"
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A pipeline's storage directory, on a disk that driver and executors see at the same path."""
+
+    root: Path
+
+    @classmethod
+    def of(cls, project: Project) -> Storage:
+        """Return the storage of a project. OptionError if it is not a local directory."""
+        return cls(local_path("storage", str(project.storage)))
+
+    @property
+    def own(self) -> Path:
+        """The directory of the run's own files."""
+        return self.root / OWN
+
+    @property
+    def lock(self) -> Path:
+        """The file that a run holds locked."""
+        return self.own / "lock"
+
+    @property
+    def mark(self) -> Path:
+        """The file that names the pipeline and the profile that write here."""
+        return self.own / "profile"
+
+    @property
+    def stop_request(self) -> Path:
+        """The file by which another machine requests the end of a run."""
+        return self.own / "stop"
+
+    @property
+    def runs(self) -> Path:
+        """The directory of event logs."""
+        return self.own / "runs"
+
+    def checks(self, target: str, flow: str) -> Path:
+        """Return the directory of the counts of checks of a flow's newest version."""
+        return self.own / "checks" / flow / self.checkpoint(target, flow).name
+
+    def table(self, name: str) -> Path:
+        """Return a table's directory."""
+        return self.root / name
+
+    def checkpoint(self, target: str, flow: str) -> Path:
+        """Return the checkpoint of a flow's newest version; it may not exist yet."""
+        versions = self.root / CHECKPOINTS / target / flow
+        numbers = (
+            [int(each.name) for each in versions.iterdir() if each.name.isdigit()]
+            if versions.is_dir()
+            else []
+        )
+        return versions / str(max(numbers, default=0))
+
+    def claim(self, pipeline: str, profile: str | None) -> None:
+        """Mark the storage as this pipeline's with this profile.
+
+        DeclarationError if it has the mark of another pipeline or profile: a development run must
+        not write production's tables. OSError.
+        """
+        own = {"pipeline": pipeline, "profile": profile}
+        found = self.marked()
+        if found is None:
+            self.own.mkdir(parents=True, exist_ok=True)
+            fresh = self.mark.with_name(f".profile-{os.getpid()}")
+            fresh.write_text(json.dumps(own) + "\n", encoding="utf-8")
+            fresh.replace(self.mark)
+        elif found != own:
+            raise DeclarationError(
+                f"{self.root} is written by {_named(found)}, and this run is of {_named(own)}: "
+                "give this one a storage of its own in pipeline.toml"
+            )
+
+    def marked(self) -> dict[str, str | None] | None:
+        """Return the pipeline and the profile of the mark; None if nothing was run here yet."""
+        try:
+            said = json.loads(self.mark.read_text(encoding="utf-8"))
+            return {"pipeline": said["pipeline"], "profile": said["profile"]}
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError):
+            raise DeclarationError(
+                f"{self.mark} is damaged: write the pipeline and the profile that own this storage "
+                'into it, as {"pipeline": "shop", "profile": null}'
+            ) from None
+
+
+def _named(mark: dict[str, str | None]) -> str:
+    profile = mark["profile"]
+    return f"pipeline {mark['pipeline']} " + (
+        f"with profile {profile}" if profile else "without a profile"
+    )

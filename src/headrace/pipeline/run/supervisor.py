@@ -1,0 +1,231 @@
+"""Runs the queries of a pipeline until they have ended: restarts, back-off, stop, idleness.
+
+    starting ──▶ running ──▶ done            its trigger ended it, or it was stopped
+                   │  ▲
+                   ▼  │ after 1, 2, 4 … 60 s
+                 waiting                     the brokers are away, or a worker was lost
+
+Any other error of one query ends the run: the other queries stop after their batch. A query that
+has finished a batch since its restart waits one second again at its next error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from headrace.pipeline.run.failures import FAILED, Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+BACKOFF_SECONDS_MIN = 1.0
+BACKOFF_SECONDS_MAX = 60.0
+ONCE_RESTARTS_MAX = 3
+"""Restarts after a lost worker in a run that ends by itself."""
+POLL_SECONDS = 0.5
+
+
+class Mode(Enum):
+    """When a run ends by itself."""
+
+    ONCE = "once"
+    """After the records that were in the topics at its start."""
+    UNTIL_IDLE = "until-idle"
+    """When no query has had a new record for longer than its trigger."""
+    CONTINUOUS = "continuous"
+    """Never."""
+
+
+class Query(Protocol):
+    """The part of Spark's StreamingQuery that is used here."""
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802 - Spark's name
+        """Whether the query runs."""
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The query's current step."""
+
+    def exception(self) -> object:
+        """Return the error that ended the query; None without one."""
+
+    def stop(self) -> None:
+        """Stop the query; a batch that runs is interrupted and repeated by the next start."""
+
+
+class Flow(NamedTuple):
+    """A flow that can be started, and again from its checkpoint."""
+
+    name: str
+    start: Callable[[], Query]
+    failure: Callable[[Exception | str], Failure]
+    """Returns the meaning of an error of this flow."""
+
+
+class Ending(NamedTuple):
+    """The end of a run."""
+
+    code: int
+    text: str
+
+
+class Stop(NamedTuple):
+    """A request to stop after the running batches."""
+
+    code: int
+    by: str
+    """Its origin, such as "SIGTERM"."""
+
+
+@dataclass
+class _Running:
+    flow: Flow
+    query: Query | None = None
+    failures: int = 0
+    """Consecutive errors without a finished batch in between."""
+    restart_at: float | None = None
+    batches: int = 0
+    seen: int = 0
+    """Finished batches that were taken into account."""
+    done: bool = False
+
+    def is_resting(self) -> bool:
+        """Return whether no batch runs."""
+        return self.query is None or not self.query.status["isTriggerActive"]
+
+    def is_idle(self) -> bool:
+        """Return whether the last trigger found no record."""
+        if self.query is None:
+            return self.done
+        status = self.query.status
+        waits = status["message"].startswith("Waiting")  # Not while it is initialised.
+        return waits and not status["isTriggerActive"] and not status["isDataAvailable"]
+
+
+@dataclass
+class Supervisor:
+    """The queries of one run. `finished_batch` may be called by any thread."""
+
+    flows: Sequence[Flow]
+    mode: Mode
+    idle_seconds: float
+    """How long all queries must be idle before UNTIL_IDLE ends: longer than a trigger."""
+    report: Callable[..., None]
+    """Gets an event and its values."""
+    stop_requested: Callable[[], Stop | None]
+    clock: Callable[[], float]
+    pause: Callable[[float], None]
+    """Waits for some seconds, or shorter if something has happened."""
+    each_turn: Callable[[], None] = lambda: None
+    _running: dict[str, _Running] = field(default_factory=dict)
+    _idle_since: float | None = None
+
+    def finished_batch(self, flow: str) -> None:
+        """Note that a flow has finished a batch."""
+        if flow in self._running:
+            self._running[flow].batches += 1
+
+    def run(self) -> Ending:
+        """Run all flows; return how the run ended. Each query has ended then."""
+        self._running = {flow.name: _Running(flow) for flow in self.flows}
+        ending: Ending | None = None
+        try:
+            for each in self._running.values():
+                ending = ending or self._start(each)
+            while ending is None:
+                ending = self._turn()
+                if ending is None:
+                    self.pause(POLL_SECONDS)
+        finally:
+            self._stop_all()
+        self.each_turn()
+        return ending
+
+    def _turn(self) -> Ending | None:
+        self.each_turn()
+        if (stop := self.stop_requested()) is not None:
+            return Ending(stop.code, f"stopped by {stop.by}")
+        for each in self._running.values():
+            if (ending := self._look(each)) is not None:
+                return ending
+        if all(each.done for each in self._running.values()):
+            return Ending(0, "all records are processed")
+        if self.mode is Mode.UNTIL_IDLE and self._idle_long_enough():
+            return Ending(0, "no new records")
+        return None
+
+    def _look(self, each: _Running) -> Ending | None:
+        if each.batches > each.seen:
+            each.seen, each.failures = each.batches, 0
+            self._idle_since = None
+        if each.done:
+            return None
+        if each.query is None:
+            due = each.restart_at is not None and self.clock() >= each.restart_at
+            return self._start(each) if due else None
+        if each.query.isActive:
+            return None
+        error = each.query.exception()
+        each.query = None
+        if error is not None:
+            return self._failed(each, each.flow.failure(str(error)))
+        each.done = True
+        self.report("flow", flow=each.flow.name, state="done")
+        return None
+
+    def _start(self, each: _Running) -> Ending | None:
+        each.restart_at = None
+        try:
+            each.query = each.flow.start()
+        except Exception as error:  # noqa: BLE001 - Spark raises many kinds; all end the flow
+            return self._failed(each, each.flow.failure(error))
+        self.report("flow", flow=each.flow.name, state="started")
+        return None
+
+    def _failed(self, each: _Running, failure: Failure) -> Ending | None:
+        each.failures += 1
+        name = each.flow.name
+        if not self._may_restart(each, failure):
+            self.report("flow", flow=name, state="failed", code=failure.code, text=failure.text)
+            each.done = True
+            return Ending(failure.code, failure.text)
+        seconds = backoff_seconds(each.failures)
+        each.restart_at = self.clock() + seconds
+        self.report("flow", flow=name, state="waiting", text=failure.text, retry_seconds=seconds)
+        return None
+
+    def _may_restart(self, each: _Running, failure: Failure) -> bool:
+        if not failure.passing or self.mode is Mode.CONTINUOUS:
+            return failure.passing
+        return failure.code == FAILED and each.failures <= ONCE_RESTARTS_MAX
+
+    def _idle_long_enough(self) -> bool:
+        if not all(each.is_idle() for each in self._running.values()):
+            self._idle_since = None
+            return False
+        if self._idle_since is None:
+            self._idle_since = self.clock()
+        return self.clock() - self._idle_since >= self.idle_seconds
+
+    def _stop_all(self) -> None:
+        """Stop each query between two batches, or after the batch that runs now."""
+        before = {name: each.batches for name, each in self._running.items()}
+        while any(each.query is not None for each in self._running.values()):
+            for name, each in self._running.items():
+                if each.query is None:
+                    continue
+                ended = not each.query.isActive
+                if ended or each.is_resting() or each.batches > before[name]:
+                    if not ended:
+                        each.query.stop()
+                    each.query = None
+            if any(each.query is not None for each in self._running.values()):
+                self.pause(POLL_SECONDS)
+
+
+def backoff_seconds(failures: int) -> float:
+    """Return the wait before the restart after this many consecutive errors: 1, 2, 4 … 60 s."""
+    return min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_MIN * 2.0 ** min(failures - 1, 10))

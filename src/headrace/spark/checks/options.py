@@ -1,0 +1,79 @@
+"""The option `checks` of a sink: the checks that its rows have been evaluated by, as JSON.
+
+Internal: a run of a pipeline sets it together with the column of failed checks.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headrace.spark.checks.check import FAILED, Check, Outcome
+from headrace.spark.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.spark.given_options import GivenOptions
+
+CHECKS = "checks"
+
+
+@dataclass(frozen=True)
+class RowChecks:
+    """The checks of a write."""
+
+    checks: tuple[Check, ...]
+    topic: str
+    """The topic that positions in error texts are of; empty if the rows have none or several."""
+    counts: Path | None
+    """Directory for the counts of each batch; None: they are not reported."""
+
+    def to_option(self) -> dict[str, str]:
+        """Return the option."""
+        said = {
+            "checks": [
+                [check.name, check.condition, check.outcome.value, check.at_least]
+                for check in self.checks
+            ],
+            "topic": self.topic,
+            "counts": None if self.counts is None else str(self.counts),
+        }
+        return {CHECKS: json.dumps(said)}
+
+    @property
+    def dropping(self) -> frozenset[str]:
+        """Names of the checks whose failed rows are not written."""
+        away = (Outcome.DROP, Outcome.QUARANTINE)
+        return frozenset(check.name for check in self.checks if check.outcome in away)
+
+
+def given_checks(given: GivenOptions) -> RowChecks | None:
+    """Return the checks of a write; None without the option. OptionError if it is invalid."""
+    text = given.text(CHECKS)
+    if text is None:
+        return None
+    try:
+        said: Any = json.loads(text)
+        counts = said["counts"]
+        return RowChecks(
+            tuple(
+                Check(str(name), str(condition), Outcome(outcome), float(share))
+                for name, condition, outcome, share in said["checks"]
+            ),
+            str(said["topic"]),
+            None if counts is None else Path(counts),
+        )
+    except (ValueError, KeyError, TypeError):
+        raise OptionError(f"{CHECKS}: {text!r} is not what a pipeline's run writes") from None
+
+
+def written_names(names: Sequence[str], checks: RowChecks | None) -> list[str]:
+    """Return the columns to write; OptionError without the column of failed checks."""
+    if checks is None:
+        return list(names)
+    if FAILED not in names:
+        raise OptionError(f"{CHECKS}: the rows have no column {FAILED}")
+    return [name for name in names if name != FAILED]

@@ -1,0 +1,80 @@
+"""The command in processes of its own, as a user starts it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from headrace.pipeline.run.event_log import events_of
+from tests.spark.long import QUICK_JAVA
+
+SECONDS_MAX = 300
+LOCAL = 'configuration = { "spark.master" = "local[2]" }\n'
+
+
+class Finished(NamedTuple):
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def start(*words: str) -> "subprocess.Popen[str]":
+    """Start `headrace pipeline` with these words."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "headrace", "pipeline", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | QUICK_JAVA,
+    )
+
+
+def finish(process: "subprocess.Popen[str]") -> Finished:
+    """Wait for the end of a command."""
+    try:
+        out, err = process.communicate(timeout=SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        raise AssertionError(f"has not ended: {out}\n{err}") from None
+    return Finished(process.returncode, out, err)
+
+
+def run(*words: str) -> Finished:
+    """Run `headrace pipeline` to its end."""
+    return finish(start(*words))
+
+
+def events(storage: Path, kind: str) -> int:
+    """Count the events of a kind in all event logs of a storage."""
+    return sum(
+        event["event"] == kind
+        for log in (storage / "_pipeline" / "runs").glob("*.jsonl")
+        for event in events_of(log)
+    )
+
+
+def wait_for(holds: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
+    """Wait until something holds while a process runs."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while not holds():
+        assert process.poll() is None, finish(process)
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def end(process: "subprocess.Popen[str]", number: signal.Signals) -> Finished:
+    """Send a signal to a command and wait for its end."""
+    process.send_signal(number)
+    return finish(process)
+
+
+def words(directory: Path, bootstrap: str, *more: str) -> Sequence[str]:
+    """Return the words of a run."""
+    return ["run", str(directory), "-b", bootstrap, *more]

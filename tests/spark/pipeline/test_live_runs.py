@@ -1,0 +1,147 @@
+"""The command `headrace pipeline` in processes of its own: locks, stops, kills, other machines."""
+
+import json
+import signal
+from functools import partial
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from headrace.pipeline.run.event_log import events_of
+from tests.spark.kit import Topics
+from tests.spark.long import long_only
+from tests.spark.pipeline import live
+from tests.spark.pipeline.run_projects import json_records, make_project
+from tests.spark.standalone import StandaloneCluster
+
+pytestmark = long_only
+FLOWS = """
+@dp.table(format="delta")
+@hp.expect_or_drop("is no third", "id % 3 <> 0")
+def rows():
+    return hp.topic("{topic}", "id BIGINT NOT NULL, name STRING")
+
+@dp.table(format="parquet")
+def copies():
+    return hp.topic("{topic}", "id BIGINT NOT NULL, name STRING").where("id % 2 = 0")
+"""
+
+
+@pytest.fixture
+def topic(topics: Topics) -> str:
+    return topics.create(2)
+
+
+@pytest.fixture
+def shop(tmp_path: Path, bootstrap: str, spark: SparkSession, topic: str) -> Path:
+    settings = f'trigger = "1 second"\n{live.LOCAL}'
+    return make_project(
+        tmp_path / "shop", bootstrap, spark, FLOWS.format(topic=topic), settings
+    ).directory
+
+
+def ids(shop: Path) -> tuple[list[int], list[int]]:
+    """The ids in both tables, sorted."""
+    rows = DeltaTable(str(shop / "data" / "rows")).to_pyarrow_table()["id"].to_pylist()
+    files = (shop / "data" / "copies").glob("[!_]*.parquet")
+    copies = [number for file in files for number in pq.read_table(file)["id"].to_pylist()]
+    return sorted(rows), sorted(copies)
+
+
+def more_batches(shop: Path, least: int) -> bool:
+    return live.events(shop / "data", "batch") >= least
+
+
+def expected(count: int) -> tuple[list[int], list[int]]:
+    return [n for n in range(count) if n % 3], [n for n in range(count) if n % 2 == 0]
+
+
+def test_a_run_holds_its_pipeline_until_it_is_stopped(
+    shop: Path, bootstrap: str, topics: Topics, topic: str
+) -> None:
+    """Rules 14 and 15: the second run gets 13 at once; `stop` ends the first after its batch."""
+    topics.append(topic, 0, json_records(0, 10))
+    first = live.start(*live.words(shop, bootstrap))
+    live.wait_for(lambda: live.events(shop / "data", "batch") >= 2, first)
+    second = live.run(*live.words(shop, bootstrap, "--once"))
+    assert second.code == 13
+    assert f"pid {first.pid}" in second.err
+    assert len(list((shop / "data" / "_pipeline" / "runs").glob("*.jsonl"))) == 1
+    status = live.run("status", str(shop), "--json")
+    (state,) = json.loads(status.out)
+    assert (status.code, state["state"], state["pid"]) == (0, "running", first.pid)
+    assert live.run("stop", str(shop)).code == 0
+    ended = live.finish(first)
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.splitlines()[-1].endswith("stopped by SIGTERM")
+    assert ids(shop) == expected(10)
+    (log,) = (shop / "data" / "_pipeline" / "runs").glob("*.jsonl")
+    assert list(events_of(log))[-1]["code"] == 0
+    assert live.run("status", str(shop)).code == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGKILL, -9)],
+)
+def test_runs_that_are_ended_in_any_batch_write_each_row_once(
+    shop: Path, bootstrap: str, topics: Topics, topic: str, number: signal.Signals, code: int
+) -> None:
+    """Rule 15: after three more runs the tables are what a batch job over the offsets gives."""
+    count = 0
+    for _ in range(2):
+        process = live.start(*live.words(shop, bootstrap))
+        for _ in range(4):
+            topics.append(topic, count // 10 % 2, json_records(count, 10))
+            count += 10
+            least = live.events(shop / "data", "batch") + 1
+            live.wait_for(partial(more_batches, shop, least), process)
+        topics.append(topic, 0, json_records(count, 10))
+        count += 10
+        ended = live.end(process, number)
+        assert ended.code == code, ended
+    for _ in range(3):
+        assert live.run(*live.words(shop, bootstrap, "--once")).code == 0
+    assert ids(shop) == expected(count)
+
+
+def test_the_projects_modules_reach_executors_of_a_cluster(
+    tmp_path: Path, bootstrap: str, spark: SparkSession, topics: Topics, topic: str
+) -> None:
+    """Workers have the wheel and not the project: its code is sent to them."""
+    text = f"""
+from lib.deep.names import first, Line
+
+@dp.table(format="delta")
+def rows():
+    return hp.topic("{topic}", hp.parser(first, Line)).select(
+        "id", F.udf(lambda number: number * 2, "bigint")("id").alias("twice"))
+"""
+    helper = """
+from typing import NamedTuple
+import json
+
+class Line(NamedTuple):
+    id: int
+
+def first(value):
+    return Line(json.loads(value)["id"])
+"""
+    (tmp_path / "cluster").mkdir()
+    topics.append(topic, 0, json_records(0, 5))
+    topics.append(topic, 1, json_records(5, 5))
+    with StandaloneCluster(tmp_path / "cluster") as cluster:
+        settings = (
+            f'master = "{cluster.master}"\n[configuration]\n"spark.driver.host" = "127.0.0.1"\n'
+            '"spark.driver.bindAddress" = "127.0.0.1"\n'
+        )
+        shop = make_project(tmp_path / "shop", bootstrap, spark, text, settings).directory
+        (shop / "lib" / "deep").mkdir(parents=True)
+        (shop / "lib" / "deep" / "names.py").write_text(helper)
+        ended = live.run(*live.words(shop, bootstrap, "--once"))
+    assert ended.code == 0, ended
+    table = DeltaTable(str(shop / "data" / "rows")).to_pyarrow_table().sort_by("id")
+    assert table.to_pydict() == {"id": list(range(10)), "twice": list(range(0, 20, 2))}

@@ -1,0 +1,84 @@
+"""The view of a run on a terminal."""
+
+import io
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from rich.console import Console
+
+from headrace.cli.pipeline.live_view import LiveView
+
+BEGAN = datetime.now(UTC) - timedelta(hours=1, minutes=2, seconds=3)
+
+
+def at(seconds: float) -> str:
+    """A time so many seconds ago."""
+    return (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat()
+
+
+def events() -> list[dict[str, Any]]:
+    run = {"pipeline": "shop", "profile": "prod", "mode": "continuous", "pid": 7, "host": "db7"}
+    checks = {
+        "rows": 9,
+        "dropped": 0,
+        "failed": {"small": 41, "large": 0},
+        "below": [],
+        "examples": {},
+    }
+    return [
+        {"at": at(3723), "event": "run", "run": "r1", **run},
+        {"at": at(9), "event": "flow", "flow": "orders", "state": "started"},
+        {
+            "at": at(5),
+            "event": "batch",
+            "flow": "orders",
+            "batch": 12,
+            "records": 3000,
+            "seconds": 0.5,
+            "lag": 12034,
+            "offsets": {},
+            "late": 17,
+            "watermark": "2026-11-28T10:31:00.000Z",
+            "checks": checks,
+        },
+        {"at": at(9), "event": "flow", "flow": "alerts", "state": "started"},
+        {
+            "at": at(1),
+            "event": "flow",
+            "flow": "alerts",
+            "state": "waiting",
+            "text": "alerts: no answer",
+            "retry_seconds": 4,
+        },
+        {"at": at(0), "event": "finding", "text": "[orders.py]:3: wrong"},
+    ]
+
+
+def test_flows_are_rows_with_their_lag_rate_and_checks() -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=140, force_terminal=False)
+    view = LiveView("shop", "prod", console)
+    for event in events():
+        view.take(event)
+    assert out.getvalue() == "  [orders.py]:3: wrong\n", "names are not markup"
+    out.truncate(0)
+    out.seek(0)
+    console.print(view.drawn())
+    head, titles, alerts, orders, note, last = out.getvalue().splitlines()
+    assert head.startswith("shop prod  run r1  01:02:0")
+    assert titles.split()[:4] == ["flow", "lag", "records", "records/s"]
+    assert alerts.split()[:2] == ["alerts", "—"]
+    assert alerts.rstrip().endswith("waiting: alerts: no answer")
+    words = orders.split()
+    assert words[:7] == ["orders", "12,034", "3,000", "6,000", "2026-11-28", "10:31:00", "17"]
+    assert words[7:] == ["12,", "5", "s", "ago", "started"]
+    assert note.strip() == "! orders: check 'small': 41 rows failed"
+    assert last.strip() == "Ctrl-C: stop after this batch"
+
+
+def test_a_view_without_events_can_be_drawn() -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=100, force_terminal=True)
+    with LiveView("shop", None, console):
+        pass
+    assert "shop  run …" in out.getvalue()

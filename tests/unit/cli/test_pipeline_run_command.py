@@ -1,0 +1,223 @@
+"""`headrace pipeline run`: output, clusters and exit codes, with a stand-in for the run."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.cli.main import run as command
+from headrace.pipeline.declarations import DeclarationError
+from headrace.pipeline.run import runner
+from headrace.pipeline.run.lock import HeldError
+from headrace.pipeline.run.runner import RunRequest
+from headrace.pipeline.run.supervisor import Ending, Mode
+from tests.support.processes.cli_kit import SCHEMAS, check
+
+EVENTS: list[dict[str, Any]] = [
+    {
+        "event": "run",
+        "run": "r1",
+        "pipeline": "shop",
+        "profile": "prod",
+        "mode": "once",
+        "pid": 7,
+        "host": "db7",
+    },
+    {"event": "finding", "text": "orders.py:3: t: no flow writes to it"},
+    {"event": "flow", "flow": "orders", "state": "started"},
+    {
+        "event": "flow",
+        "flow": "orders",
+        "state": "waiting",
+        "text": "orders: no answer",
+        "retry_seconds": 2.0,
+    },
+    {"event": "flow", "flow": "orders", "state": "failed", "text": "orders: no", "code": 1},
+    {"event": "flow", "flow": "orders", "state": "done"},
+    {
+        "event": "batch",
+        "flow": "orders",
+        "batch": 3,
+        "records": 1204,
+        "seconds": 0.41,
+        "lag": 12034,
+        "offsets": {"orders-0": 9},
+        "watermark": "2026-11-28T10:31:00.000Z",
+        "late": 17,
+        "state_rows": 5,
+        "events_lost": 2,
+        "checks": {
+            "rows": 9,
+            "dropped": 2,
+            "failed": {"large": 2, "small": 3, "other": 0},
+            "below": ["small"],
+            "examples": {"large": ["orders-0@5"]},
+        },
+    },
+    {
+        "event": "batch",
+        "flow": "a",
+        "batch": 0,
+        "records": 1,
+        "seconds": 1,
+        "lag": None,
+        "offsets": {},
+    },
+    {"event": "end", "code": 0, "text": "all records are processed", "seconds": 4.5},
+]
+LINES = """\
+shop: run r1 with profile prod
+  orders.py:3: t: no flow writes to it
+  orders: started
+  orders: no answer; next attempt in 2 s
+  orders: batch 3: 1204 records in 0.4 s, lag 12,034, 17 late
+  ! orders: check 'large': 2 of 9 rows failed, first orders-0@5
+  ! orders: check 'small': 3 of 9 rows failed; fewer pass than the check requires
+  a: batch 0: 1 record in 1.0 s
+ended after 4.5 s: all records are processed
+"""
+Played = Callable[[Ending | Exception], list[RunRequest]]
+
+
+@pytest.fixture
+def shop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("HEADRACE_BOOTSTRAP", raising=False)
+    monkeypatch.delenv("HEADRACE_COMMAND_CONFIG", raising=False)
+    (tmp_path / "pipeline.toml").write_text('name = "shop"\n[profile.prod]\ncluster = "big"\n')
+    (tmp_path / "client").write_text("security.protocol=SSL\nbootstrap.servers=file:1\n")
+    assert command(["profile", "create", "used", "-b", "used:9092"]) == 0
+    assert command(["profile", "create", "big", "-b", "big:9092"]) == 0
+    capsys.readouterr()
+    return tmp_path
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Played:
+    """Replaces the run by one that shows EVENTS and ends in this way; returns its requests."""
+
+    def play(ends: Ending | Exception) -> list[RunRequest]:
+        requests: list[RunRequest] = []
+
+        def run_pipeline(request: RunRequest) -> Ending:
+            requests.append(request)
+            for event in EVENTS:
+                request.show({"at": "2026-11-28T10:31:00.000Z", **event})
+            if isinstance(ends, Exception):
+                raise ends
+            return ends
+
+        monkeypatch.setattr(runner, "run_pipeline", run_pipeline)
+        return requests
+
+    return play
+
+
+def test_events_are_lines(shop: Path, played: Played, capsys: pytest.CaptureFixture[str]) -> None:
+    requests = played(Ending(0, "all records are processed"))
+    assert command(["pipeline", "run", str(shop), "--once"]) == 0
+    assert capsys.readouterr().out == LINES
+    assert requests[0].mode is Mode.ONCE
+    assert requests[0].project.profile is None
+
+
+def test_json_has_each_event(
+    shop: Path, played: Played, capsys: pytest.CaptureFixture[str]
+) -> None:
+    played(Ending(0, ""))
+    assert command(["pipeline", "run", str(shop), "--json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [event["event"] for event in found] == [event["event"] for event in EVENTS]
+    schema = json.loads((SCHEMAS / "pipeline-run.json").read_text())
+    for event in found:
+        check(schema, event)
+
+
+@pytest.mark.parametrize(
+    ("ends", "code", "kind"),
+    [
+        (Ending(1, "orders: no"), 1, "FAILED"),
+        (Ending(2, "orders: no"), 2, "USAGE"),
+        (Ending(3, "orders: no"), 3, "UNREACHABLE"),
+        (Ending(4, "orders: no"), 4, "NOT_FOUND"),
+        (Ending(11, "orders: no"), 11, "CHECK_FAILED"),
+        (Ending(12, "orders: no"), 12, "DATA_LOST"),
+        (HeldError("orders: no"), 13, "HELD"),
+        (DeclarationError("orders: no"), 2, "USAGE"),
+    ],
+)
+def test_an_end_has_its_code_and_one_line(
+    shop: Path,
+    played: Played,
+    capsys: pytest.CaptureFixture[str],
+    ends: Ending | Exception,
+    code: int,
+    kind: str,
+) -> None:
+    played(ends)
+    assert command(["pipeline", "run", str(shop)]) == code
+    assert capsys.readouterr().err == "headrace: orders: no\n"
+    assert command(["pipeline", "run", str(shop), "--json"]) == code
+    error = json.loads(capsys.readouterr().err)["error"]
+    assert error == {"code": kind, "message": "orders: no", "exit_code": code}
+
+
+def test_an_interrupted_run_prints_no_error(
+    shop: Path, played: Played, capsys: pytest.CaptureFixture[str]
+) -> None:
+    played(Ending(130, "stopped by SIGINT"))
+    assert command(["pipeline", "run", str(shop)]) == 130
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "mode"),
+    [([], Mode.CONTINUOUS), (["--once"], Mode.ONCE), (["--until-idle"], Mode.UNTIL_IDLE)],
+)
+def test_flags_choose_when_a_run_ends(
+    shop: Path, played: Played, words: list[str], mode: Mode
+) -> None:
+    requests = played(Ending(0, ""))
+    assert command(["pipeline", "run", str(shop), *words]) == 0
+    assert [request.mode for request in requests] == [mode]
+
+
+def test_two_ends_cannot_be_combined(shop: Path, played: Played) -> None:
+    requests = played(Ending(0, ""))
+    assert command(["pipeline", "run", str(shop), "--once", "--until-idle"]) == 2
+    assert requests == []
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "bootstrap"),
+    [
+        ([], {}, "used:9092"),
+        (["-p", "prod"], {}, "big:9092"),
+        (["-p", "prod"], {"HEADRACE_BOOTSTRAP": "shell:1"}, "big:9092"),
+        (["-p", "prod", "-b", "other:1"], {}, "other:1"),
+        (["-b", "other:1"], {}, "other:1"),
+        (["--profile", "big"], {}, "big:9092"),
+        (["--command-config", "{shop}/client"], {}, "file:1"),
+        ([], {"HEADRACE_BOOTSTRAP": "shell:1"}, "shell:1"),
+    ],
+)
+def test_the_projects_cluster_is_used_unless_another_is_named(
+    shop: Path,
+    played: Played,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    environment: dict[str, str],
+    bootstrap: str,
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    requests = played(Ending(0, ""))
+    assert command(["pipeline", "run", str(shop), *(word.format(shop=shop) for word in words)]) == 0
+    assert [request.bootstrap for request in requests] == [bootstrap]
+    if "--command-config" in words:
+        assert requests[0].settings["security.protocol"] == "SSL"
+        assert "SSL" not in repr(requests[0])

@@ -1,0 +1,259 @@
+"""The queries of a run: back-off, endings, stop and idleness, with played queries and time."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from headrace.pipeline.run.failures import Failure
+from headrace.pipeline.run.supervisor import (
+    BACKOFF_SECONDS_MAX,
+    Ending,
+    Flow,
+    Mode,
+    Stop,
+    Supervisor,
+    backoff_seconds,
+)
+
+AWAY = Failure(3, "no broker answers", passing=True)
+LOST = Failure(1, "a worker was lost", passing=True)
+WRONG = Failure(1, "ValueError in orders")
+
+
+@dataclass
+class PlayedQuery:
+    """A query that a test ends."""
+
+    error: str | None = None
+    active: bool = True
+    triggered: bool = False
+    available: bool = False
+    message: str = "Waiting for data to arrive"
+    stops: int = 0
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802 - Spark's name
+        return self.active
+
+    @property
+    def status(self) -> dict[str, Any]:
+        return {
+            "message": self.message,
+            "isTriggerActive": self.triggered,
+            "isDataAvailable": self.available,
+        }
+
+    def exception(self) -> object:
+        return self.error
+
+    def stop(self) -> None:
+        self.stops += 1
+        self.active = False
+
+    def end(self, error: str | None = None) -> None:
+        self.active, self.error = False, error
+
+
+@dataclass
+class Played:
+    """A supervisor whose time passes only while it pauses, with a script of what happens when."""
+
+    mode: Mode = Mode.CONTINUOUS
+    names: tuple[str, ...] = ("a",)
+    failures: dict[str, Failure] = field(default_factory=dict)
+    stop: Stop | None = None
+    now: float = 0.0
+    script: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
+    started: dict[str, list[tuple[float, PlayedQuery]]] = field(default_factory=dict)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    on_start: Callable[[str, PlayedQuery], None] = lambda _name, _query: None
+
+    def __post_init__(self) -> None:
+        self.supervisor = Supervisor(
+            flows=[Flow(name, self._starter(name), self._failure) for name in self.names],
+            mode=self.mode,
+            idle_seconds=11.0,
+            report=lambda event, **more: self.events.append({"event": event, **more}),
+            stop_requested=lambda: self.stop,
+            clock=lambda: self.now,
+            pause=self._pause,
+        )
+
+    def _starter(self, name: str) -> Callable[[], PlayedQuery]:
+        def start() -> PlayedQuery:
+            query = PlayedQuery()
+            self.started.setdefault(name, []).append((self.now, query))
+            self.on_start(name, query)
+            return query
+
+        return start
+
+    def _failure(self, error: Exception | str) -> Failure:
+        return self.failures.get(str(error), WRONG)
+
+    def _pause(self, seconds: float) -> None:
+        self.now += seconds
+        assert self.now < 10_000, "the run does not end"
+        while self.script and self.script[0][0] <= self.now:
+            self.script.pop(0)[1]()
+
+    def query(self, name: str = "a") -> PlayedQuery:
+        return self.started[name][-1][1]
+
+    def at(self, seconds: float, happens: Callable[[], None]) -> None:
+        self.script.append((seconds, happens))
+        self.script.sort(key=lambda entry: entry[0])
+
+    def run(self) -> Ending:
+        return self.supervisor.run()
+
+    def states(self, name: str = "a") -> list[str]:
+        return [event["state"] for event in self.events if event["flow"] == name]
+
+
+def test_once_ends_when_each_query_has_ended() -> None:
+    played = Played(Mode.ONCE, ("a", "b"))
+    played.at(5, lambda: played.query("a").end())
+    played.at(9, lambda: played.query("b").end())
+    assert played.run() == (0, "all records are processed")
+    assert 9 <= played.now < 10
+    assert played.states("a") == played.states("b") == ["started", "done"]
+
+
+def test_backoff_doubles_from_one_second_to_sixty() -> None:
+    assert [backoff_seconds(number) for number in range(1, 9)] == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert backoff_seconds(10_000) == BACKOFF_SECONDS_MAX
+
+
+@pytest.mark.parametrize("failure", [AWAY, LOST])
+def test_a_passing_error_restarts_only_its_query_after_the_backoff(failure: Failure) -> None:
+    """Rule 27: away brokers and lost workers are waited for, longer each time."""
+    played = Played(names=("a", "b"), failures={"passing": failure})
+    played.on_start = lambda name, query: (
+        query.end("passing") if name == "a" and len(played.started["a"]) <= 3 else None
+    )
+    played.at(60, lambda: setattr(played, "stop", Stop(0, "SIGTERM")))
+    assert played.run() == (0, "stopped by SIGTERM")
+    times = [at for at, _ in played.started["a"]]
+    waits = [later - earlier for earlier, later in pairwise(times)]
+    assert [round(wait) for wait in waits] == [1, 2, 4]
+    assert len(played.started["b"]) == 1
+    assert [event.get("retry_seconds") for event in played.events if "text" in event] == [1, 2, 4]
+
+
+def test_backoff_begins_again_after_a_finished_batch() -> None:
+    """Rule 27: an error tomorrow is not punished for those of today."""
+    played = Played(failures={"passing": AWAY})
+    played.on_start = lambda name, query: (
+        query.end("passing") if len(played.started[name]) <= 3 else None
+    )
+    played.at(20, lambda: played.supervisor.finished_batch("a"))
+    played.at(30, lambda: played.query().end("passing"))
+    played.at(90, lambda: setattr(played, "stop", Stop(0, "SIGTERM")))
+    played.run()
+    retries = [event["retry_seconds"] for event in played.events if event["state"] == "waiting"]
+    assert retries == [1, 2, 4, 1]
+
+
+def test_an_exception_of_the_user_ends_the_run_without_a_restart() -> None:
+    """Rule 27: no restart loop; the other query stops."""
+    played = Played(names=("a", "b"))
+    played.at(3, lambda: played.query("a").end("wrong"))
+    assert played.run() == (1, "ValueError in orders")
+    assert len(played.started["a"]) == 1
+    assert played.query("b").stops == 1
+    assert played.states("a") == ["started", "failed"]
+
+
+@pytest.mark.parametrize("mode", [Mode.ONCE, Mode.UNTIL_IDLE])
+def test_a_run_that_ends_by_itself_does_not_wait_for_brokers(mode: Mode) -> None:
+    played = Played(mode, failures={"away": AWAY})
+    played.at(2, lambda: played.query().end("away"))
+    assert played.run() == (3, "no broker answers")
+
+
+@pytest.mark.parametrize("mode", [Mode.ONCE, Mode.UNTIL_IDLE])
+def test_a_lost_worker_is_replaced_three_times_in_a_run_that_ends(mode: Mode) -> None:
+    played = Played(mode, failures={"lost": LOST})
+    played.on_start = lambda _name, query: query.end("lost")
+    assert played.run() == (1, "a worker was lost")
+    assert len(played.started["a"]) == 4
+
+
+def test_an_error_of_a_start_is_one_of_the_flow() -> None:
+    def refuses(_name: str, _query: PlayedQuery) -> None:
+        raise RuntimeError("away")
+
+    played = Played(failures={"away": AWAY}, on_start=refuses)
+    played.at(10, lambda: setattr(played, "stop", Stop(130, "SIGINT")))
+    assert played.run() == (130, "stopped by SIGINT")
+    assert played.states() == ["waiting"] * 4
+
+
+def test_a_stop_waits_for_the_end_of_a_running_batch() -> None:
+    """Rule 15: a batch is not interrupted while it can end."""
+    played = Played()
+
+    def begin() -> None:
+        played.query().triggered = True
+        played.stop = Stop(0, "SIGTERM")
+
+    def finish() -> None:
+        assert played.query().stops == 0, "interrupted"
+        played.supervisor.finished_batch("a")
+
+    played.at(5, begin)
+    played.at(50, finish)
+    assert played.run().code == 0
+    assert played.query().stops == 1, "stopped although its next batch has begun"
+    assert 50 <= played.now < 51
+
+
+def test_a_stop_does_not_wait_for_a_query_between_two_batches() -> None:
+    played = Played()
+    played.at(5, lambda: setattr(played, "stop", Stop(0, "SIGTERM")))
+    played.run()
+    assert played.now < 6
+    assert played.query().stops == 1
+
+
+def test_a_stop_ends_a_query_that_waits_for_brokers() -> None:
+    played = Played(failures={"away": AWAY})
+    played.on_start = lambda _name, query: query.end("away")
+    played.at(100, lambda: setattr(played, "stop", Stop(0, "SIGTERM")))
+    assert played.run().code == 0
+    assert played.now < 101
+
+
+def test_until_idle_ends_after_all_queries_were_idle_for_longer_than_a_trigger() -> None:
+    played = Played(Mode.UNTIL_IDLE, ("a", "b"))
+    played.at(8, lambda: played.supervisor.finished_batch("b"))
+    assert played.run() == (0, "no new records")
+    assert 19 <= played.now < 20
+
+
+@pytest.mark.parametrize(
+    "busy",
+    [
+        {"triggered": True},
+        {"available": True},
+        {"message": "Initializing sources"},
+    ],
+)
+def test_a_query_that_works_is_not_idle(busy: dict[str, Any]) -> None:
+    played = Played(Mode.UNTIL_IDLE)
+    played.on_start = lambda _name, query: query.__dict__.update(busy)
+    played.at(100, lambda: played.query().__dict__.update(PlayedQuery().__dict__))
+    assert played.run().code == 0
+    assert played.now >= 111
+
+
+def test_until_idle_waits_for_a_query_that_restarts() -> None:
+    played = Played(Mode.UNTIL_IDLE, failures={"lost": LOST})
+    played.at(10, lambda: played.query().end("lost"))
+    assert played.run().code == 0
+    assert len(played.started["a"]) == 2
+    assert played.now >= 22
