@@ -186,7 +186,7 @@ bench: setup-dev ## One table of figures; PEER=kafka, PEER=rabbitmq (root, deboo
 	@$(PY) -m bench $(if $(PEER),--peer $(PEER)) $(ARGS)
 
 .PHONY: bench-spark
-bench-spark: setup-dev ## Spark on our broker beside its own connector on Kafka 4.3.1, or PEER=<another checkout>: scans, sinks, micro-batches, tables (Maven; ARGS=--alone: without)
+bench-spark: setup-dev ## Spark on our broker beside its own connector on Kafka 4.3.1, or PEER=<another checkout>: scans, sinks, micro-batches, tables, typed topics (Maven; ARGS=--alone: without)
 	@$(PY) -m bench.spark_table $(if $(PEER),--peer $(PEER)) $(ARGS)
 
 .PHONY: docs

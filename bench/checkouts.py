@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_CALL = """
+_FIND = """
 import importlib, importlib.util, json, sys
-module, name, arguments = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+module, name = sys.argv[1:3]
 there = importlib.util.find_spec(module) and importlib.import_module(module)
 function = getattr(there, name, None)
 if function is None:
     sys.exit(44)
-found = function(*arguments)
+"""
+_CALL = f"""{_FIND}
+found = function(*json.loads(sys.argv[3]))
 print(json.dumps(list(found) if hasattr(found, "__next__") else found))
 """
 _NOT_THERE_CODE = 44
@@ -57,9 +59,20 @@ class Checkout:
 
         An iterator's values come as a list. NotThereError: this checkout has no such function.
         """
-        command = [str(self.python), "-c", _CALL, f"bench.{module}", function]
+        said = self._run(_CALL, module, function, json.dumps(arguments))
+        return json.loads(said.splitlines()[-1])
+
+    def has(self, module: str, function: str) -> bool:
+        """Whether `bench.<module>` has a function, in a process of its own."""
+        try:
+            self._run(_FIND, module, function)
+        except NotThereError:
+            return False
+        return True
+
+    def _run(self, program: str, module: str, function: str, *arguments: str) -> str:
         done = subprocess.run(
-            [*command, json.dumps(arguments)],
+            [str(self.python), "-c", program, f"bench.{module}", function, *arguments],
             cwd=self.root,
             env=self.environment(),
             capture_output=True,
@@ -70,7 +83,7 @@ class Checkout:
             raise NotThereError(f"{self.name} has no bench.{module}.{function}")
         if done.returncode:
             raise RuntimeError(f"bench.{module}.{function} failed:\n{done.stderr[-3000:]}")
-        return json.loads(done.stdout.splitlines()[-1])
+        return done.stdout
 
 
 HERE = Checkout("headrace", Path(__file__).parents[1], Path(sys.executable))

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -71,17 +72,34 @@ def sample_batches(codec: Codec = Codec.LZ4) -> tuple[list[bytes], int]:
     return made, BATCH_RECORDS
 
 
-def fill(bootstrap: str, topic: str, records: int, partitions: int = CORES) -> int:
-    """Write at least `records` records to `topic`, which is there; returns how many they are."""
+def fill(
+    bootstrap: str,
+    topic: str,
+    records: int,
+    partitions: int = CORES,
+    batches: Sequence[bytes] | None = None,
+    batch_records: int = BATCH_RECORDS,
+) -> int:
+    """Write at least `records` records to `topic`, which exists; return their number.
+
+    `batches`: written round robin, of `batch_records` records each; the sample's if None.
+    """
     client = connect(bootstrap, client_id="bench")
     try:
-        return _write(client, topic, records, partitions)
+        made = sample_batches()[0] if batches is None else batches
+        return _write(client, topic, records, partitions, made, batch_records)
     finally:
         client.close()
 
 
-def _write(client: Client, topic: str, records: int, partitions: int) -> int:
-    batches, _ = sample_batches()
+def _write(
+    client: Client,
+    topic: str,
+    records: int,
+    partitions: int,
+    batches: Sequence[bytes],
+    batch_records: int,
+) -> int:
     waiting: deque[Reply] = deque()
     link = run(client.broker(run(client.leaders([topic])).leader(topic, 0)))
     version = 9
@@ -98,7 +116,7 @@ def _write(client: Client, topic: str, records: int, partitions: int) -> int:
             frame = call.encode(version, link.next_correlation_id(), "bench")
             waiting.append(link.send(frame))
             number += 1
-            written += BATCH_RECORDS * partitions
+            written += batch_records * partitions
             continue
         response = run(_answer(waiting.popleft()))
         _, body = parse_response(response, ApiKey.PRODUCE, version)

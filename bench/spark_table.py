@@ -1,95 +1,43 @@
 """`make bench-spark`: Spark on our broker, beside Spark's own connector on Apache Kafka 4.3.1.
 
-One table: scans, sinks, micro-batches, tables. Both sides run in the release of Spark that the
-connector's jars are for (jars by Maven at first use); the tables, which have no peer, in the newest
-one. `--alone` leaves the peer out, and needs neither Maven nor Kafka. `--peer CHECKOUT` takes
-another checkout of ours in its place: its broker, its Spark side and its environment.
+One table: scans, sinks, micro-batches, tables, typed topics. Both sides run in the release of Spark
+that the connector's jars are for (jars by Maven at first use); the tables, which have no peer, in
+the newest one. `--alone` leaves the peer out, and needs neither Maven nor Kafka. `--peer CHECKOUT`
+takes another checkout of ours in its place: its broker, its Spark side and its environment.
 """
 
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from bench import spark_peer, spark_scan
+from bench import spark_scan
 from bench.__main__ import LEAST_RATIO, Table
-from bench.checkouts import HERE, Checkout
+from bench.checkouts import HERE
 from bench.report import Goal, print_table
 from bench.sections import Found, Section
 from bench.spark_batches import EMPTY
 from bench.spark_process import SparkProcess
+from bench.spark_sides import CONNECTOR, checkout_of, sides_of
 from bench.spark_tables import KINDS, SPARK_PARQUET
-from bench.subjects import OURS, Broker, Kafka, Subject, another, in_turn
-from headrace.client.admin.topics import create_topic
-from headrace.client.calls.offsets import LATEST, list_offsets
-from headrace.client.sync import connect, run
-from headrace.model.nouns import TopicPartition
+from bench.spark_typed_sections import typed_sections
+from bench.subjects import OURS, Subject, another, in_turn
 
-CONNECTOR = Subject("connector", Kafka, None)
 ROUNDS_MAX = 9
 SCAN_RECORDS, SINK_RECORDS, TABLE_RECORDS = 10_000_000, 2_000_000, 3_000_000
 BATCHES, BATCHES_MIN = 100, 10
 BATCH_RECORDS = 1_000_000
-TOPIC, HEADRACE = "bench", "headrace"
+TOPIC = "bench"
 OF_PARQUET, OVER_EMPTY = "of Parquet's rows/s", "p50 ms over an empty source's"
-
-
-@dataclass(frozen=True)
-class Side:
-    """Spark and a broker; what a row is about goes through both."""
-
-    name: str
-    format: str
-    broker: Broker
-    spark: SparkProcess
-
-    @property
-    def headrace(self) -> bool:
-        """Whether it is a checkout of ours, not Spark's connector."""
-        return self.format == HEADRACE
-
-    def topic(self, name: str) -> str:
-        """Make a topic."""
-        with connect(self.broker.bootstrap, client_id="bench") as client:
-            run(create_topic(client, name, partitions=spark_scan.CORES))
-            # Kafka names leaders that do not lead yet: asked for offsets until they answer.
-            places = [TopicPartition(name, place) for place in range(spark_scan.CORES)]
-            run(list_offsets(client, dict.fromkeys(places, LATEST)))
-        return name
-
-
-def _checkout(subject: Subject, subjects: Sequence[Subject]) -> Checkout:
-    """Return the checkout that a side's session runs; beside the connector with one pyspark."""
-    if CONNECTOR in subjects:
-        return replace(HERE, python=spark_peer.CONNECTOR.python())
-    return subject.checkout or HERE
-
-
-@contextmanager
-def _sides(subjects: Sequence[Subject]) -> Iterator[list[Side]]:
-    """Start the broker and the session of each side; they run until the row ends."""
-    with ExitStack() as stack:
-        sides = []
-        for subject in subjects:
-            connector = subject is CONNECTOR
-            broker = stack.enter_context(subject.broker(False))
-            run_by = _checkout(subject, subjects)
-            spark = stack.enter_context(
-                SparkProcess(run_by.python, run_by.root, connector=connector)
-            )
-            sides.append(Side(subject.name, "kafka" if connector else HEADRACE, broker, spark))
-        yield sides
 
 
 def scans(records: int, subjects: Sequence[Subject], rounds: int) -> Found:
     """A scan of one topic, and of the same rows in Parquet."""
     with (
-        _sides(subjects) as sides,
-        SparkProcess(_checkout(OURS, subjects).python, HERE.root, connector=False) as plain,
+        sides_of(subjects) as sides,
+        SparkProcess(checkout_of(OURS, subjects).python, HERE.root, connector=False) as plain,
         tempfile.TemporaryDirectory(prefix="bench-parquet-") as place,
     ):
         for side in sides:
@@ -123,7 +71,7 @@ def scans(records: int, subjects: Sequence[Subject], rounds: int) -> Found:
 
 def sinks(records: int, subjects: Sequence[Subject], rounds: int) -> Found:
     """Rows into a topic, each round into a new one."""
-    with _sides(subjects) as sides:
+    with sides_of(subjects) as sides:
         for number in range(1 + rounds):
             for side in in_turn(sides, number):
                 rates: dict[str, float] = {}
@@ -142,7 +90,7 @@ def batches(
     records: int, count: int, async_progress: bool, subjects: Sequence[Subject], rounds: int
 ) -> Found:
     """Micro-batches into noop, and an empty Python source's in turn in one session."""
-    with _sides(subjects) as sides:
+    with sides_of(subjects) as sides:
         for side in sides:
             spark_scan.fill(side.broker.bootstrap, side.topic(TOPIC), records)
         for number in range(1 + rounds):
@@ -163,7 +111,7 @@ def batches(
 
 def sink_batches(count: int, subjects: Sequence[Subject], rounds: int) -> Found:
     """Micro-batches of a sink: ours exactly once, the connector's at least once."""
-    with _sides(subjects) as sides:
+    with sides_of(subjects) as sides:
         for number in range(rounds):
             for side in in_turn(sides, number):
                 topic = side.topic(f"{TOPIC}-{number}")
@@ -174,7 +122,7 @@ def sink_batches(count: int, subjects: Sequence[Subject], rounds: int) -> Found:
 
 def tables(records: int, subjects: Sequence[Subject], rounds: int) -> Found:
     """A topic into tables, as one batch each. The connector has none of its own."""
-    with _sides([subject for subject in subjects if subject is not CONNECTOR]) as sides:
+    with sides_of([subject for subject in subjects if subject is not CONNECTOR]) as sides:
         for side in sides:
             written = spark_scan.fill(side.broker.bootstrap, side.topic(TOPIC), records)
         for number in range(1 + rounds):
@@ -229,6 +177,7 @@ def all_sections(scale: float = 1.0) -> list[Section]:
             seconds_max=600,
             rounds_max=ROUNDS_MAX,
         ),
+        *typed_sections(scale),
     ]
 
 

@@ -5,25 +5,22 @@ time and a double of 17 digits; 1 % of the doubles are null and 1 % of the strin
 rounds of all candidates in turn, the best of each: a loaded machine slows all of a round.
 """
 
-import json
 import sys
 import time
 from collections.abc import Callable
 from datetime import datetime
-from random import Random
 
 import duckdb
 import msgspec
 import pyarrow as pa
 
+from bench.json_lines import DDL, lines
 from headrace.arrow.typed.json_decoder import JsonDecoder
 
-DDL = "id BIGINT, ts TIMESTAMP, user STRING, path STRING, status INT, amount DOUBLE, ok BOOLEAN"
 DUCKDB_TYPES = (
     '{"id":"BIGINT","ts":"TIMESTAMPTZ","user":"VARCHAR","path":"VARCHAR","status":"INTEGER",'
     '"amount":"DOUBLE","ok":"BOOLEAN"}'
 )
-PLACES = ("cart", "item", "pay", "list")
 BATCH_ROWS, ROUNDS = 20_000, 10
 Decode = Callable[[pa.Array], int]
 
@@ -38,38 +35,6 @@ class Row(msgspec.Struct):
     status: int | None = None
     amount: float | None = None
     ok: bool | None = None
-
-
-def lines(count: int, malformed: float = 0.0) -> list[bytes]:
-    """Return JSON records; of the malformed ones some are cut off, some have a wrong type."""
-    random = Random(1)
-    made = []
-    for number in range(count):
-        moment = (
-            f"2026-11-{random.randint(1, 28):02}T{random.randint(0, 23):02}:"
-            f"{random.randint(0, 59):02}:{random.randint(0, 59):02}.{random.randint(0, 999):03}Z"
-        )
-        row: dict[str, object] = {
-            "id": number * 7919,
-            "ts": moment,
-            "user": f"user-{random.randint(0, 99_999)}",
-            "path": f"/shop/{random.choice(PLACES)}/{random.randint(0, 9999)}",
-            "status": random.choice((200, 200, 200, 404, 500)),
-            "amount": random.random() * 1000,
-            "ok": random.random() < 0.9,
-        }
-        chance = random.random()
-        if chance < 0.01:
-            row["amount"] = None
-        elif chance < 0.02:
-            del row["user"]
-        if random.random() < malformed:
-            row["amount"] = "12,30"
-        record = json.dumps(row, separators=(",", ":")).encode()
-        if row["amount"] == "12,30" and number % 2:
-            record = record[: len(record) // 2]
-        made.append(record)
-    return made
 
 
 def by_kernel() -> Decode:

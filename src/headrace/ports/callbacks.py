@@ -14,6 +14,10 @@ Done = Callable[[T], None]
 """A callback with the result, called once. `Done[E | None]`: None for success, or the error."""
 
 
+def ignore_result(result: object) -> None:
+    """Do nothing: for a call whose result changes nothing. A comment there says why."""
+
+
 class Once(Generic[T]):
     """A callback that passes on its first result and ignores later ones."""
 

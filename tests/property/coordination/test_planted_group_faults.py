@@ -9,6 +9,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from headrace.coordination.groups import commit
 from headrace.coordination.groups.committed_offsets import OffsetStore
+from headrace.coordination.runtime.journal import Journal
 from headrace.model.errors import ApiError, ErrorCode
 from tests.property.coordination.test_groups_machine import GroupMachine
 
@@ -46,12 +47,12 @@ def shown_before_it_is_flushed(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_refused_append_is_taken(patch: pytest.MonkeyPatch) -> None:
-    honest = commit._committed
+    honest = Journal.append_soon
 
-    def committed(shard: Any, group: Any, changes: Any, answer: Any, error: Any) -> None:
-        honest(shard, group, changes, answer, None)
+    def append_soon(self: Journal, records: Any, done: Any, late: Any = None) -> None:
+        honest(self, records, lambda _: done(None), late)
 
-    patch.setattr(commit, "_committed", committed)
+    patch.setattr(Journal, "append_soon", append_soon)
 
 
 def the_first_offset_stays(patch: pytest.MonkeyPatch) -> None:

@@ -68,11 +68,19 @@ class Project(NamedTuple):
 
 
 def make_project(
-    directory: Path, bootstrap: str, spark: SparkSession, text: str, settings: str = ""
+    directory: Path,
+    bootstrap: str,
+    spark: SparkSession,
+    text: str,
+    settings: str = "",
+    name: str = "shop",
 ) -> Project:
-    """Write a project named `shop` with one file of declarations."""
+    """Write a project with one file of declarations.
+
+    Projects that write to topics of one broker need different names: decisions are by name.
+    """
     (directory / "transformations").mkdir(parents=True)
-    (directory / "pipeline.toml").write_text(f'name = "shop"\n{settings}')
+    (directory / "pipeline.toml").write_text(f'name = "{name}"\n{settings}')
     project = Project(directory, bootstrap, spark, [])
     project.write(text)
     return project

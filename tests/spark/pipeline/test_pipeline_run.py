@@ -87,7 +87,7 @@ def copied():
     value = F.to_json(F.struct("*")).alias("value")
     return hp.read("placed").select(F.col("name").alias("key"), value)
 """
-    project = make_project(tmp_path / "shop", bootstrap, spark, text)
+    project = make_project(tmp_path / "shop", bootstrap, spark, text, name=f"shop-{topic}")
     topics.append(topic, 0, json_records(0, 5))
     assert project.run().code == 0
     table = DeltaTable(str(project.storage / "in_delta")).to_pyarrow_table()

@@ -45,7 +45,7 @@ def project(
     tmp_path: Path, bootstrap: str, spark: SparkSession, topic: str, topics: Topics
 ) -> Project:
     topics.create(1, f"{topic}-copies")
-    return make_project(tmp_path / "shop", bootstrap, spark, "")
+    return make_project(tmp_path / "shop", bootstrap, spark, "", name=f"shop-{topic}")
 
 
 def declare(project: Project, sink: str, topic: str, checks: str) -> None:
@@ -65,10 +65,15 @@ def ids_of(project: Project, sink: str, topic: str) -> list[int]:
             return sorted(DeltaTable(str(place)).to_pyarrow_table()["id"].to_pylist())
         case "iceberg":
             catalog = load_catalog(
-                "own", type="sql", uri=f"sqlite:///{place}/catalog.db", warehouse=f"file://{place}"
+                "headrace",
+                type="sql",
+                uri=f"sqlite:///{place}/catalog.db",
+                warehouse=f"file://{place}",
             )
             try:
-                return sorted(catalog.load_table("shop.rows").scan().to_arrow()["id"].to_pylist())
+                return sorted(
+                    catalog.load_table(f"shop-{topic}.rows").scan().to_arrow()["id"].to_pylist()
+                )
             finally:
                 catalog.engine.dispose()  # type: ignore[attr-defined]
     rows = (

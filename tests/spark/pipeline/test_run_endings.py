@@ -69,7 +69,7 @@ def test_a_refused_value_ends_the_run_and_nothing_of_its_batch_is_visible(
     topics.append(topic, 0, [*json_records(0, 2), Record(0, TIME_MS, b"k", b'{"id": "x"}')])
     ending = project.run()
     assert ending.code == CHECK_FAILED
-    assert ending.text.startswith(f"rows: {topic}-0@2: id: expected a whole number")
+    assert ending.text.startswith(f"rows: {topic}-0@2: id: expected an integer")
     assert project.parquet("rows") == []
 
 
@@ -107,9 +107,12 @@ def test_a_continuous_run_waits_for_brokers_until_it_is_stopped(project: Project
     """Rule 27: back-off, seen in the status; a request in the storage stops it (rule 15)."""
     endings: list[Ending] = []
     storage = Storage(project.storage)
-    thread = threading.Thread(
-        target=lambda: endings.append(project.run(Mode.CONTINUOUS, bootstrap=NOWHERE))
-    )
+
+    def run() -> None:
+        SparkSession.builder.getOrCreate()  # Makes the session this thread's.
+        endings.append(project.run(Mode.CONTINUOUS, bootstrap=NOWHERE))
+
+    thread = threading.Thread(target=run)
     thread.start()
     try:
         deadline = time.monotonic() + 120

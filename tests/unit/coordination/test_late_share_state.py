@@ -58,6 +58,12 @@ class Afar:
         admin_offsets.delete(self._shard, self._context, GROUP, [TOPIC], told.append)
         return told
 
+    def delete_late(self) -> list[ErrorCode]:
+        """The same, of DeleteGroups, whose deletion of state is answered late."""
+        told: list[ErrorCode] = []
+        admin_offsets.delete_group(self._shard, self._context, GROUP, told.append)
+        return told
+
     async def delete_group(self) -> None:
         """Delete the group at once, whatever waits."""
         told: list[ErrorCode] = []
@@ -277,6 +283,40 @@ def test_a_group_deleted_while_its_offsets_are_deleted_is_not_written_again(tmp_
         ((error, outcomes),) = told
         assert (error.code, outcomes) == (E.GROUP_ID_NOT_FOUND, [])
         assert log.end_offset == end
+
+    tell(tmp_path, story)
+
+
+async def emptied(afar: Afar) -> None:
+    """The group has state of a partition and no member."""
+    await afar.share.join("a")
+    await afar.share.beat("a", -1)
+
+
+def test_a_group_that_two_requests_delete_at_once_is_deleted_once(tmp_path: Path) -> None:
+    async def story(afar: Afar) -> None:
+        await emptied(afar)
+        told = afar.delete_late()
+        await until(lambda: afar.states.held)
+        await afar.delete_group()
+        await afar.answer()
+        await until(lambda: told)
+        assert told == [E.GROUP_ID_NOT_FOUND]
+
+    tell(tmp_path, story)
+
+
+def test_a_group_created_after_a_deletion_outlives_an_earlier_one(tmp_path: Path) -> None:
+    async def story(afar: Afar) -> None:
+        await emptied(afar)
+        told = afar.delete_late()
+        await until(lambda: afar.states.held)
+        await afar.delete_group()
+        await afar.share.join("b")
+        await afar.answer()
+        await until(lambda: told)
+        assert told == [E.GROUP_ID_NOT_FOUND]
+        assert afar.share.members() == ["b"]
 
     tell(tmp_path, story)
 

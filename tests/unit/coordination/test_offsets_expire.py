@@ -76,6 +76,38 @@ def test_the_time_of_a_groups_offsets_begins_when_its_last_member_leaves() -> No
     assert place.committed() is None
 
 
+def test_an_offset_committed_after_the_last_member_left_counts_from_its_commit() -> None:
+    place = room()
+    (member,), _ = place.stable(protocols=(("range", TOPICS),))
+    place.groups.leave("g", [Leaver(member)])
+    place.clock.advance(0.5)
+    place.commit()
+    place.clock.advance(59.5)
+    assert place.committed() == 7
+    place.clock.advance(2)
+    assert place.committed() is None
+
+
+def test_an_offset_with_an_expiry_of_its_own_stays_while_a_member_reads_its_topic() -> None:
+    place = room()
+    (member,), generation = place.stable(protocols=(("range", TOPICS),))
+    place.commit(member, generation, retention_ms=10_000, version=4)
+    place.commit(member, generation, OLD, retention_ms=10_000, version=4)
+    beats(place, [member], generation, 20)
+    assert (place.committed(), place.committed("old")) == (7, None)
+    place.groups.leave("g", [Leaver(member)])
+    place.clock.advance(2)
+    assert place.committed() is None, "its own time ended before the member left"
+
+
+def test_an_empty_consumer_group_keeps_no_offset_for_topics_that_it_read() -> None:
+    place, one = newer()
+    place.commit("a", one.epoch, version=9)
+    one.leave()
+    place.clock.advance(62)
+    assert place.groups.list_groups() == []
+
+
 @pytest.mark.parametrize("kind", ["consumer", "connect"])
 def test_offsets_stay_while_a_member_may_read_any_topic(kind: str) -> None:
     place = room()

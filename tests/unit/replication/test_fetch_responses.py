@@ -138,9 +138,16 @@ def test_why_a_partition_cannot_be_fetched_and_what_to_do_is_said_once(
         (ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER), {"records": b"x"}),
         (ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER), DIVERGED),
         (None, {"error_code": ErrorCode.FENCED_LEADER_EPOCH}),
+        (None, {"error_code": ErrorCode.NOT_LEADER_OR_FOLLOWER}),
+        (None, {"error_code": ErrorCode.UNKNOWN_LEADER_EPOCH}),
+        (None, {"error_code": ErrorCode.UNKNOWN_TOPIC_ID}),
+        (None, {"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}),
     ],
-    ids=["directory failed", "other orders", "other orders, diverged", "orders on their way"],
-)
+    ids=[
+        "directory failed", "other orders", "other orders, diverged", "fenced", "not leader",
+        "unknown epoch", "unknown topic id", "unknown partition",
+    ],
+)  # fmt: skip
 def test_what_was_said_elsewhere_or_passes_by_itself_is_not_said(
     fails: Exception | None, fetched: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -172,6 +179,45 @@ def test_a_log_whose_committed_records_would_go_is_followed_no_longer() -> None:
     hand = Hand(cut_at=None)
     hand.take(**DIVERGED)
     assert hand.done == [("unfollow", hand.partition)]
+
+
+@pytest.mark.parametrize("fetched", [DIVERGED, {"records": b"x"}], ids=["cut", "reset"])
+def test_a_log_that_is_being_truncated_is_not_truncated_again(fetched: dict[str, Any]) -> None:
+    fails = None if "records" not in fetched else UnexpectedBatch("no", Offset(4))
+    hand = Hand(fails=fails, cut_at=END - 1)
+    hand.log.cutting = True
+    hand.log.start_offset = END
+    hand.log.segments[0].size = 0
+    hand.take(**fetched)
+    assert hand.done == []
+
+
+def test_the_writes_of_a_turn_end_if_a_partition_raises() -> None:
+    hand = Hand(fails=ValueError("a bug"))
+    ended: list[None] = []
+    means: Any = hand.answers._dependencies
+
+    def end(told: object) -> bool:
+        ended.append(None)
+        return False
+
+    means.writes.end = end
+    with pytest.raises(ValueError, match="a bug"):
+        hand.take(records=b"x")
+    assert ended == [None]
+
+
+def test_refused_fetches_are_counted_for_each_response_and_logged_once_until_one_succeeds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hand = Hand()
+    refused = {"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    hand.take(**refused)
+    hand.take(**refused)
+    hand.take(records=b"", high_watermark=4)
+    hand.take(**refused)
+    assert [text.count("the leader of 1 partition followed") for text in caplog.messages] == [1, 1]
+    assert hand.rested == 3
 
 
 @pytest.mark.parametrize("start", [-1, 0, 1])

@@ -62,6 +62,7 @@ def test_epochs_count_from_one_and_begin_again_behind_the_greatest() -> None:
     [
         (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 7),
         (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, 7),
+        (ErrorCode.INCONSISTENT_TOPIC_ID, 7),
         (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0),
     ],
 )

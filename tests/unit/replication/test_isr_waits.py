@@ -1,5 +1,6 @@
 """Waits between requests of ISR changes: longer after failures, afresh after an answer."""
 
+import logging
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,10 +15,7 @@ from headrace.model.errors import ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset, TopicPartition
 from headrace.record.batch import Record, build, parse_header
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
-from headrace.replication.isr_keeper import (
-    RETRY_SECONDS,
-    IsrKeeper,
-)
+from headrace.replication.isr_keeper import REFUSED_SECONDS, RETRY_SECONDS, IsrKeeper
 from tests.support.log.log import CONFIG, NOW_MS, World
 
 L, A, B = (BrokerId(number) for number in (0, 21, 22))
@@ -125,3 +123,19 @@ def test_the_wait_starts_afresh_once_the_controller_has_answered() -> None:
     assert len(here.asked) == calls + 1
     here.answer(ConnectionLost("gone"))
     assert here.wait(RETRY_SECONDS) == calls + 2
+
+
+def test_a_refusal_after_the_isr_changed_is_logged_again(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    here = Here()
+    here.fetch(A)
+    here.clock.turn()
+    here.answer_all(ErrorCode.INELIGIBLE_REPLICA)
+    here.fetch(A)
+    here.wait(REFUSED_SECONDS * 1.1)
+    here.answer_all(written(L, A))
+    here.fetch(B)
+    here.clock.turn()
+    here.answer_all(ErrorCode.INELIGIBLE_REPLICA)
+    said = [record.levelno for record in caplog.records if "is refused" in record.getMessage()]
+    assert said == [logging.INFO, logging.INFO]

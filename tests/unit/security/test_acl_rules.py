@@ -226,6 +226,44 @@ def test_an_answer_is_another_as_soon_as_a_rule_is_and_the_version_says_so() -> 
     assert authorizer.version == versions[-1], "nothing changed"
 
 
+def test_entries_that_a_replacement_keeps_still_count_for_any_resource() -> None:
+    acls = rules((topic("t"), entry(READ)), (topic("t"), entry(WRITE)))
+    authorizer = RuleAuthorizer([acls])
+    assert authorizer.allows_any(ALICE, READ, TOPIC)
+    acls.put(topic("t"), [entry(WRITE)])
+    assert authorizer.allows_any(ALICE, WRITE, TOPIC)
+    assert not authorizer.allows_any(ALICE, READ, TOPIC)
+    acls.put(topic("t"), [])
+    assert not authorizer.allows_any(ALICE, WRITE, TOPIC)
+    assert not acls._names
+
+
+def test_a_resource_keeps_the_names_that_other_resources_lose() -> None:
+    acls = rules((topic("t"), entry()), (topic("u"), entry()))
+    acls.put(topic("t"), [])
+    assert RuleAuthorizer([acls]).allows_any(ALICE, READ, TOPIC)
+
+
+def test_prefixes_are_looked_up_while_a_pattern_of_their_length_has_entries() -> None:
+    acls = rules((topic("ab", PREFIXED), entry()), (topic("ab", PREFIXED), entry(WRITE)))
+    acls.put(topic("cd", PREFIXED), [entry()])
+    acls.put(topic("literal"), [entry()])
+    acls.put(topic("cd", PREFIXED), [])
+    assert RuleAuthorizer([acls]).allows(ALICE, READ, topic("abc"))
+    assert list(acls._prefix_lengths[TOPIC]) == [2]
+    acls.put(topic("ab", PREFIXED), [])
+    assert not acls._prefix_lengths[TOPIC]
+
+
+def test_a_full_replacement_removes_resources_that_are_not_named() -> None:
+    acls = rules((topic("t"), entry()), (topic("u"), entry()), (topic("p", PREFIXED), entry()))
+    version = acls.version
+    acls.replace({topic("t"): [entry()], topic("p", PREFIXED): [], topic("v"): [entry(WRITE)]})
+    assert [str(bound.resource.name) for bound in acls.matching(AclFilter())] == ["t", "v"]
+    assert acls.version == version + 3, "t is as before"
+    assert not RuleAuthorizer([acls]).allows(ALICE, READ, topic("u"))
+
+
 def test_known_answers_are_bounded() -> None:
     authorizer = decider((topic("t"), entry()))
     for number in range(KNOWN_ANSWERS_MAX + 10):

@@ -57,6 +57,15 @@ def test_permissive_needs_no_column_for_the_text() -> None:
     assert text == [{"id": None, "bad": "\ufffd", "_offset": 7}]
 
 
+def test_texts_of_refused_values_stay_in_their_rows() -> None:
+    records = [b'{"id":1}', b"\xff", b"caf\xc3\xa9", None, b'{"id":2}', b"a\xffb", b""]
+    found = rows("id BIGINT, _corrupt_record STRING", Mode.PERMISSIVE, records)
+    assert [(row["id"], row["_corrupt_record"]) for row in found] == [
+        (1, None), (None, "\ufffd"), (None, "caf\xe9"), (None, None), (2, None),
+        (None, "a\ufffdb"), (None, ""),
+    ]  # fmt: skip
+
+
 def test_failfast_names_partition_offset_and_reason() -> None:
     with pytest.raises(SourceError, match=r'^t-0@8: id: expected an integer, got "x" \(byte 6\)'):
         rows("id BIGINT", Mode.FAILFAST, RECORDS)

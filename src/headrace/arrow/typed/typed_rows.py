@@ -110,6 +110,8 @@ class TypedRanges:
             name: _chunk(column)
             for name, column in zip(table.column_names, table.columns, strict=True)
         }
+        # Values are the largest column: rows are filtered without them.
+        batch = batch.select(self._columns)
         place = np.full(len(batch), -1)
         place[np.concatenate(rows)] = np.arange(len(table))
         bad = np.zeros(len(batch), np.bool_)
@@ -147,7 +149,10 @@ def columns_to_read(columns: Sequence[str]) -> tuple[str, ...]:
 
 def _texts(values: pa.Array, bad: np.ndarray[Any, Any]) -> pa.Array:
     """Return the text of refused values, else null; bytes that are not UTF-8 become U+FFFD."""
-    texts: list[str | None] = [None] * len(values)
-    for number in np.flatnonzero(bad).tolist():
-        texts[number] = values[number].as_py().decode("utf-8", "replace")
-    return pa.array(texts, pa.string())
+    refused = values.filter(pa.array(bad))
+    try:
+        texts = refused.cast(pa.string())
+    except pa.ArrowInvalid:
+        decoded = [value.decode("utf-8", "replace") for value in refused.to_pylist()]
+        texts = pa.array(decoded, pa.string())
+    return texts.take(pa.array(np.cumsum(bad) - 1, mask=~bad))

@@ -20,7 +20,7 @@ from headrace.coordination.groups.modern import ending
 from headrace.coordination.groups.repeated_commits import RepeatedCommit
 from headrace.coordination.runtime.journal import KeyValue
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.ports.callbacks import Done
+from headrace.ports.callbacks import Done, Once
 
 _S = GroupState
 _ANSWERS_UNKNOWN_GROUP_SINCE = 9
@@ -28,10 +28,9 @@ _ANSWERS_UNKNOWN_GROUP_SINCE = 9
 
 def commit(shard: ShardContext, request: CommitRequest, done: Done[ErrorCode]) -> None:
     """Store the request's offsets; call `done` once, after they are committed or refused."""
-    group = _admitted(shard, request, done)
-    if group is not None:
+    if _is_admitted(shard, request, done):
         changes, written = _records(shard, request)
-        _keep(shard, group, changes, written, done)
+        _keep(shard, request.group_id, changes, written, done)
 
 
 def commit_repeated(
@@ -45,40 +44,47 @@ def commit_repeated(
 
     The requests are handled together, so nothing changes the group between them.
     """
-    group = _admitted(shard, repeated.request, done)
-    if group is not None:
+    request = repeated.request
+    if _is_admitted(shard, request, done):
         changes, written = repeated.written(offsets, leader_epochs, shard.clock.wall_ms())
-        _keep(shard, group, changes, written, done)
+        _keep(shard, request.group_id, changes, written, done)
 
 
-def _admitted(
-    shard: ShardContext, request: CommitRequest, done: Done[ErrorCode]
-) -> ClassicGroup | ConsumerGroup | None:
-    """Return the group if the request may commit to it, and renew the member's session.
+def _is_admitted(shard: ShardContext, request: CommitRequest, done: Done[ErrorCode]) -> bool:
+    """Return whether the request may commit to its group, and renew the member's session.
 
-    Otherwise call `done` with the error and return None.
+    Otherwise call `done` with the error.
     """
     try:
         group = _checked(shard, request)
     except ApiError as error:
         done(error.code)
-        return None
+        return False
     if isinstance(group, ClassicGroup) and group.state in (_S.STABLE, _S.PREPARING_REBALANCE):
         rebalance.keep_alive(shard, group, group.members[request.member_id])
-    return group
+    return True
 
 
 def _keep(
     shard: ShardContext,
-    group: ClassicGroup | ConsumerGroup,
+    group_id: str,
     changes: list[tuple[Place, Committed]],
     written: list[KeyValue],
     done: Done[ErrorCode],
 ) -> None:
-    group.commits_in_flight += 1
-    answer = _Answer(done)
-    committed_or_not = partial(_committed, shard, group, changes, answer)
-    shard.journal.append_soon(written, committed_or_not, answer.late)
+    shard.commits_in_flight.begin(group_id)
+    answer = Once(done)
+
+    def settled(error: ErrorCode | None) -> None:
+        if error is None:
+            put = shard.offsets.put
+            for place, committed in changes:
+                put(place, committed)
+        answer(error or ErrorCode.NONE)
+        shard.commits_in_flight.end(group_id)
+
+    late = partial(answer, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    shard.journal.append_soon(written, settled, late)
 
 
 def commit_in_transaction(
@@ -90,19 +96,19 @@ def commit_in_transaction(
     a fenced producer.
     """
     try:
-        group = _checked(shard, request, transactional=True)
+        _checked(shard, request, transactional=True)
     except ApiError as error:
         done(error.code)
         return
     changes, written = _records(shard, request)
-    group.commits_in_flight += 1
+    shard.commits_in_flight.begin(request.group_id)
 
     def settled(error: ErrorCode | None) -> None:
-        group.commits_in_flight -= 1
         if error is None:
             for place, committed in changes:
                 shard.offsets.put_in_transaction(producer_id, place, committed)
         done(error or ErrorCode.NONE)
+        shard.commits_in_flight.end(request.group_id)
 
     shard.journal.append_transactional(written, producer_id, epoch, settled)
 
@@ -122,40 +128,6 @@ def _records(
         changes.append((place, committed))
         written.append((records.offset_key(place), records.offset_value(committed)))
     return changes, written
-
-
-class _Answer:
-    """A client's response to OffsetCommit, sent once: when the commit is decided or times out."""
-
-    __slots__ = ("_done",)
-
-    def __init__(self, done: Done[ErrorCode]) -> None:
-        self._done: Done[ErrorCode] | None = done
-
-    def give(self, code: ErrorCode) -> None:
-        done, self._done = self._done, None
-        if done is not None:
-            done(code)
-
-    def late(self) -> None:
-        self.give(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-
-
-def _committed(
-    shard: ShardContext,
-    group: ClassicGroup | ConsumerGroup,
-    changes: list[tuple[Place, Committed]],
-    answer: _Answer,
-    error: ErrorCode | None,
-) -> None:
-    group.commits_in_flight -= 1
-    if error is not None:
-        answer.give(error)
-        return
-    put = shard.offsets.put
-    for place, committed in changes:
-        put(place, committed)
-    answer.give(ErrorCode.NONE)
 
 
 def _checked(
@@ -212,8 +184,8 @@ def delete_offsets(
     if isinstance(group, ClassicGroup) and group.state is not _S.EMPTY and not group.is_consumer:
         done(ErrorCode.NON_EMPTY_GROUP, [])
         return
-    if group.commits_in_flight:
-        shard.journal.when_settled(partial(delete_offsets, shard, group_id, wanted, done))
+    again = partial(delete_offsets, shard, group_id, wanted, done)
+    if shard.commits_in_flight.postpone(group_id, again):
         return
     codes: list[ErrorCode] = []
     places: list[Place] = []
@@ -256,9 +228,8 @@ def delete_group(shard: ShardContext, group_id: str, done: Done[ErrorCode]) -> N
     if is_occupied(group):
         done(ErrorCode.NON_EMPTY_GROUP)
         return
-    if group.commits_in_flight:
-        # Commits in flight must not outlive the group.
-        shard.journal.when_settled(partial(delete_group, shard, group_id, done))
+    # Commits in flight must not outlive the group.
+    if shard.commits_in_flight.postpone(group_id, partial(delete_group, shard, group_id, done)):
         return
     bury_with_offsets(shard, group, list(shard.offsets.places(group_id)), done)
 

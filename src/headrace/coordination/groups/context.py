@@ -6,6 +6,7 @@ from typing import Any
 
 from headrace.broker.metadata_image import MetadataImage
 from headrace.coordination.groups.classic.group import ClassicGroup
+from headrace.coordination.groups.commits_in_flight import CommitsInFlight
 from headrace.coordination.groups.committed_offsets import OffsetStore
 from headrace.coordination.groups.limits import GroupLimits
 from headrace.coordination.groups.modern.group import ModernGroup
@@ -36,6 +37,8 @@ class ShardContext:
     modern: ModernGroups = field(default_factory=ModernGroups)
     """Consumer groups (KIP-848) and share groups by id; an id is in one of the two tables only."""
     offsets: OffsetStore = field(default_factory=OffsetStore)
+    commits_in_flight: CommitsInFlight = field(default_factory=CommitsInFlight)
+    """OffsetCommits that are not committed yet, counted by group id."""
 
     def setting_of(self, group: ModernGroup[Any, Any], name: str) -> int:
         """Return an integer group setting by the name common to all kinds

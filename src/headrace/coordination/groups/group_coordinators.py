@@ -9,7 +9,7 @@ from headrace.config.value_types import Value
 from headrace.coordination.groups import commit, describe
 from headrace.coordination.groups.classic import join, membership, sync
 from headrace.coordination.groups.committed_offsets import ByTopic, Committed
-from headrace.coordination.groups.consumer import classic_members
+from headrace.coordination.groups.consumer import classic_members, migration
 from headrace.coordination.groups.consumer import describe as consumer_describe
 from headrace.coordination.groups.consumer import heartbeat as consumer_heartbeat
 from headrace.coordination.groups.consumer import offset_access as consumer_offsets
@@ -33,7 +33,6 @@ from headrace.coordination.groups.messages import (
     SyncAnswer,
     SyncRequest,
 )
-from headrace.coordination.groups.modern import ending
 from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer
 from headrace.coordination.groups.repeated_commits import RepeatedCommit
 from headrace.coordination.groups.share.group import ShareGroup
@@ -176,13 +175,14 @@ class GroupCoordinators:
             classic_members.join(shard, group, request, done)
         else:
 
-            def buried(error: ErrorCode | None) -> None:
+            def replaced(error: ErrorCode | None) -> None:
                 if error is None:
-                    join.join(shard, request, done)
+                    # Another consumer may have upgraded the group since.
+                    self.join(request, done)
                 else:
                     done(JoinAnswer(error, request.member_id))
 
-            ending.bury(shard, group, buried)
+            migration.replace_empty(shard, group, replaced)
 
     def sync(self, request: SyncRequest, done: Done[SyncAnswer]) -> None:
         """Answer SyncGroup."""

@@ -29,6 +29,7 @@ from headrace.coordination.runtime.shard import (
 )
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC
+from headrace.ports.callbacks import ignore_result
 
 if TYPE_CHECKING:
     from headrace.ports.clock import Timer
@@ -79,7 +80,8 @@ class GroupShard(Shard):
         context = self.context
 
         def settled() -> None:
-            forget(context, context.offsets.places_in(deleted), _not_waited_for)
+            # If it fails, the offsets that stay expire by retention.
+            forget(context, context.offsets.places_in(deleted), ignore_result)
 
         if self.state is ShardState.ACTIVE:
             context.journal.when_settled(settled)
@@ -199,7 +201,3 @@ def _member(image: records.GroupValue, member: records.Member) -> ClassicMember:
         ((image.protocol or "", member.subscription),),
         member.assignment,
     )
-
-
-def _not_waited_for(error: ErrorCode | None) -> None:
-    """Ignore a failed write: the offsets that stay expire by retention."""

@@ -125,7 +125,7 @@ class ShareService:
     def end_session(self, session: ShareSession, done: Callable[[], None] | None = None) -> None:
         """End a session and release its member's records; `done` is called once that is durable."""
         self.sessions.close(session)
-        self._release(session.key, done or _nothing)
+        self._release(session.key, done or (lambda: None))
 
     def _release(self, key: SessionKey, done: Callable[[], None]) -> None:
         held = self.partitions.of_group(key.group)
@@ -220,7 +220,3 @@ class ShareService:
         if not group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
         return self._groups().shard(group_id)
-
-
-def _nothing() -> None:
-    """Do nothing: the default callback of `end_session`."""

@@ -13,7 +13,7 @@ from headrace.coordination.share.state_shard import StateShard
 from headrace.delivery.cursor_state import CursorState
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import SHARE_STATE_TOPIC
-from headrace.ports.callbacks import Done, first_error
+from headrace.ports.callbacks import Done, first_error, ignore_result
 
 if TYPE_CHECKING:
     from headrace.coordination.share.state_shard import StatePartition
@@ -146,7 +146,8 @@ class ShareStates:
         for shard in self.led:
             if shard.state is ShardState.ACTIVE:
                 for key in shard.of_topics(topic_ids):
-                    shard.delete(key, _not_waited_for)
+                    # State that remains belongs to a topic that no request can name.
+                    shard.delete(key, ignore_result)
 
     def _shard(self, key: ShareKey, done: Done[ErrorCode | None]) -> StateShard | None:
         try:
@@ -154,7 +155,3 @@ class ShareStates:
         except ApiError as error:
             done(error.code)
             return None
-
-
-def _not_waited_for(error: ErrorCode | None) -> None:
-    """Ignore the outcome: state that remains belongs to a topic that no request can name."""

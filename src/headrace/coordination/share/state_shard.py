@@ -24,7 +24,7 @@ from headrace.delivery.cursor_state import CursorState, StateMap
 from headrace.delivery.record_states import RecordState, StateBatch
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import SHARE_STATE_TOPIC, Offset
-from headrace.ports.callbacks import Done, Once
+from headrace.ports.callbacks import Done, Once, ignore_result
 from headrace.wire.kafka.coordinator_records import share_state as wire
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ class StateShard(Shard):
         for key, kept in [*self._kept.items()]:
             is_old = max(kept.written_ms, kept.created_ms) < settled_ms
             if is_old and not self._is_topic(key.topic_id):
-                self.delete(key, _ignored)
+                self.delete(key, ignore_result)
         log = self._partition.log
         end = self._partition.high_watermark
         floor = min((kept.floor for kept in self._kept.values()), default=end)
@@ -291,7 +291,7 @@ class StateShard(Shard):
         for key, kept in self._kept.items():
             if kept.floor < end and now - kept.written_ms >= cold_ms:
                 kept.snapshot_epoch += 1
-                self._append_snapshot(key, kept, now, _ignored)
+                self._append_snapshot(key, kept, now, ignore_result)
 
     def _schedule(self) -> None:
         seconds = self._limits().prune_interval_ms / 1000
@@ -368,10 +368,6 @@ class StateShard(Shard):
             done(None if self.state is ShardState.ACTIVE else ErrorCode.NOT_COORDINATOR)
 
         self.journal.when_settled(settled)
-
-
-def _ignored(error: ErrorCode | None) -> None:
-    """Ignore the outcome: a failed record is written again later."""
 
 
 def _batches(batches: Iterable[wire.Batch]) -> tuple[StateBatch, ...]:

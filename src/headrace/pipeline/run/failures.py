@@ -24,6 +24,8 @@ FAILED, USAGE, UNREACHABLE, NOT_FOUND = 1, 2, 3, 4
 _OURS = re.compile(
     r"\bheadrace\.[\w.]+\.(\w+): (.*?)\s*(?=\n? ?SQLSTATE:|\n\n|\n=== |\Z)", re.DOTALL
 )
+_PICKLED = re.compile(r"PicklingError: Could not serialize object: (\w+): ([^\n]*)")
+"""An error of the topic sink, which begins its write when Spark sends its writer to tasks."""
 _CODES = {
     "BrokerAwayError": UNREACHABLE,
     "SinkAwayError": UNREACHABLE,
@@ -33,6 +35,7 @@ _CODES = {
     "RefusedValueError": CHECK_FAILED,
     "UnknownTopicError": NOT_FOUND,
     "OptionError": USAGE,
+    "SinkError": FAILED,
 }
 """Exit codes of our errors by class; FAILED for all others."""
 _ADVICE = re.compile(
@@ -73,8 +76,8 @@ class Failure:
 def failure_of(text: str, flow: FlowPlace) -> Failure:
     """Return the failure that Spark's text of a query's error describes."""
     said = _PREFIX.sub("", text.partition(_TAIL)[0], count=1).strip()
-    ours = _OURS.search(said)
-    if ours is not None and "Traceback (most recent call last)" not in said[: ours.start()]:
+    ours = _own_error(said)
+    if ours is not None:
         kind, sentence = ours[1], _ADVICE.sub("", " ".join(ours[2].split()))
         code = _CODES.get(kind, FAILED)
         return Failure(code, f"{flow.name}: {sentence}", passing=code == UNREACHABLE)
@@ -87,6 +90,18 @@ def failure_of(text: str, flow: FlowPlace) -> Failure:
         return Failure(FAILED, f"{flow.name}: {raised}{where}")
     check = _check_of(said, flow.checks)
     return Failure(FAILED, f"{flow.name}: {check}{_first_line(said)}{where}")
+
+
+def _own_error(said: str) -> re.Match[str] | None:
+    """Return class and text of an error of ours; None if the text is about another one."""
+    pickled = _PICKLED.search(said)
+    if pickled is not None and pickled[1] in _CODES:
+        return pickled
+    found = _OURS.search(said)
+    # Below a traceback it is a quotation, or the context of an error of the project's code.
+    if found is None or "Traceback (most recent call last)" in said[: found.start()]:
+        return None
+    return found
 
 
 def _raised(said: str, directory: Path) -> str | None:

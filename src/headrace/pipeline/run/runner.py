@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JJavaError
+
 from headrace.pipeline.declarations import DeclarationError, Outcome, sources
 from headrace.pipeline.load import Finding, Loaded, finding_of, loaded
 from headrace.pipeline.run.batch_events import BatchEvents
@@ -225,6 +227,8 @@ class _Run:
     def _failure(self, place: FlowPlace, error: Exception | str) -> Failure:
         if isinstance(error, str):
             return failure_of(error, place)
+        if isinstance(error, Py4JJavaError):
+            return failure_of(str(error.java_exception.toString()), place)
         if "headrace." in str(error):
             return failure_of(str(error), place)
         finding = finding_of(error, place.directory)

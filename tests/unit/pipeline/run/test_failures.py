@@ -97,6 +97,21 @@ def place(directory: Path, *checks: Check) -> FlowPlace:
             True,
         ),
         (
+            f"{WORKER}Traceback (most recent call last):\n"
+            '  File "/venv/pyspark/serializers.py", line 477, in dumps\n'
+            "_pickle.PicklingError: Could not serialize object: SinkAwayError: pipeline shop: h:1",
+            3,
+            "orders: pipeline shop: h:1",
+            True,
+        ),
+        (
+            f"{WORKER}Traceback (most recent call last):\n"
+            "_pickle.PicklingError: Could not serialize object: SinkError: another query\n",
+            1,
+            "orders: another query",
+            False,
+        ),
+        (
             "[DIVIDE_BY_ZERO] Division by zero.",
             1,
             "orders: [DIVIDE_BY_ZERO] Division by zero.",

@@ -59,8 +59,6 @@ class ClassicGroup:
         """Whether a member joined during the initial rebalance delay, which then is extended."""
         self.assigned_generation = NO_GENERATION
         """The generation whose assignment the leader has sent, committed or in flight."""
-        self.commits_in_flight = 0
-        """OffsetCommits that are queued or appended and not yet committed."""
         self.join_deadline: Deadline | None = None
         self.sync_deadline: Deadline | None = None
         self._awaiting_join = 0

@@ -13,6 +13,7 @@ from headrace.coordination.groups.classic.states import NEXT, GroupState
 from headrace.coordination.groups.context import ShardContext
 from headrace.coordination.groups.messages import JoinAnswer, SyncAnswer
 from headrace.model.errors import ErrorCode
+from headrace.ports.callbacks import ignore_result
 
 _S = GroupState
 
@@ -69,7 +70,8 @@ def complete_join(shard: ShardContext, group: ClassicGroup) -> None:
         return
     group.next_generation(shard.clock.wall_ms())
     if group.state is _S.EMPTY:
-        shard.journal.append_now([records.group_metadata(group, {})], _not_waited_for)
+        # If it fails, a restart restores the old generation.
+        shard.journal.append_now([records.group_metadata(group, {})], ignore_result)
     else:
         _begin_generation(shard, group)
 
@@ -180,8 +182,3 @@ def _sync_time_is_up(shard: ShardContext, group: ClassicGroup) -> None:
     for member_id in list(group.pending_syncs):
         group.remove(member_id)
     prepare(shard, group)
-
-
-def _not_waited_for(error: ErrorCode | None) -> None:
-    """Ignore a failed write: without the Empty group's record a restart restores the old
-    generation."""

@@ -35,7 +35,7 @@ from headrace.coordination.groups.messages import (
 from headrace.coordination.groups.modern.group_change import Turn
 from headrace.coordination.groups.modern.timers import JOIN, SYNC
 from headrace.model.errors import ApiError, ErrorCode, Malformed
-from headrace.ports.callbacks import Done
+from headrace.ports.callbacks import Done, ignore_result
 from headrace.wire.kafka import consumer_protocol
 
 _M = MemberState
@@ -218,7 +218,8 @@ def heartbeat(
     turn = Turn(shard, group)
     subscriptions.refresh(turn, False)
     target_assignment.update(turn)
-    turn.finish(_not_waited_for)
+    # If it fails, a later request or timeout repeats the change.
+    turn.finish(ignore_result)
     state = member.standing.state
     if (
         _is_behind(group, member)
@@ -260,9 +261,5 @@ def leave(shard: ShardContext, group: ConsumerGroup, leavers: Sequence[Leaver]) 
     if gone:
         turn = Turn(shard, group)
         leaving.remove(turn, list(gone.values()))
-        turn.finish(_not_waited_for)
+        turn.finish(ignore_result)
     return answers
-
-
-def _not_waited_for(error: ErrorCode | None) -> None:
-    """Ignore a failed append: a later request or timeout repeats the change."""

@@ -50,8 +50,6 @@ class ConsumerGroup(ModernGroup[Partitions, OwnChange]):
         self.regex_members: Counter[str] = Counter()
         self.assignors: Counter[str] = Counter()
         self.classic_members = 0
-        self.commits_in_flight = 0
-        """OffsetCommits that are queued or appended and not yet committed."""
         # Not stored in the log: the inputs of the last evaluation of regular expressions.
         self.regexes_structure = -1
         self.regex_topics: frozenset[str] | None = None

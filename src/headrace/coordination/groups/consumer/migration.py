@@ -27,6 +27,7 @@ from headrace.coordination.groups.modern import ending
 from headrace.coordination.groups.modern.changes import GroupEpoch, MemberTarget, TargetEpoch
 from headrace.coordination.groups.modern.group_change import Turn
 from headrace.model.errors import ApiError, ErrorCode, Malformed
+from headrace.ports.callbacks import Done
 from headrace.wire.kafka import consumer_protocol
 
 BIDIRECTIONAL, UPGRADE, DOWNGRADE = "bidirectional", "upgrade", "downgrade"
@@ -51,7 +52,6 @@ def upgrade(shard: ShardContext, classic: ClassicGroup) -> Turn[ConsumerGroup]:
     except Malformed as error:
         turn.take_back()
         raise _not_a_consumer_group(classic, f" Its members' bytes: {error}") from None
-    group.commits_in_flight = classic.commits_in_flight
     return turn
 
 
@@ -150,16 +150,9 @@ def downgrade(turn: Turn[ConsumerGroup], without: Collection[str]) -> None:
     """Convert the group to a classic one without the members `without`, and start a rebalance."""
     shard, group = turn.shard, turn.group
     classic = _as_classic(shard, group, without)
-    turn.write(*map(group.record, group.tombstones()))
+    _replace(turn, classic)
     assignments = {member.member_id: member.assignment for member in classic.members.values()}
     turn.write(classic_records.group_metadata(classic, assignments))
-    group_id = group.group_id
-    del shard.modern[group_id]
-    shard.groups[group_id] = classic
-
-    def back() -> None:
-        del shard.groups[group_id]
-        shard.modern[group_id] = group
 
     def go_on() -> None:
         group.timers.end()
@@ -167,8 +160,36 @@ def downgrade(turn: Turn[ConsumerGroup], without: Collection[str]) -> None:
             rebalance.keep_alive(shard, classic, member)
         rebalance.prepare(shard, classic)
 
-    turn.also(back)
     turn.after(go_on)
+
+
+def replace_empty(shard: ShardContext, group: ConsumerGroup, done: Done[ErrorCode | None]) -> None:
+    """Convert a group without members to an empty classic one; call `done` once that is committed.
+
+    The classic group is in the same batch as the tombstones, so that its offsets always have a
+    group: after a crash, and for requests that arrive before the batch is committed.
+    """
+    turn = Turn(shard, group)
+    classic = ClassicGroup(group.group_id, shard.clock.wall_ms())
+    _replace(turn, classic)
+    turn.write(classic_records.group_metadata(classic, {}))
+    turn.after(group.timers.end)
+    turn.finish(done)
+
+
+def _replace(turn: Turn[ConsumerGroup], classic: ClassicGroup) -> None:
+    """Put `classic` in the group's place, and queue the group's tombstones."""
+    shard, group = turn.shard, turn.group
+    group_id = group.group_id
+    turn.write(*map(group.record, group.tombstones()))
+    del shard.modern[group_id]
+    shard.groups[group_id] = classic
+
+    def back() -> None:
+        del shard.groups[group_id]
+        shard.modern[group_id] = group
+
+    turn.also(back)
 
 
 def _as_classic(
@@ -205,5 +226,4 @@ def _as_classic(
     classic.protocol_name = classic.selected_protocol()
     classic.state = GroupState.STABLE
     classic.refresh_subscriptions()
-    classic.commits_in_flight = group.commits_in_flight
     return classic

@@ -16,7 +16,7 @@ from headrace.coordination.groups.modern.changes import MemberTarget, TargetEpoc
 from headrace.coordination.groups.modern.group import INITIAL_EPOCH, ModernGroup
 from headrace.coordination.groups.modern.group_change import Turn
 from headrace.coordination.groups.modern.timers import ASSIGN
-from headrace.model.errors import ErrorCode
+from headrace.ports.callbacks import ignore_result
 
 _logger = logging.getLogger(__name__)
 AT_ONCE_MAX = 5_000
@@ -58,7 +58,8 @@ def _due(shard: ShardContext, group: G, ask: Ask[G, P]) -> None:
     if group.members and group.epoch > group.target_epoch and not group.is_assigning:
         turn = Turn(shard, group)
         assign(turn, ask)
-        turn.finish(_not_waited_for)
+        # If it fails, the next heartbeat retries.
+        turn.finish(ignore_result)
 
 
 def assign(turn: Turn[G], ask: Ask[G, P]) -> None:
@@ -103,7 +104,7 @@ def _assign_on_a_thread(
         turn = Turn(shard, group)
         _take(turn, given, epoch)
         update(turn, ask)  # Members that joined or left in between need another assignment.
-        turn.finish(_not_waited_for)
+        turn.finish(ignore_result)
 
     shard.run(question.work, done)
 
@@ -118,7 +119,3 @@ def _take(turn: Turn[ModernGroup[P, Any]], given: Mapping[str, P], epoch: int) -
     _logger.debug(
         "group %s: target assignment of epoch %d for %d members", group.group_id, epoch, len(given)
     )
-
-
-def _not_waited_for(error: ErrorCode | None) -> None:
-    """Ignore a failed append: the next heartbeat retries."""

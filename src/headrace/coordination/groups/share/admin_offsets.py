@@ -21,7 +21,7 @@ from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.share.state_port import StateSummary
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset, TopicPartition
-from headrace.ports.callbacks import Done, gather
+from headrace.ports.callbacks import Done, gather, ignore_result
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
@@ -258,7 +258,9 @@ def delete_group(
         return
 
     def deleted(error: ErrorCode | None) -> None:
-        if error is None and (group.members or group.makes_state):
+        if error is None and shard.modern.get(group_id) is not group:
+            error = ErrorCode.GROUP_ID_NOT_FOUND  # Another request deleted it in between.
+        elif error is None and (group.members or group.makes_state):
             # A member joined in between, and state is initialised again.
             error = ErrorCode.NON_EMPTY_GROUP
         if error is not None:
@@ -276,7 +278,8 @@ def forget_topics(shard: ShardContext, topic_ids: frozenset[bytes]) -> None:
             continue
         turn = Turn(shard, group)
         turn.change(StatePartitions(_without(group, topic_ids)))
-        turn.finish(_not_waited_for)
+        # If it fails: no member can read a deleted topic.
+        turn.finish(ignore_result)
 
 
 def _drop(
@@ -298,10 +301,6 @@ def _without(group: ShareGroup, topic_ids: Collection[bytes]) -> dict[bytes, Top
 
 def _as_error(code: ErrorCode | None) -> ApiError | None:
     return None if code is None else ApiError(code)
-
-
-def _not_waited_for(error: ErrorCode | None) -> None:
-    """Ignore a failed append: no member can read a deleted topic."""
 
 
 def id_of(topic: TopicInfo | None) -> bytes | None:

@@ -41,7 +41,7 @@ from headrace.coordination.groups.share.model import (
 )
 from headrace.coordination.share.keys import ShareKey
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.ports.callbacks import Done
+from headrace.ports.callbacks import Done, ignore_result
 
 _logger = logging.getLogger(__name__)
 _RECORD_TOPICS_MAX = 1000
@@ -188,7 +188,8 @@ def _make_state(
         if group.members:
             epochs.grow(turn)
             target_assignment.update(turn)
-        turn.finish(_not_waited_for)
+        # If it fails, the next heartbeat retries.
+        turn.finish(ignore_result)
 
     context.states.make([ShareKey(group.group_id, *part) for _, part in fresh], group.epoch, made)
 
@@ -303,7 +304,3 @@ def _lost(shard: ShardContext, group: ShareGroup, member_id: str) -> None:
         # If the append fails, removal is retried after another session timeout.
         again=lambda: _session_runs(shard, group, member_id),
     )
-
-
-def _not_waited_for(error: ErrorCode | None) -> None:
-    """Ignore a failed append: the next heartbeat retries."""
