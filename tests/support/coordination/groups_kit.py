@@ -202,6 +202,11 @@ class MemoryPartition:
         while self._waiting:
             self._waiting.popleft()[1](None)
 
+    def flush_first(self) -> None:
+        """Commit the oldest batch that waits, and no other."""
+        self.committed, callback = self._waiting.popleft()
+        callback(None)
+
     def fail(self, code: ErrorCode) -> None:
         """The flush failed."""
         while self._waiting:

@@ -1,5 +1,7 @@
 """Groups of the newer protocol in the log: answers wait for it, a kill loses nothing it has."""
 
+from headrace.coordination.groups import records as classic_records
+from headrace.coordination.groups.classic.group import ClassicGroup
 from headrace.model.errors import ErrorCode
 from tests.support.client.consumer_kit import Consumer, group_of, numbers, room, settle
 
@@ -65,3 +67,30 @@ def test_after_a_kill_who_is_not_heard_of_is_out() -> None:
     later.clock.advance(6)
     settle(one)
     assert numbers(one) == {0, 1, 2, 3}
+
+
+def test_a_consumer_group_whose_deletion_the_log_refuses_stays() -> None:
+    place = room()
+    one = Consumer(place, "a")
+    one.beat()
+    place.commit("a", one.epoch, version=9)
+    one.leave()
+    codes: list[ErrorCode] = []
+    place.partition.refusal = E.NOT_ENOUGH_REPLICAS
+    place.groups.delete("g", codes.append)
+    assert codes == [E.COORDINATOR_NOT_AVAILABLE]
+    assert (list(place.groups.shard("g").modern), place.committed()) == (["g"], 7)
+    place.partition.refusal = None
+    place.groups.delete("g", codes.append)
+    assert codes[1:] == [E.NONE]
+    assert (list(place.groups.shard("g").modern), place.committed()) == ([], None)
+
+
+def test_the_later_record_decides_the_kind_of_a_replayed_group() -> None:
+    """Compaction may have removed the tombstones of a group that was replaced."""
+    place = room()
+    Consumer(place, "a").beat()
+    value = classic_records.group_metadata(ClassicGroup("g", 0), {})
+    place.groups.shard("g").journal.append_now([value], lambda _: None)
+    shard = place.restart().groups.shard("g")
+    assert (list(shard.groups), list(shard.modern)) == (["g"], [])

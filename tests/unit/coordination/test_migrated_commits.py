@@ -201,8 +201,36 @@ def test_deletion_waits_for_commits_queued_after_it_in_the_same_turn() -> None:
     second = place.commit(offsets=[OffsetToCommit("t", 1, 8)], turn=False)
     place.clock.advance()
     assert (first, codes, second) == ([E.NONE], [E.NONE], [E.NONE])
+    assert (place.committed(), place.committed("t", 1)) == (None, None)
     assert place.groups.list_groups() == []
     assert place.restart().groups.list_groups() == []
+
+
+def test_deletion_waits_for_each_of_several_commits_in_flight() -> None:
+    place = room()
+    place.partition.hold = True
+    first = place.commit()
+    second = place.commit(offsets=[OffsetToCommit("t", 1, 8)])
+    codes: list[ErrorCode] = []
+    place.groups.delete("g", codes.append)
+    place.partition.flush_first()
+    assert (first, second, codes) == ([E.NONE], [], [])
+    assert (place.committed(), place.committed("t", 1)) == (7, None)
+    place.partition.hold = False
+    place.partition.flush()
+    assert (second, codes) == ([E.NONE], [E.NONE])
+    assert (place.committed(), place.committed("t", 1)) == (None, None)
+
+
+def test_a_deletion_that_waited_deletes_no_group_created_after_it() -> None:
+    place = room()
+    codes: list[ErrorCode] = []
+    place.commit(turn=False)
+    place.groups.delete("g", codes.append)
+    place.clock.advance()
+    assert codes == [E.NONE]
+    assert place.commit() == [E.NONE]
+    assert (codes, place.committed()) == ([E.NONE], 7)
 
 
 def test_a_deletion_that_waits_for_commits_ends_with_the_coordinator() -> None:
@@ -256,6 +284,16 @@ def test_a_consumer_that_joins_while_a_classic_member_replaces_the_group_shares_
     assert old.join() is E.NONE
     together([newer], [old])
     assert (newer.count, len(old.parts)) == (2, 2)
+
+
+def test_offsets_of_a_replaced_empty_group_expire_from_their_commits() -> None:
+    place = room(offsets_retention_minutes=1, offsets_retention_check_interval_ms=1_000)
+    emptied(place)
+    place.clock.advance(50)
+    assert place.join()[0].error is E.MEMBER_ID_REQUIRED
+    place.clock.advance(12)
+    assert place.committed() is None
+    assert place.groups.list_groups() == []
 
 
 def test_an_empty_group_stays_a_consumer_group_if_the_log_refuses_its_replacement() -> None:

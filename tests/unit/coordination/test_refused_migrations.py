@@ -1,13 +1,19 @@
 """Migrations of groups (KIP-848) that the log refuses, and the timers of groups after others."""
 
+from typing import Any
+
 from headrace.coordination.groups.classic.states import GroupState
+from headrace.coordination.groups.consumer.group import ConsumerGroup
+from headrace.coordination.groups.modern.timers import ASSIGN
 from headrace.model.errors import ErrorCode
 from tests.support.client.consumer_kit import Consumer, group_of
 from tests.support.coordination.groups_kit import Room, Settings
 from tests.unit.coordination.test_consumer_migration import (
     Classic,
     classic_group,
+    given,
     room,
+    subscription,
     together,
 )
 
@@ -93,3 +99,58 @@ def test_a_group_stays_a_consumer_group_where_the_policy_became_disabled() -> No
     place.settings = Settings(group_consumer_migration_policy="disabled")
     assert newer.leave().error is E.NONE
     assert "g" in place.groups.shard("g").modern
+
+
+def test_a_member_that_is_silent_after_a_downgrade_expires_before_the_rebalance_ends() -> None:
+    place = room()
+    asked: dict[str, Any] = {
+        "protocols": (("range", subscription("t")),), "session_ms": 10_000, "rebalance_ms": 300_000,
+    }  # fmt: skip
+    member, joining = place.new_member(**asked)
+    place.clock.advance()
+    place.sync(member, joining[0].generation, {member: given(0, 1, 2, 3)})
+    newer = Consumer(place, "new")
+    newer.beat()
+    newer.leave()
+    assert list(place.group().members) == [member]
+    place.clock.advance(11)
+    assert (place.group().state, place.group().members) == (GroupState.EMPTY, {})
+
+
+def waiting_for_an_assignment() -> tuple[Room, ConsumerGroup]:
+    """A consumer group without members whose next target assignment is due later."""
+    place = room(group_consumer_assignment_interval_ms=60_000)
+    one, two = Consumer(place, "a"), Consumer(place, "b")
+    one.beat()
+    two.beat()
+    group = group_of(place)
+    assert group.timers.is_armed(ASSIGN)
+    one.leave()
+    two.leave()
+    return place, group
+
+
+def test_a_deleted_group_has_no_timers() -> None:
+    place, group = waiting_for_an_assignment()
+    place.groups.delete("g", lambda _: None)
+    assert not group.timers._deadlines
+
+
+def test_a_group_that_a_classic_one_replaces_has_no_timers() -> None:
+    place, group = waiting_for_an_assignment()
+    place.join()
+    assert not group.timers._deadlines
+
+
+def test_a_downgraded_group_has_no_timers() -> None:
+    place, _, newer = mixed()
+    group = group_of(place)
+    newer.leave()
+    assert not group.timers._deadlines
+
+
+def test_a_group_of_another_coordinator_has_no_timers() -> None:
+    place, _, _ = mixed()
+    group = group_of(place)
+    place.groups.close()
+    assert not group.timers._deadlines

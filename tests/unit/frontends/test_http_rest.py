@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 
 import pytest
 
@@ -9,6 +10,7 @@ from headrace.frontends.http import session
 from headrace.frontends.http.endpoint import Endpoint
 from headrace.frontends.http.router import HttpReply, HttpRequest, HttpRoute, text
 from headrace.net.limits import HTTP_CONNECTIONS_MAX
+from headrace.ports.clock import Timer
 from tests.support.net.http_endpoint import asked, serving
 from tests.support.net.net import until
 
@@ -120,3 +122,35 @@ def test_bytes_after_a_refusal_are_no_request() -> None:
             writer.close()
 
     asyncio.run(story())
+
+
+def test_a_client_that_leaves_during_a_discard_leaves_no_timer() -> None:
+    async def story() -> None:
+        async with serving() as served:
+            later, timers = served.call_later, list[Timer]()
+
+            def noted(seconds: float, callback: Callable[[], None]) -> Timer:
+                timers.append(Noted(later(seconds, callback)))
+                return timers[-1]
+
+            served.call_later = noted
+            reader, writer = await asyncio.open_connection(*served.address)
+            writer.write(GET[:-2] + b"Content-Length: 100000\r\n\r\n")
+            await reader.readuntil(b"here\n")
+            writer.transport.abort()
+            await until(lambda: not served.connections)
+            assert [timer.cancelled for timer in timers if isinstance(timer, Noted)] == [True]
+
+    asyncio.run(story())
+
+
+class Noted:
+    """A timer that notes whether it was cancelled."""
+
+    def __init__(self, timer: Timer) -> None:
+        self._timer = timer
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+        self._timer.cancel()

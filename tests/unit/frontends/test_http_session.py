@@ -301,7 +301,8 @@ def test_a_handler_that_takes_too_long_answers_503(monkeypatch: pytest.MonkeyPat
     assert status(asyncio.run(story())) == 503
 
 
-def test_a_client_that_leaves_stops_its_handler() -> None:
+def test_a_client_that_leaves_stops_its_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "ANSWER_SECONDS_MAX", 25.0)
     ended: list[str] = []
 
     async def waits(_: HttpRequest) -> HttpReply:

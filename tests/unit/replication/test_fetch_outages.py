@@ -8,7 +8,18 @@ import pytest
 from headrace.client.transport.port import ConnectionLost
 from headrace.replication.fetchers import ReplicaFetchers
 from headrace.replication.source import Source
-from tests.unit.replication.test_followers import Pair, play
+from headrace.wire.kafka.hot.fetch import FetchRequest
+from tests.support.sim.cluster import until
+from tests.unit.replication.test_followers import FOLLOWER, Pair, play
+from tests.unit.replication.test_throttled import (
+    BYTES,
+    SMALL,
+    alter_rate,
+    back,
+    behind,
+    copied,
+    throttle,
+)
 
 
 @pytest.fixture
@@ -106,3 +117,54 @@ def test_fetchers_that_are_closed_follow_no_partition_and_listen_to_no_log(
         await pair.equal()
 
     play(story)
+
+
+def test_a_fetch_session_begins_anew_after_a_lost_response(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The leader may have counted the request, so its next session epoch is unknown."""
+    exchange, request = Source._exchange, Source._request
+    is_lost, epochs = [False], list[int]()
+
+    async def lost(self: Source) -> None:
+        await exchange(self)
+        if is_lost[0]:
+            is_lost[0] = False
+            epochs.clear()
+            raise ConnectionLost("gone")
+
+    def noted(self: Source) -> FetchRequest:
+        made = request(self)
+        epochs.append(made.session_epoch)
+        return made
+
+    monkeypatch.setattr(Source, "_exchange", lost)
+    monkeypatch.setattr(Source, "_request", noted)
+
+    async def story(pair: Pair) -> None:
+        await pair.write(b"1", b"2")
+        await pair.equal()
+        is_lost[0] = True
+        await pair.write(b"3", b"4")
+        await pair.equal()
+        assert epochs[:2] == [0, 1]
+
+    play(story)
+
+
+def test_a_paused_partition_that_follows_no_longer_is_forgotten(
+    fetchers: list[ReplicaFetchers],
+) -> None:
+    async def story(pair: Pair) -> None:
+        await behind(pair, 0, 1)
+        await back(pair)
+        await throttle(pair, "follower", 1000, replicas=f"0:{FOLLOWER}")
+        following = fetchers[-1]
+        source = following._source_of["t", 0]
+        await until(lambda: source._paused.count == 1)
+        following.forget(pair.followed(0))
+        assert source._paused.count == 0
+        await alter_rate(pair, "follower", None)
+        await until(lambda: copied(pair, 1) >= BYTES)
+
+    play(story, 2, SMALL)

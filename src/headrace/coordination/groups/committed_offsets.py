@@ -99,12 +99,6 @@ class OffsetStore:
         transactions = self.open_transactions
         return bool(transactions) and any(place in pending for pending in transactions.values())
 
-    def in_transaction(self, group: str) -> bool:
-        """Return whether any open transaction has pending offsets of `group`."""
-        return any(
-            place[0] == group for pending in self.open_transactions.values() for place in pending
-        )
-
     def places(self, group: str) -> Iterator[Place]:
         """Yield each place at which the group has an offset once, places with only pending ones
         last."""

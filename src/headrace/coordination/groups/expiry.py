@@ -31,14 +31,8 @@ def expire(shard: ShardContext) -> None:
         ended = [place for place in places if _has_ended(shard, group, place, now_ms)]
         if len(ended) < len(places) or commit.is_occupied(group):
             commit.forget(shard, ended, ignore_result)
-        elif not _is_committing(shard, group.group_id):
+        elif group.group_id not in shard.commits_in_flight:
             commit.bury_with_offsets(shard, group, ended, ignore_result)
-
-
-def _is_committing(shard: ShardContext, group_id: str) -> bool:
-    """Return whether the group may have offsets soon: by an open transaction or a commit in
-    flight."""
-    return group_id in shard.commits_in_flight or shard.offsets.in_transaction(group_id)
 
 
 def _may_expire(group: ClassicGroup) -> bool:
@@ -46,7 +40,7 @@ def _may_expire(group: ClassicGroup) -> bool:
         return False
     if group.protocol_type is None or group.state is _S.EMPTY:
         return True
-    return group.state is _S.STABLE and group.is_consumer and group.subscribed is not None
+    return group.state is _S.STABLE and group.is_consumer
 
 
 def _has_ended(
