@@ -1,5 +1,6 @@
 """Replays of declared flows on Spark: days computed again beside their table (rules 17, 19, 20)."""
 
+import dataclasses
 import json
 import time
 from collections.abc import Callable
@@ -66,7 +67,10 @@ class Replays:
     def build(self, flow: str, first: date | None, end: date | None, **more: Any) -> Replay:
         project = load_project(self.project.directory)
         request = ReplayRequest(project, self.project.bootstrap, {}, flow, first, end, **more)
-        return build_replay(request, self.lines.append, self.project.spark)
+        return build_replay(request, self.show, self.project.spark)
+
+    def show(self, line: str) -> None:
+        self.lines.append(line)
 
     def apply(self, replay: Replay) -> Replay:
         return apply_replay(self.store, replay.id, int(time.time() * 1000))
@@ -213,6 +217,42 @@ def test_records_that_retention_deleted_are_data_loss_before_anything_is_written
     assert not list(replays.project.storage.glob("*@*"))
     assert DeltaTable(str(replays.project.storage / "orders")).version() == version
     assert replays.store.load("r1").state is ReplayState.DISCARDED
+
+
+def test_records_that_retention_deletes_during_a_replay_discard_it(
+    make: Make, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = topics.create(1)
+    replays = make(ORDERS.format(topic=topic, factor=1))
+    topics.append(topic, 0, [order(1, DAYS[1]), order(2, DAYS[1])])
+    replays.project.run()
+
+    def expire(line: str) -> None:
+        topics.expire(topic)
+        while not topics.earliest(TopicPartition(topic, 0)):
+            time.sleep(0.05)
+
+    monkeypatch.setattr(replays, "show", expire)
+    with pytest.raises(ReplayFailedError) as failed:
+        replays.build("orders", DAYS[1], DAYS[2])
+    assert failed.value.code == 12
+    assert not list(replays.project.storage.glob("*@*"))
+    assert replays.rows("orders", "id") == [(1,), (2,)]
+
+
+def test_a_start_of_the_pipeline_completes_an_interrupted_apply(make: Make, topics: Topics) -> None:
+    topic = topics.create(1)
+    replays = make(ORDERS.format(topic=topic, factor=1))
+    topics.append(topic, 0, [order(1, DAYS[1])])
+    replays.project.run()
+    replays.project.write(ORDERS.format(topic=topic, factor=2))
+    replay = replays.build("orders", DAYS[1], DAYS[2])
+    replays.store.save(dataclasses.replace(replay, state=ReplayState.APPLYING))
+    topics.append(topic, 0, [order(2, DAYS[1])])
+    assert replays.project.run().code == 0
+    assert replays.rows("orders", "id", "amount") == [(1, 2.0), (2, 4.0)]
+    (event,) = replays.project.of("replay")
+    assert (event["replay"], event["flow"], event["state"]) == ("r1", "orders", "applied")
 
 
 def test_a_recreated_topic_is_data_loss(make: Make, topics: Topics) -> None:

@@ -13,7 +13,9 @@ app = App(
     help="Check and run declared pipelines on Spark.",
     default_parameter=Parameter(show_default=False, negative=()),
 )
+app.command("headrace.cli.pipeline.diff:diff")
 app.command("headrace.cli.pipeline.init:init")
+app.command("headrace.cli.pipeline.replay:replay")
 app.command("headrace.cli.pipeline.run:run")
 app.command("headrace.cli.pipeline.status:status")
 app.command("headrace.cli.pipeline.stop:stop")

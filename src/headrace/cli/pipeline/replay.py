@@ -3,7 +3,7 @@
 import time
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 
@@ -86,7 +86,7 @@ def replay(
         else:
             done = _built(project, flow, days, options or BrokerOptions())
     if json:
-        print_json(done.to_json())
+        print_json(_json(done))
     else:
         for line in _lines(done, built=not given):
             print_line(line)
@@ -147,3 +147,19 @@ def _lines(done: "Replay", *, built: bool) -> list[str]:
     if not built or done.diff is None:
         return [done_line(done, datetime.now(UTC))]
     return [*diff_lines(done, done.diff), decision_line(done)]
+
+
+def _json(done: "Replay") -> dict[str, Any]:
+    diff = None if done.diff is None else done.diff.to_json()
+    days = done.range and {"from": done.range.first, "to": done.range.end}
+    return {
+        "replay": done.id,
+        "flow": done.flow,
+        "table": done.table,
+        "state": done.state.value,
+        "days": days,
+        "version": done.version,
+        "offsets": done.offsets,
+        "applied_version": done.applied_version,
+        "diff": diff,
+    }

@@ -34,7 +34,7 @@ class BoundedTopics:
     end: LiveEnd
     since_ms: Callable[[TopicSource], int | None]
     offsets: Offsets = field(default_factory=dict)
-    """What was read so far."""
+    """Offsets that were read so far."""
 
     def load(self, source: TopicSource, options: dict[str, str]) -> DataFrame:
         """Return the records of a topic. RecordsLostError, ReplayError, SourceError."""

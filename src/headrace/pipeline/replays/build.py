@@ -117,7 +117,7 @@ def _flow(graph: Graph, name: str) -> DeclaredFlow:
 
 @dataclass(frozen=True)
 class _Build:
-    """One replay, from the declarations to the comparison."""
+    """A replay, from the declarations to the comparison."""
 
     request: ReplayRequest
     storage: Storage

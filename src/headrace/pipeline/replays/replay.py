@@ -85,8 +85,6 @@ class Replay:
     """Keys to compare rows by, the first that fits."""
     offsets: Offsets = field(default_factory=dict)
     """Offsets that were read."""
-    refused: int = 0
-    """Records whose value was refused."""
     diff: TableDiff | None = None
     applied_version: int | None = None
     applied_ms: int | None = None
