@@ -24,6 +24,8 @@ FIRST_DAY = PartitionRange("timestamp_day", "1970-01-01", "1970-01-02")
 NOW_MS = 1_795_000_000_000
 KEYS = (("partition", "offset"),)
 OLD, NEW = "old", "new"
+FIRST = [0, 2, 4, 6]
+"""Offsets of the first day."""
 
 
 def records(offsets: list[int], value: str) -> pa.RecordBatch:
@@ -111,3 +113,17 @@ def killed_at(line: int, call: Callable[[], object]) -> bool:
     finally:
         sys.settrace(before)
     return False
+
+
+def expected(first: str, *, more: dict[int, str] | None = None) -> dict[int, str]:
+    """Rows of the two batches of a shop, those of the first day with this value."""
+    return {at: first if at % 2 == 0 else OLD for at in range(8)} | (more or {})
+
+
+def files_below(directory: Path) -> dict[str, bytes]:
+    """Contents of all files below a directory."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }

@@ -95,13 +95,9 @@ def _differs(place: int, field: pa.Field, tolerance: float | None) -> str:
     if tolerance is None:
         return other
     difference = _difference(place, field.type)
-    limit = repr(float(tolerance))
-    if pa.types.is_decimal(field.type):
-        limit = f"CAST('{limit}' AS DECIMAL(38, {field.type.scale}))"
-    within = f"coalesce({difference} <= {limit}, false)"
-    if pa.types.is_floating(field.type):
-        # NaN and infinity differ from every number, whatever the tolerance.
-        within = f"isfinite(b.c{place}) AND isfinite(a.c{place}) AND {within}"
+    # An exact difference such as 0.10 becomes the same double as the tolerance 0.1. NaN and infinity
+    # differ from every number by more than any tolerance.
+    within = f"CAST({difference} AS DOUBLE) <= {float(tolerance)!r}"
     return f"({other}) AND NOT coalesce({within}, false)"
 
 

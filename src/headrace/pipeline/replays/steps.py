@@ -244,11 +244,9 @@ def _discard(store: ReplayStore, replay: Replay) -> Replay:
     """Delete the replay's files, and links to them that no version of the table has."""
     location, built = store.table(replay.table), store.built(replay)
     with suppress(HeadraceError):  # It may not have been built.
-        held = {file.path for file in snapshot_of(location).files}
         if transaction_of(location, replay.application) < replay.number:
             for file in snapshot_of(built).files:
-                if file.path not in held:
-                    (location / file.path).unlink(missing_ok=True)
+                (location / file.path).unlink(missing_ok=True)
     shutil.rmtree(built, ignore_errors=True)
     end_lease(location, replay.id)
     return replay

@@ -31,13 +31,10 @@ def discard(store: ReplayStore) -> object:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Shop:
-    found = Shop(tmp_path / "storage")
-    found.storage.mkdir()
-    found.batch(0, [0, 1, 2, 3])
-    found.batch(1, [4, 5, 6, 7])
-    found.build([0, 2, 4, 6])
-    return found
+def shop(shop: Shop) -> Shop:
+    """A shop with a replay of the first day."""
+    shop.build([0, 2, 4, 6])
+    return shop
 
 
 @pytest.mark.parametrize("stride", STRIDES)

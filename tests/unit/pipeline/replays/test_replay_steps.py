@@ -2,7 +2,6 @@
 
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -11,48 +10,19 @@ from deltalake.schema import PrimitiveType
 
 from headrace.pipeline.replays.replay import (
     OutdatedDiffError,
-    Replay,
     ReplayError,
     ReplayState,
-    UnknownReplayError,
 )
 from headrace.pipeline.replays.steps import (
     apply_replay,
     compare_replay,
     diff_replay,
     discard_replay,
-    resume,
     undo_replay,
 )
-from headrace.spark.tables.delta_parts.lease import LEASE_MS, LeasedPartitions
 from headrace.spark.tables.errors import TableError
-from tests.support.spark.replays import NEW, NOW_MS, OLD, Shop
+from tests.support.spark.replays import FIRST, NEW, NOW_MS, OLD, Shop, expected, files_below
 from tests.support.spark.tables import read
-
-FIRST = [0, 2, 4, 6]
-"""Offsets of the first day."""
-
-
-@pytest.fixture
-def shop(tmp_path: Path) -> Shop:
-    """Two batches of four rows: four rows a day."""
-    found = Shop(tmp_path / "storage")
-    found.storage.mkdir()
-    found.batch(0, [0, 1, 2, 3])
-    found.batch(1, [4, 5, 6, 7])
-    return found
-
-
-def expected(first: str, *, more: dict[int, str] | None = None) -> dict[int, str]:
-    return {at: first if at % 2 == 0 else OLD for at in range(8)} | (more or {})
-
-
-def files_below(directory: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(directory)): path.read_bytes()
-        for path in directory.rglob("*")
-        if path.is_file()
-    }
 
 
 def test_apply_replaces_the_days_rows_and_no_others(shop: Shop) -> None:
@@ -209,6 +179,7 @@ def test_later_replay_of_the_same_day_starts_from_the_applied_rows(shop: Shop) -
     assert shop.rows() == expected(NEW)
     with pytest.raises(ReplayError, match="r1 cannot be undone: version"):
         undo_replay(shop.store, first.id)
+    assert shop.store.load(first.id).state is ReplayState.APPLIED
 
 
 def test_discard_leaves_the_table_and_deletes_the_rest(shop: Shop) -> None:
@@ -262,76 +233,12 @@ def test_whole_table_is_replaced_without_a_range(shop: Shop) -> None:
     assert shop.rows() == expected(OLD, more={8: OLD, 9: OLD})
 
 
-def test_unknown_replay_and_unknown_flow_are_errors(shop: Shop) -> None:
-    shop.build(FIRST)
-    with pytest.raises(UnknownReplayError, match="there is no replay r9; there are: r1"):
-        shop.store.load("r9")
-    with pytest.raises(UnknownReplayError, match="there is no replay r1 of large; there are: none"):
-        shop.store.load("r1", "large")
-    assert shop.store.load("r1", "orders").id == "r1"
-
-
-def test_ids_are_not_used_again(shop: Shop) -> None:
-    replay = shop.build(FIRST)
-    apply_replay(shop.store, replay.id, NOW_MS)
-    for file in (shop.storage / "_pipeline" / "replays").glob("*.json"):
-        file.unlink()  # state may be lost, but not the table's
-    assert shop.begin().id == "r2"
-
-
-def test_transaction_of_a_lost_record_does_not_hide_a_new_replay(shop: Shop) -> None:
-    replay = shop.build(FIRST)
-    apply_replay(shop.store, replay.id, NOW_MS)
+def test_discard_after_an_undo_leaves_the_applied_version_readable(shop: Shop) -> None:
+    replay = apply_replay(shop.store, shop.build(FIRST).id, NOW_MS)
     undo_replay(shop.store, replay.id)
     discard_replay(shop.store, replay.id)
-    (shop.storage / "_pipeline" / "replays" / "r1.json").unlink()
-    again = shop.build(FIRST)
-    assert again.id == "r1"
-    apply_replay(shop.store, again.id, NOW_MS)
-    assert shop.rows() == expected(NEW)
-
-
-def test_compaction_skips_leased_partitions_until_the_lease_ends(tmp_path: Path) -> None:
-    (tmp_path / "storage").mkdir()
-    shop = Shop(tmp_path / "storage", mergeEvery=1)
-    shop.batch(0, [0, 1])
-    shop.begin()
-    shop.batch(1, [2, 3])
-    leased = LeasedPartitions(shop.live.path, NOW_MS)
-    assert leased.holds(["timestamp_day"], ("1970-01-01",))
-    assert not leased.holds(["timestamp_day"], ("1970-01-02",))
-    assert not leased.holds(["timestamp_day"], (None,))
-    assert not LeasedPartitions(shop.live.path, NOW_MS + LEASE_MS).holds(
-        ["timestamp_day"], ("1970-01-01",)
-    )
-
-
-def test_merging_is_kept_off_a_replays_partitions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "storage").mkdir()
-    shop = Shop(tmp_path / "storage", mergeEvery=1)
-    shop.batch(0, [0, 1])
-    monkeypatch.setattr("headrace.spark.tables.delta.time.time", lambda: NOW_MS / 1000)
-    replay = shop.begin()
-    shop.batch(1, [2, 3])
-    days = [Path(uri).parent.name for uri in DeltaTable(str(shop.live.path)).file_uris()]
-    assert sorted(days) == ["timestamp_day=1970-01-01"] * 2 + ["timestamp_day=1970-01-02"]
-    discard_replay(shop.store, replay.id)
-    shop.batch(2, [4, 5])
-    assert len(DeltaTable(str(shop.live.path)).file_uris()) == 2
-
-
-def test_diff_changes_nothing(shop: Shop) -> None:
-    replay = shop.build(FIRST)
-    before = files_below(shop.storage)
-    assert diff_replay(shop.store, replay) == replay.diff
-    assert files_below(shop.storage) == before
-
-
-def test_diff_of_an_applied_replay_is_still_there(shop: Shop) -> None:
-    replay = apply_replay(shop.store, shop.build(FIRST).id, NOW_MS)
-    assert diff_replay(shop.store, replay) == replay.diff
+    applied = DeltaTable(str(shop.live.path), version=replay.applied_version)
+    assert applied.to_pyarrow_table().num_rows == 8
 
 
 def _pairs(table: pa.Table) -> list[tuple[int, bytes]]:
@@ -362,21 +269,3 @@ def test_reader_sees_the_old_rows_or_the_new_ones(shop: Shop) -> None:
         reader.join()
     assert {frozenset(each) for each in seen} <= {frozenset({OLD}), frozenset({NEW})}
     assert len(seen) > 3
-
-
-def test_resume_has_nothing_to_do_at_rest(shop: Shop) -> None:
-    apply_replay(shop.store, shop.build(FIRST).id, NOW_MS)
-    shop.build(FIRST)
-    before = files_below(shop.storage)
-    assert resume(shop.store, NOW_MS) == []
-    assert files_below(shop.storage) == before
-
-
-def test_resume_of_a_replay_that_cannot_be_applied_is_a_warning(
-    shop: Shop, caplog: pytest.LogCaptureFixture
-) -> None:
-    replay: Replay = shop.store.save(replace(shop.build(FIRST), state=ReplayState.APPLYING))
-    DeltaTable(str(shop.live.path)).delete('"offset" = 2')
-    (found,) = resume(shop.store, NOW_MS)
-    assert (found.id, found.state) == (replay.id, ReplayState.DIFFED)
-    assert "replay r1: cannot complete its step: " in caplog.text
