@@ -95,8 +95,8 @@ def _differs(place: int, field: pa.Field, tolerance: float | None) -> str:
     if tolerance is None:
         return other
     difference = _difference(place, field.type)
-    # An exact difference such as 0.10 becomes the same double as the tolerance 0.1. NaN and infinity
-    # differ from every number by more than any tolerance.
+    # An exact difference such as 0.10 becomes the same double as the tolerance 0.1. NaN and
+    # infinity differ from every number by more than any tolerance.
     within = f"CAST({difference} AS DOUBLE) <= {float(tolerance)!r}"
     return f"({other}) AND NOT coalesce({within}, false)"
 
