@@ -108,8 +108,7 @@ def test_a_corrected_day_is_compared_applied_and_undone(make: Make, topics: Topi
     assert (replay.diff.key, changed) == (("_partition", "_offset"), {"amount": 4})
     assert (replay.diff.added, replay.diff.gone) == (0, 0)
     assert replays.lines == [
-        f"reads up to 11 records of {topic}, writes at_day from {DAYS[1]} up to {DAYS[2]} "
-        "beside the table as orders@r1"
+        f"reads up to 11 records of {topic}, writes day {DAYS[1]} beside the table as orders@r1"
     ]
     topics.append(topic, 0, [order(30, DAYS[1])])
     assert replays.project.run().code == 0, "a live batch between comparison and apply"

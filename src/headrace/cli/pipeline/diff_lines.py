@@ -1,7 +1,7 @@
 """The comparison of a replay with its table as lines of text."""
 
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def diff_lines(replay: "Replay", diff: "TableDiff") -> Iterator[str]:
     by = f"by {', '.join(diff.key)}" if diff.key else "as rows without a key"
     yield (
         f"{replay.table}@{replay.id} against {replay.table} (version {replay.version}, "
-        f"{range_text(replay)}), {by}"
+        f"{replay.days}), {by}"
     )
     for each in diff.types:
         before, after = each.before or "missing", each.after or "missing"
@@ -37,15 +37,6 @@ def diff_lines(replay: "Replay", diff: "TableDiff") -> Iterator[str]:
         if examples:
             shown = "; ".join(_key_text(replay, diff, key) for key in examples)
             yield f"  {name}: e.g. {shown}"
-
-
-def range_text(replay: "Replay") -> str:
-    """Return a replay's days, or that it has the whole table."""
-    if replay.range is None:
-        return "the whole table"
-    last = date.fromisoformat(replay.range.end) - timedelta(days=1)
-    first = date.fromisoformat(replay.range.first)
-    return f"day {first}" if first == last else f"days {first} to {last}"
 
 
 def _changes(column: "ColumnDiff", compared: int, replay: "Replay", diff: "TableDiff") -> str:
@@ -88,7 +79,7 @@ def decision_line(replay: "Replay") -> str:
 
 def done_line(replay: "Replay", now: datetime) -> str:
     """Return what a step of a replay has done."""
-    days = range_text(replay)
+    days = replay.days
     match replay.state.value:
         case "applied":
             until = datetime.fromtimestamp((replay.applied_ms or 0) / 1000, UTC) + UNDO

@@ -174,7 +174,7 @@ class _Build:
         for topic, partitions in replay.offsets.items():
             records = sum(end - first for first, end in partitions.values())
             self.show(
-                f"reads up to {records:,} records of {topic}, writes {_range_text(replay)} beside "
+                f"reads up to {records:,} records of {topic}, writes {replay.days} beside "
                 f"the table as {replay.table}@{replay.id}"
             )
 
@@ -208,7 +208,3 @@ class _Build:
         place = FlowPlace(self.flow.name, directory, checkpoint, self.flow.checks)
         failure = failure_of(str(error), place)
         return ReplayFailedError(failure.text, failure.code)
-
-
-def _range_text(replay: Replay) -> str:
-    return "the whole table" if replay.range is None else str(replay.range)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from datetime import date, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +94,15 @@ class Replay:
     def application(self) -> str:
         """The application of the transaction that marks its commits in the table."""
         return f"headrace:replay:{self.id}"
+
+    @property
+    def days(self) -> str:
+        """The replaced days as a text, or "the whole table"."""
+        if self.range is None:
+            return "the whole table"
+        first = date.fromisoformat(self.range.first)
+        last = date.fromisoformat(self.range.end) - timedelta(days=1)
+        return f"day {first}" if first == last else f"days {first} to {last}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as JSON types."""
