@@ -63,6 +63,9 @@ changes a value without notice (128 as a TINYINT becomes -128), the value is ref
 - **Leap seconds** (`23:59:60`) are refused: no TIMESTAMP holds one.
 - **Records** are one object in UTF-8, without a byte order mark and without text after it. A
   record without a value (a tombstone) gives no row and is not refused; an empty value is refused.
+- **Encoding** ([the Spark sink's `valueSchema`](spark-sink.md#typed-rows)) writes one of the
+  accepted forms of each type, from which the same value is decoded: numbers as numbers, NaN and
+  infinity as strings, times as ISO 8601 or in the declared unit, BINARY as base64, null as `null`.
 
 The tables show accepted values by type. Types that are not listed refuse the value as one of
 another type. *Spark* tells where `from_json` (4.3, FAILFAST) differs.

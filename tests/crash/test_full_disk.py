@@ -141,7 +141,7 @@ def test_a_full_disk_is_refused_by_name_and_what_was_acknowledged_returns(
         if killed:
             broker.kill()
         else:
-            assert broker.stop() == 0
+            assert broker.stop() == 0, broker.output
         os.truncate(ballast, BALLAST_BYTES - SPARE_BYTES)
         broker.start()  # on the full disk: to read, the logs need no space
         assert not lost(broker, filler)

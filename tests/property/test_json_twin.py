@@ -11,6 +11,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from headrace.arrow.typed import json_decoder
 from headrace.arrow.typed.json_decoder import JsonDecoder
 from headrace.typed.ddl import parse_ddl
 from headrace.typed.plain import decode_record
@@ -85,6 +86,16 @@ def test_sound_records_of_any_schema_are_decoded_alike() -> None:
     decoded, refused = batches(2, SOUND, harm=False)
     assert decoded > SOUND // 2
     assert refused > SOUND // 50
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("arena_bytes", [1, 3_000])
+def test_records_that_exceed_the_memory_are_decoded_alike(
+    arena_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_decoder, "ARENA_BYTES", arena_bytes)
+    assert min(batches(5, SOUND // 10, harm=False)) > 0
+    assert min(batches(6, SOUND // 10, harm=True)) > 0
 
 
 @pytest.mark.timeout(3600)

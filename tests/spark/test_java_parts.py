@@ -21,7 +21,7 @@ from headrace.spark.sessions import java
 from headrace.spark.sessions.java import Java, find_java
 from headrace.spark.sink import sink
 from headrace.spark.sink.sink import batch_writer, stream_writer
-from headrace.spark.sink.sink_columns import check_columns
+from headrace.spark.sink.sink_columns import SinkColumns, check_columns
 from headrace.spark.sink.sink_task import SinkMessage
 from headrace.spark.source.columns import chosen_columns, row_schema
 from headrace.spark.source.source import HeadraceSource
@@ -148,8 +148,8 @@ def test_columns_that_are_written_are_the_connectors() -> None:
         partition=IntegerType(), timestamp=TimestampType(),
     )  # fmt: skip
     names = ("key", "value", "topic", "partition", "timestamp")
-    assert check_columns(every, None) == names
-    assert check_columns(every, "t") == ("key", "value", "partition", "timestamp")
+    assert check_columns(every, None) == SinkColumns(names)
+    assert check_columns(every, "t").record == ("key", "value", "partition", "timestamp")
     for wrong, text in (
         (written(key=StringType()), "value: there is no such column"),
         (written(value=StringType()), "topic: missing"),

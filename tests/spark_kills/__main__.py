@@ -1,9 +1,11 @@
 """`make spark-kills`: so many kills at each named point, and what was counted after them."""
 
 import argparse
+import itertools
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ from tests.spark_kills.live_points import (
     TOPIC_POINTS,
 )  # fmt: skip
 from tests.spark_kills.live_story import SLOW, LiveStory
+from tests.spark_kills.quarantine_story import POINTS as QUARANTINE_POINTS
+from tests.spark_kills.quarantine_story import SINKS, QuarantineStory
 from tests.spark_kills.sink_story import POINTS, SinkStory
 from tests.support.processes.process import BrokerProcess
 from tests.support.spark.tables import FORMATS
@@ -30,8 +34,9 @@ def main() -> None:
     parser.add_argument("--two-phase-commit", action="store_true")
     parser.add_argument(
         "--only",
-        choices=("played", "live", "speculation"),
-        help="Spark played, real drivers, or drivers of a cluster that speculates",
+        choices=("played", "live", "speculation", "quarantine"),
+        help="Spark played, real drivers, drivers of a cluster that speculates, or Spark played"
+        " with a quarantine",
     )
     parser.add_argument("--table", choices=FORMATS, default="delta", help="of the live drivers")
     given = parser.parse_args()
@@ -46,7 +51,9 @@ def main() -> None:
                 names = [topics.create(3) for _ in range(2)]
                 played = SinkStory(broker.bootstrap, names, Path(place) / "pipeline", given.seed)
                 play(played, given.kills)
-            if given.only != "played":
+            if given.only in (None, "quarantine"):
+                play_quarantine(topics, Path(place), given.kills)
+            if given.only not in ("played", "quarantine"):
                 story = LiveStory(topics, Path(place) / "live", given.seed, given.table)
                 if given.only != "speculation":
                     play_live(story, given.kills)
@@ -63,6 +70,22 @@ def play(story: SinkStory, kills: int) -> None:
             story.play(point)
     tell(story.counts)
     print(f"{'batches, each written exactly once':50} {story.batch:6}")
+
+
+def play_quarantine(topics: Topics, place: Path, kills: int) -> None:
+    """Kill the processes of a played Spark that quarantines; every other time with a new parser."""
+    for kind in SINKS:
+        story = QuarantineStory(topics, place / f"quarantine-{kind}", kind)
+        for number in range(kills):
+            for at, refused in zip(QUARANTINE_POINTS, itertools.cycle((2, 3, 5)), strict=False):
+                then = refuse_every(refused) if (number + refused) % 2 else None
+                story.play(at, then=then)
+        tell(story.counts)
+
+
+def refuse_every(nth: int) -> Callable[[int], bool]:
+    """A parser that refuses each so-manieth record."""
+    return lambda number: number % nth == 0
 
 
 def play_live(story: LiveStory, kills: int) -> None:

@@ -144,7 +144,7 @@ app.command(
     " headrace arrow warm",
 )
 app.command(
-    "headrace.cli.pipeline.pipeline:app",
+    "headrace.pipeline.commands.pipeline:app",
     name="pipeline",
     help="Check and run declared pipelines on Spark.\n\nFor example: headrace pipeline"
     " validate shop; headrace pipeline run shop --once",

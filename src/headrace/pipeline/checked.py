@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,10 @@ from headrace.pipeline.validate import findings_of
 from headrace.spark import session
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
     from headrace.pipeline.project import Project
 
 _SPARK_ERRORS = "SQLQueryContextLogger"
@@ -52,24 +57,30 @@ class Checked:
         }
 
 
-def check_project(project: Project) -> Checked:
-    """Check a project's declarations in a session of its own."""
+@contextmanager
+def checking_session(project: Project, purpose: str) -> Iterator[SparkSession]:
+    """Start a session that checks a project's declarations; stop it at the end."""
     # pyspark logs each error of a column as JSON; here they are findings.
     logging.getLogger(_SPARK_ERRORS).setLevel(logging.CRITICAL)
     spark = session(
-        f"validate {project.name}", **{"spark.master": "local[1]", **project.configuration}
+        f"{purpose} {project.name}", **{"spark.master": "local[1]", **project.configuration}
     )
     try:
-        with loaded(project) as found:
-            findings, topics = findings_of(spark, found)
-            graph = found.graph
-            counts = {
-                "tables": len(graph.tables),
-                "views": len(graph.views),
-                "sinks": len(graph.sinks),
-                "topics": len(topics),
-                "checks": sum(len(flow.checks) for flow in graph.flows),
-            }
-            return Checked(project.name, counts, tuple(findings))
+        yield spark
     finally:
         spark.stop()
+
+
+def check_project(project: Project) -> Checked:
+    """Check a project's declarations in a session of its own."""
+    with checking_session(project, "validate") as spark, loaded(project) as found:
+        findings, topics = findings_of(spark, found)
+        graph = found.graph
+        counts = {
+            "tables": len(graph.tables),
+            "views": len(graph.views),
+            "sinks": len(graph.sinks),
+            "topics": len(topics),
+            "checks": sum(len(flow.checks) for flow in graph.flows),
+        }
+        return Checked(project.name, counts, tuple(findings))

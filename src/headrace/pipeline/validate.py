@@ -153,7 +153,9 @@ def _check_flow(given: EmptyStreams, flow: DeclaredFlow) -> None:
     if flow.target in graph.tables:
         _check_table(rows, graph.tables[flow.target])
     if flow.target in graph.sinks:
-        _of_options(lambda: check_columns(rows.schema, graph.sinks[flow.target].options["topic"]))
+        options = graph.sinks[flow.target].options
+        ddl = options.get("valueSchema")
+        _of_options(lambda: check_columns(rows.schema, options["topic"], ddl))
     if flow.target not in graph.views:
         _check_streaming(given.spark, rows)
 

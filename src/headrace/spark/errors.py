@@ -40,3 +40,7 @@ class SinkAwayError(SinkError):
 
 class CheckFailedError(HeadraceError):
     """Too few rows of a batch pass a check; nothing of the batch is written."""
+
+
+class TooManyRefusedError(SinkError):
+    """Too large a share of a topic's records is refused, so the batch is not written."""

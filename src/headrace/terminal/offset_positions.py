@@ -44,7 +44,7 @@ def parse_place(text: str, flag: str) -> Place:
     if word in _WORDS:
         return Place("time", _WORDS[word])
     if word.startswith("@"):
-        return Place("time", _time(word[1:], flag))
+        return Place("time", time_ms(word[1:], f"{flag} {word}"))
     sign, digits = word[:1], word.lstrip("+-")
     if digits.isascii() and digits.isdigit() and len(word) - len(digits) <= 1:
         number = int(digits)
@@ -64,8 +64,11 @@ def span_ms(text: str) -> int | None:
     )
 
 
-def _time(text: str, flag: str) -> int:
-    """Return milliseconds since 1970 for a number, an ISO 8601 time (local), or -1h30m (ago)."""
+def time_ms(text: str, shown: str) -> int:
+    """Return milliseconds since 1970 for a number, an ISO 8601 time (local), or -1h30m (ago).
+
+    `shown`: the flag and its value, for the UsageError.
+    """
     ago_ms = span_ms(text[1:]) if text.startswith("-") else None
     if ago_ms is not None:
         return max(0, time.time_ns() // 1_000_000 - ago_ms)
@@ -75,7 +78,7 @@ def _time(text: str, flag: str) -> int:
         return int(datetime.fromisoformat(text.upper()).timestamp() * 1000)
     except ValueError:
         raise UsageError(
-            f"{flag} @{text}: must be milliseconds, a time as 2026-11-20T12:00, or -1h30m"
+            f"{shown}: must be milliseconds, a time as 2026-11-20T12:00, or -1h30m"
         ) from None
 
 

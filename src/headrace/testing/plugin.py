@@ -17,6 +17,9 @@
 * `@pytest.mark.headrace_topics(*names, partitions=1, config={…})`: topics that exist and are empty
   when the test begins, in every scope. The mark can be given several times.
 
+* `pipeline`: the Spark pipeline whose `pipeline.toml` is in a directory above the test, on records
+  that the test gives: `pipeline.given("orders", [record, …], […])`. It needs no broker.
+
 When a test fails, its report has a section with the newest records of its topics. The broker's stop
 does not wait for clients that a test leaves open. No code of the broker is imported before a test
 uses a fixture.
@@ -31,6 +34,7 @@ import pytest
 if TYPE_CHECKING:
     from headrace.testing.broker import BrokerThread
     from headrace.testing.guard import ClientSettings
+    from headrace.testing.pipeline import PipelineUnderTest
 
 MARK = "headrace_topics"
 SCOPE = "headrace_broker_scope"
@@ -95,6 +99,15 @@ def kafka_bootstrap_servers(headrace_broker: "BrokerThread") -> str:
 def headrace_clients(headrace_broker: "BrokerThread") -> "ClientSettings":
     """Return the client settings to connect to the broker, per client library."""
     return headrace_broker.clients
+
+
+@pytest.fixture
+def pipeline(request: pytest.FixtureRequest) -> "Iterator[PipelineUnderTest]":
+    """Yield the pipeline of the project that the test belongs to; `given` gives it records."""
+    from headrace.testing.pipeline import pipeline_of
+
+    with pipeline_of(request.path) as found:
+        yield found
 
 
 @pytest.fixture(autouse=True)

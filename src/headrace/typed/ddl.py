@@ -7,6 +7,7 @@ or `epoch days` (DATE) declares how the column's times are written. Any other co
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from headrace.typed.types import DECIMAL_DIGITS_MAX, UNITS, ColumnType, Field, Kind, Unit
 
@@ -46,8 +47,12 @@ class SchemaError(ValueError):
     """A DDL that cannot be parsed, or a type that JSON is not decoded to."""
 
 
+@lru_cache(64)
 def parse_ddl(ddl: str) -> ColumnType:
-    """Return the columns of `ddl` as a STRUCT; raise `SchemaError`."""
+    """Return the columns of `ddl` as a STRUCT; raise `SchemaError`.
+
+    The last schemas are kept: a Spark worker parses its query's once, not with every task.
+    """
     parser = _Parser(ddl)
     fields = parser.fields("", 0)
     parser.expect("")

@@ -36,6 +36,8 @@ WORDS = [
     "query 'select count(*) from t'", "perf produce made --records 10", "disk",
     "perf consume made --timeout 1", "token create {place}/token.properties", "token list",
     "token renew none", "token expire none", "topic delete made --yes",
+    "pipeline quarantine list t", "pipeline quarantine show t-0@0", "pipeline quarantine replay t",
+    "pipeline quarantine drop t --yes",
     "amqp vhost create shop", "amqp vhost alter shop --max-queues 7", "amqp vhost list",
     "amqp user create dave --password-file {password}", "amqp user alter dave --tag monitoring",
     "amqp user import erin --hash-file {hash}", "amqp user list",

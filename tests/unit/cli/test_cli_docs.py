@@ -25,8 +25,6 @@ def verbs(of: Any = app, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ..
 
 
 VERBS = set(verbs())
-WORDS = {words[0]: len(words) for words in VERBS}
-"""How many words the verbs of a room have."""
 ROOMS = {words[:count] for words in VERBS for count in range(1, len(words))}
 
 
@@ -34,8 +32,11 @@ def named() -> set[tuple[str, ...]]:
     """The verbs and rooms (`headrace topic`) that the text names, without the flags behind them."""
     found = set()
     for match in NAMED.finditer(TEXT):
-        words = match[1].split()
-        found.add(tuple(words[: WORDS.get(words[0], 1)]))
+        words = tuple(match[1].split())
+        count = 1
+        while count < len(words) and words[:count] in ROOMS:
+            count += 1
+        found.add(words[:count])
     return found
 
 

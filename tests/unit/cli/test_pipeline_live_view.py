@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
-from headrace.cli.pipeline.live_view import LiveView
+from headrace.pipeline.commands.live_view import LiveView
 
 BEGAN = datetime.now(UTC) - timedelta(hours=1, minutes=2, seconds=3)
 

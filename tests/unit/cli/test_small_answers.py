@@ -4,7 +4,6 @@ import pytest
 
 from headrace.cli.main import run
 from headrace.cli.records.coordinator_formats import coordinator_formatter
-from headrace.cli.records.formats import _time
 from headrace.coordination.groups.consumer import records as consumer_records
 from headrace.coordination.groups.modern.changes import GroupEpoch
 from headrace.logtools.dump.coordinator_rows import KINDS
@@ -13,6 +12,7 @@ from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
 from headrace.record.record import Record
 from headrace.terminal import watching
 from headrace.terminal.failure import UsageError, line_of
+from headrace.terminal.record_formats import shown_time
 
 OFFSETS = TopicPartition(OFFSETS_TOPIC, 3)
 
@@ -72,7 +72,7 @@ def test_what_cannot_be_shown_the_first_time_ends_the_watch() -> None:
     ],
 )
 def test_a_time_is_shown_as_such_where_it_is_one(timestamp: int, text: str) -> None:
-    assert _time(timestamp) == text
+    assert shown_time(timestamp) == text
 
 
 def record(key: bytes | None, value: bytes | None) -> Record:

@@ -301,25 +301,54 @@ def test_a_handler_that_takes_too_long_answers_503(monkeypatch: pytest.MonkeyPat
     assert status(asyncio.run(story())) == 503
 
 
-def test_a_client_that_leaves_stops_its_handler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "ANSWER_SECONDS_MAX", 25.0)
-    ended: list[str] = []
+class Waiting:
+    """A handler that waits until it is stopped, and notes both."""
 
-    async def waits(_: HttpRequest) -> HttpReply:
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.ended = asyncio.Event()
+
+    async def __call__(self, _: HttpRequest) -> HttpReply:
+        self.begun.set()
         try:
             await asyncio.Event().wait()
         finally:
-            ended.append("ended")
+            self.ended.set()
         raise AssertionError
 
+
+def test_a_lost_connection_stops_its_handler() -> None:
     async def story() -> None:
-        async with serving(HttpRoute("GET", "/healthz", waits)) as served:
+        waiting = Waiting()
+        async with serving(HttpRoute("GET", "/healthz", waiting)) as served:
             _, writer = await asyncio.open_connection(*served.address)
             writer.write(GET)
-            await until(lambda: served.connections == 1)
-            await asyncio.sleep(0.05)
+            await waiting.begun.wait()
+            served.table.abort()
+            async with asyncio.timeout(endpoint.ANSWER_SECONDS_MAX / 2):
+                await waiting.ended.wait()
+            await until(lambda: not served.connections)
+            writer.close()
+
+    asyncio.run(story())
+
+
+def test_a_handler_whose_client_has_left_ends_with_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Nothing is read while an answer is pending, so that the client may half-close: that it has
+    # left shows when the answer is sent, and the time for an answer bounds that.
+    monkeypatch.setattr(endpoint, "ANSWER_SECONDS_MAX", 0.05)
+
+    async def story() -> None:
+        waiting = Waiting()
+        async with serving(HttpRoute("GET", "/healthz", waiting)) as served:
+            _, writer = await asyncio.open_connection(*served.address)
+            writer.write(GET)
+            await waiting.begun.wait()
             writer.transport.abort()
-            await until(lambda: not served.connections and bool(ended))
+            await until(lambda: not served.connections and waiting.ended.is_set())
+            assert served.broken == []
 
     asyncio.run(story())
 

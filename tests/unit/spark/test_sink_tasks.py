@@ -14,6 +14,7 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.spark.errors import SinkError
 from headrace.spark.sink import sink_task
+from headrace.spark.sink.sink_columns import SinkColumns
 from headrace.spark.sink.sink_options import SinkOptions
 from headrace.spark.sink.sink_task import SinkMessage, client_of, write_rows
 from tests.support.spark.sink_parts import DRIVER, ONE, TOKEN, run, sink
@@ -93,7 +94,7 @@ class Producing:
             if fails:
                 raise KeyboardInterrupt
 
-        return write_rows(options, TOKEN, ("value",), batches())
+        return write_rows(options, TOKEN, SinkColumns(("value",)), batches())
 
 
 @pytest.fixture
@@ -200,14 +201,16 @@ def test_rows_are_gathered_anew_after_each_time_and_none_is_left(
 ) -> None:
     monkeypatch.setattr(sink_task, "_ROWS_MAX", rows_max)
     batch = pa.RecordBatch.from_pydict({"value": [1, 2], "other": [3, 4]})
-    found = list(sink_task._gathered(iter([batch] * 5), ("value",)))
+    found = list(sink_task._gathered(iter([batch] * 5), SinkColumns(("value",))))
     assert [rows.num_rows for rows in found] == sizes
     monkeypatch.setattr(sink_task, "_BYTES_MAX", 2 * batch.select(["value"]).nbytes)
     monkeypatch.setattr(sink_task, "_ROWS_MAX", 99)
-    found = list(sink_task._gathered(iter([batch] * 5), ("value",)))
+    found = list(sink_task._gathered(iter([batch] * 5), SinkColumns(("value",))))
     assert [rows.num_rows for rows in found] == [4, 4, 2]
     one = pa.RecordBatch.from_pydict({"value": [1]})
-    assert [rows.num_rows for rows in sink_task._gathered(iter([one]), ("value",))] == [1]
+    assert [
+        rows.num_rows for rows in sink_task._gathered(iter([one]), SinkColumns(("value",)))
+    ] == [1]
 
 
 def test_a_client_tries_for_as_long_as_a_delivery_may_take() -> None:

@@ -1,5 +1,6 @@
 """Typed rows of the source: options, the modes, records without a value."""
 
+import pickle
 from datetime import UTC, datetime
 from typing import Any
 
@@ -7,11 +8,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from headrace.arrow.typed import json_decoder
 from headrace.arrow.typed.typed_rows import Mode, TypedValues
 from headrace.spark.errors import OptionError, SourceError
 from headrace.spark.source.columns import columns_of, schema_of
 from headrace.spark.source.options import Options, parse_options
 from headrace.spark.source.typed_values import typed_rows
+from headrace.typed import ddl
 
 pytest.importorskip("numba")
 
@@ -57,6 +60,27 @@ def test_permissive_needs_no_column_for_the_text() -> None:
     assert text == [{"id": None, "bad": "\ufffd", "_offset": 7}]
 
 
+def test_schema_is_parsed_once_for_all_tasks_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    parser = ddl._Parser
+
+    def noted(text: str) -> ddl._Parser:
+        parsed.append(text)
+        return parser(text)
+
+    monkeypatch.setattr(ddl, "_Parser", noted)
+    schema = "only_here BIGINT NOT NULL, _corrupt_record STRING"
+    planned = options(valueSchema=schema, mode="PERMISSIVE")
+    for _ in range(2):
+        typed: TypedValues = pickle.loads(pickle.dumps(planned.typed))
+        batch = pa.record_batch({"value": pa.array([b"{}"]), "offset": pa.array([7])})
+        assert len(list(typed_rows(typed, ("offset",), "t-0", iter([batch])))) == 1
+    assert parsed == [schema]
+    other = pickle.loads(pickle.dumps(TypedValues("only_here INT"))).schema(())
+    assert other.names == ["only_here"]
+    assert parsed == [schema, "only_here INT"], "another schema is parsed by itself"
+
+
 def test_texts_of_refused_values_stay_in_their_rows() -> None:
     records = [b'{"id":1}', b"\xff", b"caf\xc3\xa9", None, b'{"id":2}', b"a\xffb", b""]
     found = rows("id BIGINT, _corrupt_record STRING", Mode.PERMISSIVE, records)
@@ -73,6 +97,21 @@ def test_failfast_names_partition_offset_and_reason() -> None:
         {"id": 1, "_offset": 7},
         {"id": None, "_offset": 8},
     ]
+
+
+def test_rows_of_several_pieces_are_all_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_decoder, "ARENA_BYTES", 200)
+    records = [b'{"id":%d,"s":"%s"}' % (number, b"x" * 60) for number in range(20)]
+    given: list[bytes | None] = [*records[:5], None, *records[6:15], b"junk", *records[16:]]
+    found = rows("id BIGINT, s STRING, _corrupt_record STRING", Mode.PERMISSIVE, given)
+    assert [row["id"] for row in found] == [
+        None if number in {5, 15} else number for number in range(20)
+    ]
+    assert [row["_offset"] for row in found if row["_corrupt_record"]] == [22]
+    dropped = rows("id BIGINT, s STRING", Mode.DROPMALFORMED, given)
+    assert [row["_offset"] for row in dropped] == [at for at in range(7, 27) if at != 22]
+    with pytest.raises(SourceError, match="t-0@22: expected an object"):
+        rows("id BIGINT", Mode.FAILFAST, given)
 
 
 @pytest.mark.parametrize("mode", list(Mode))

@@ -77,6 +77,7 @@ def test_a_comment_reaches_the_times_in_arrays_and_maps() -> None:
         ("id BIGINT NOT", "expected NULL after NOT"),
         ("id BIGINT id STRING", "expected the end, found 'id'"),
         ("id BIGINT, id INT", "'id' is declared twice"),
+        ("n INT, id BIGINT, at DATE, id INT", "'id' is declared twice"),
         ("m MAP<INT, STRING>", "keys of a MAP are STRING"),
         ("a ARRAY<INT", "expected '>'"),
         ("s STRUCT<>", "no columns|expected a column's name"),

@@ -1,6 +1,7 @@
 """The JSON decoder on whole arrays: pieces, key orders, wide and deep schemas, words."""
 
 import json
+import tracemalloc
 from random import Random
 from typing import Any
 
@@ -43,6 +44,100 @@ def test_values_that_exceed_the_arena_come_in_pieces(monkeypatch: pytest.MonkeyP
     numbers = np.concatenate([piece.rows for piece in pieces]).tolist()
     assert numbers == [number for number in range(300) if number not in (7, 8)]
     assert [refused.row for piece in pieces for refused in piece.refused] == [8]
+
+
+def peak_bytes(decoder: JsonDecoder, records: list[bytes]) -> tuple[int, int]:
+    """Return the most memory that decoding asks for, and the bytes of the rows."""
+    values, size = pa.array(records, pa.binary()), 0
+    list(decoder.decode(pa.array([b"{}"], pa.binary())))
+    tracemalloc.start()
+    try:
+        for found in decoder.decode(values):
+            found.batch.validate(full=True)
+            assert not found.refused
+            size += found.batch.nbytes
+            del found
+        return tracemalloc.get_traced_memory()[1], size
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", ["BIGINT", "STRING", "ARRAY<STRING>", "MAP<STRING, INT>"])
+def test_memory_for_a_large_record_of_a_wide_schema_is_bounded(kind: str) -> None:
+    names = [f"f{number}" for number in range(300)]
+    value = {"BIGINT": 7, "STRING": "seven", "ARRAY<STRING>": ["a", "b"]}.get(kind, {"a": 1})
+    element = json.dumps(dict.fromkeys(names, value), separators=(",", ":"))
+    record = b'{"a":[%s]}' % ",".join([element] * ((1 << 20) // len(element))).encode()
+    ddl = f"a ARRAY<STRUCT<{', '.join(f'{name}: {kind}' for name in names)}>>"
+    # Each element of two bytes, all texts in one column: gigabytes for a record that needs 1 MB.
+    peak, size = peak_bytes(JsonDecoder(ddl), [record])
+    assert peak < 3 * json_decoder.ARENA_BYTES
+    assert size < 2 * len(record)
+
+
+@pytest.mark.parametrize("large", ["elements", "text", "key"])
+def test_memory_for_a_record_follows_what_its_rows_need(
+    large: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_decoder, "ARENA_BYTES", 100_000)
+    fields = ", ".join(f"f{number}: STRING" for number in range(40))
+    ddl = f"a ARRAY<STRUCT<{fields}>>, m MAP<STRING, INT>"
+    text = b"x" * 400_000
+    record = {
+        "elements": b'{"a":[%s]}' % b",".join([b"{}"] * 40_000),
+        "text": b'{"a":[{"f3":"%s"}]}' % text,
+        "key": b'{"m":{"%s":1}}' % text,
+    }[large]
+    decoder = JsonDecoder(ddl)
+    rows = [row for found in decoder.decode(pa.array([record])) for row in found.batch.to_pylist()]
+    assert same(rows, [decode_record(record, decoder.schema)])
+    peak, size = peak_bytes(decoder, [record])
+    assert peak < 3 * size + 6_000_000, "of these 4 MB are the table of keys"
+    small = b'{"a":[{"f1":"y"}],"m":{"k":1}}'
+    peak, _ = peak_bytes(decoder, [small] * 100)
+    assert peak < 400_000, "a later record does not pay for it"
+
+
+def test_parts_that_end_where_memory_does_lose_and_double_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fields = ", ".join(f"f{number}: STRING" for number in range(40))
+    schema = f"n INT, a ARRAY<STRUCT<{fields}>>"
+    records: list[bytes | None] = [
+        json.dumps(
+            {"n": number, "u": 0, "a": [{"f1": "y" * (number % 50)}] * (number % 7)}
+        ).encode()
+        for number in range(2_000)
+    ]
+    records[::100] = [None] * 20
+    records[50::100] = [b'{"n":1,"u":0,"a":[{"f1":"z"},{"f2":0}]}'] * 20
+    values = pa.array(records, pa.binary())
+    whole = JsonDecoder(schema)
+    (expected,) = whole.decode(values)
+    monkeypatch.setattr(json_decoder, "ARENA_BYTES", 40_000)
+    decoder = JsonDecoder(schema)
+    parts = list(decoder.decode(values))
+    assert len(parts) > 5
+    assert pa.Table.from_batches([part.batch for part in parts]).equals(
+        pa.Table.from_batches([expected.batch])
+    )
+    assert np.concatenate([part.rows for part in parts]).tolist() == expected.rows.tolist()
+    assert [each for part in parts for each in part.refused] == list(expected.refused)
+    assert decoder.unknown_keys == whole.unknown_keys == 1_980
+
+
+def test_parts_end_before_the_last_records_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = ", ".join(f"f{number}: STRING" for number in range(40))
+    schema = f"n INT, a ARRAY<STRUCT<{fields}>>"
+    # The last records of an array are decoded from a copy, after the others of their part.
+    records = [b'{"n":%d,"a":[%s]}' % (n, b",".join([b"{}"] * (n * 7 % 40))) for n in range(60)]
+    monkeypatch.setattr(json_decoder, "ARENA_BYTES", 20_000)
+    for size in range(20, 60):
+        parts = list(JsonDecoder(schema).decode(pa.array(records[:size], pa.binary())))
+        assert len(parts) > 2
+        rows = [row for part in parts for row in part.batch.to_pylist()]
+        assert [row["n"] for row in rows] == list(range(size))
+        assert [len(row["a"]) for row in rows] == [n * 7 % 40 for n in range(size)]
 
 
 def test_rows_stay_as_they_are_while_later_ones_are_decoded() -> None:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Literal
+from typing import Literal, get_args
 
 import pyarrow as pa
 
@@ -142,7 +142,7 @@ def _check(
 
 
 def _typed(ddl: str, mode: str, columns: Sequence[str]) -> TypedValues:
-    modes = [known.value for known in Mode]
+    modes = get_args(RefusedMode)
     if mode not in modes:
         raise ValueError(f"mode {mode!r}: {', '.join(modes)}")
     typed = TypedValues(ddl, Mode(mode))

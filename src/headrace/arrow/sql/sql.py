@@ -9,7 +9,7 @@ Only what a query itself must keep (groups, sorts, one side of a join) is in mem
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import duckdb
@@ -22,12 +22,15 @@ from headrace.arrow.sql.sql_answer import Answer, one_line
 from headrace.arrow.sql.sql_columns import Inferred, expression, infer, quoted, text
 from headrace.arrow.sql.topic_dataset import COLUMNS, TopicDataset, is_text
 from headrace.arrow.sql.topic_source import OpenTopic, TopicSource, bound_line
+from headrace.arrow.typed.typed_rows import TypedValues
 from headrace.model.errors import HeadraceError
 
 SAMPLE_RECORDS = 1000
 """Records of a topic that are sampled to infer the columns of JSON values."""
 SAMPLE_PARTITIONS_MAX = 16
 """Maximum partitions that the sample is taken from."""
+ANY_TOPIC = ""
+"""Key of the topics that have no entry of their own."""
 _MISSING = re.compile(r"Table with name (\S+) does not exist")
 _SHOW_TABLES = re.compile(r"\s*show\s+(all\s+)?tables\s*;?\s*", re.IGNORECASE)
 _OF_BYTES = ("key", "value", HEADERS)
@@ -59,17 +62,20 @@ class TopicSql:
         sample: int = SAMPLE_RECORDS,
         memory: str = MEMORY,
         binary: bool = False,
+        typed: Mapping[str, TypedValues] | None = None,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         """Start DuckDB; topics are opened by queries.
 
-        `binary`: key, value and headers stay bytes even if they are UTF-8. `tell` is called with a
-        line about how far each topic is read. SqlError for an invalid `memory`.
+        `binary`: key, value and headers stay bytes even if they are UTF-8. `typed`: how values are
+        decoded, by topic, in place of columns that are inferred; ANY_TOPIC: of the others. `tell`
+        is called with a line about how far each topic is read. SqlError for an invalid `memory`.
         """
         self._source = source
         self._isolation: Isolation = isolation
         self._sample = sample
         self._binary = binary
+        self._typed = typed or {}
         self._tell = tell
         self._datasets: dict[str, TopicDataset] = {}
         self._known: dict[str, str] | None = None
@@ -139,7 +145,13 @@ class TopicSql:
             name for name in _OF_BYTES
             if not self._binary and all(is_text(batch.column(name), name) for batch in sample)
         )  # fmt: skip
-        dataset = self._datasets[topic] = TopicDataset(opened, as_text=as_text)
+        typed = self._typed.get(topic, self._typed.get(ANY_TOPIC))
+        if typed is not None:
+            _check_names(topic, typed)
+        dataset = self._datasets[topic] = TopicDataset(opened, as_text=as_text, typed=typed)
+        if typed is not None:
+            self._duckdb.register(topic, dataset)
+            return
         values = [value for batch in sample for value in batch.column("value").to_pylist()]
         inferred = Inferred({}, []) if self._binary else infer(values, COLUMNS)
         if inferred.types and inferred.others:
@@ -209,6 +221,16 @@ def _others_line(topic: str, inferred: Inferred, sample: list[pa.RecordBatch]) -
         f" {'is not a JSON object' if count == 1 else 'are not JSON objects'} and null in these"
         f" columns; the first is {place}"
     )
+
+
+def _check_names(topic: str, typed: TypedValues) -> None:
+    """Raise SqlError if a field has the name of a column of the record, as SQL compares names."""
+    for name in typed.schema(()).names:
+        if name.lower() in COLUMNS:
+            raise SqlError(
+                f"{topic}: the field {name} of the schema is also a column of the record: leave it"
+                f" out of the schema and take it as value->>'{name}'"
+            )
 
 
 def _missing_table(error: duckdb.Error) -> str:

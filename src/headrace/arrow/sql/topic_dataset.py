@@ -8,8 +8,11 @@ import pyarrow.dataset as ds
 
 from headrace.arrow.read.columns import HEADERS, TYPES
 from headrace.arrow.sql.topic_source import OpenTopic
+from headrace.arrow.typed.typed_rows import PREFIX, Mode, TypedRanges, TypedValues
 from headrace.model.errors import HeadraceError
 
+_DECODED = frozenset({"value", "offset", "partition"})
+"""Columns that are read to decode values, and to name the record of a refused one."""
 COLUMNS = ("key", "value", "partition", "offset", "timestamp", HEADERS)
 """The columns of a record in SQL."""
 
@@ -31,22 +34,30 @@ class NotText(HeadraceError):
 class TopicDataset(ds.Dataset):  # type: ignore[misc]
     """A pyarrow dataset of a topic that implements `scanner` only, which is what DuckDB calls."""
 
-    def __init__(self, topic: OpenTopic, *, as_text: frozenset[str]) -> None:
+    def __init__(
+        self, topic: OpenTopic, *, as_text: frozenset[str], typed: TypedValues | None = None
+    ) -> None:
         """Create the dataset of an open topic.
 
-        `as_text`: which of key, value and headers are read as strings.
+        `as_text`: which of key, value and headers are read as strings. `typed`: how values are
+        decoded to further columns, whose names differ from the record's.
         """
         self._topic = topic
+        self._typed_values = typed
         self._types = {
             name: _TEXT_TYPES[name] if name in as_text else TYPES[name] for name in COLUMNS
         }
+        self.fields = [] if typed is None else typed.schema(()).names
+        """Names of the columns that values are decoded to."""
+        if typed is not None:
+            self._types |= {field.name: field.type for field in typed.schema(())}
         self.failure: BaseException | None = None
         """The exception that ended a scan, as DuckDB passes on only its text; None if none did."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of a record."""
-        return self._schema(COLUMNS)
+        """The schema of a record, with the columns that its value is decoded to."""
+        return self._schema((*COLUMNS, *self.fields))
 
     def _schema(self, columns: Sequence[str]) -> pa.Schema:
         return pa.schema([(name, self._types[name]) for name in columns])
@@ -55,20 +66,45 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
         self, columns: Sequence[str] | None = None, filter: Any = None, **_: object  # noqa: A002, ANN401 - pyarrow's names
     ) -> ds.Scanner:  # fmt: skip
         """Start reading these columns, with the rows that match the expression `filter`."""
-        wanted = list(COLUMNS if columns is None else columns)
+        every = (*COLUMNS, *self.fields)
+        wanted = list(every if columns is None else columns)
         condition = "" if filter is None else str(filter)
-        needed = [name for name in COLUMNS if name in wanted or name in condition] or ["offset"]
+        needed = [name for name in every if name in wanted or name in condition] or ["offset"]
         schema = self._schema(needed)
         reader = pa.RecordBatchReader.from_batches(schema, self._batches(needed, schema))
         return ds.Scanner.from_batches(reader, columns=wanted, filter=filter)
 
     def _batches(self, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         try:
-            for batch in self._topic.read(columns, self._topic.ranges):
+            for batch in self._records(columns):
                 yield self._typed(batch, schema)
         except BaseException as error:
             self.failure = self.failure or error
             raise
+
+    def _records(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Yield these columns, values decoded if any needs it.
+
+        With a mode that leaves rows out, or ends at one, all queries see the same rows: then values
+        are decoded for every scan.
+        """
+        typed, ranges = self._typed_values, self._topic.ranges
+        if typed is None or (typed.mode is Mode.PERMISSIVE and not {*columns} & {*self.fields}):
+            yield from self._topic.read(columns, ranges)
+            return
+        own = [name for name in COLUMNS if name in columns]
+        read = [name for name in COLUMNS if name in own or name in _DECODED]
+        decoders: dict[int, TypedRanges] = {}
+        for batch in self._topic.read(read, ranges):
+            if not batch.num_rows:
+                continue
+            partition = batch.column("partition")[0].as_py()
+            if partition not in decoders:
+                place = f"{self._topic.topic}-{partition}"
+                decoders[partition] = TypedRanges(typed, own, place)
+            for rows in decoders[partition].rows([batch]):
+                names = [name if name in self.fields else PREFIX + name for name in columns]
+                yield pa.RecordBatch.from_arrays([rows.column(name) for name in names], columns)
 
     def _typed(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         arrays = []

@@ -12,6 +12,7 @@ from headrace.arrow.typed.assemble_rows import assemble_rows
 from headrace.kernels.choose import numba_unwanted, typed_decoder
 from headrace.kernels.json.layout import SLACK, Head
 from headrace.kernels.json.program import Node, Program
+from headrace.model.invariant import invariant
 from headrace.typed.ddl import parse_ddl
 from headrace.typed.plain import decode_record
 from headrace.typed.refusal import Fault, Refusal
@@ -20,7 +21,10 @@ from headrace.typed.types import ColumnType
 Array = np.ndarray[Any, Any]
 
 ARENA_BYTES = 32 << 20
-"""Output memory for the values that are decoded at once; a larger record gets what it needs."""
+"""Output memory for the values that are decoded at once; a larger record gets up to twice what it
+needs."""
+_GROWTH_MAX = 16
+"""Bytes of output for each byte of input that are provided for; few records need more."""
 FAULTS = {int(fault): fault for fault in Fault}
 _NO_BYTES = np.frombuffer(b"", np.uint8)
 
@@ -112,11 +116,11 @@ class JsonDecoder:
         for array in (offsets, source, present):
             array.flags.writeable = False
         for first, last in self._pieces(offsets):
-            yield self._decode_piece(source, offsets, present, first, last)
+            yield from self._decode_piece(source, offsets, present, first, last)
 
     def _pieces(self, offsets: Array) -> Iterator[tuple[int, int]]:
-        """Yield ranges of records whose output fits the arena."""
-        bound = int(ARENA_BYTES / self._program.bytes_per_byte)
+        """Yield ranges of records whose output fits the arena, by all likelihood."""
+        bound = int(ARENA_BYTES / min(self._program.bytes_per_byte, _GROWTH_MAX))
         first, count = 0, len(offsets) - 1
         while first < count:
             until = int(np.searchsorted(offsets, int(offsets[first]) + bound, "right")) - 1
@@ -126,11 +130,32 @@ class JsonDecoder:
 
     def _decode_piece(
         self, source: Array, offsets: Array, present: Array, first: int, last: int
-    ) -> TypedRows:
-        program = self._program
+    ) -> Iterator[TypedRows]:
+        """Decode a piece, in several parts if the arena has no memory for all of it."""
+        while first < last:
+            needs = self._program.needs_within(int(offsets[last] - offsets[first]), ARENA_BYTES)
+            until, rows, full = self._decode_part(source, offsets, present, (first, last), needs)
+            while until == first:
+                # The arena is too small for the first record alone: it gets twice the memory.
+                most = self._program.needs_max(int(offsets[first + 1] - offsets[first]))
+                needs = [min(need, bound) for need, bound in zip(needs, most, strict=True)]
+                invariant(needs[full] < most[full], "a record has at most as much text as bytes")
+                needs[full] = min(2 * needs[full], most[full])
+                part = first, first + 1
+                until, rows, full = self._decode_part(source, offsets, present, part, needs)
+            yield rows
+            first = until
+
+    def _decode_part(
+        self, source: Array, offsets: Array, present: Array, part: tuple[int, int], needs: list[int]
+    ) -> tuple[int, TypedRows, int]:
+        """Return the record before which the kernel stopped, the rows up to it, and what it lacked
+        memory for."""
+        program, (first, last) = self._program, part
         begin, end = int(offsets[first]), int(offsets[last])
-        out, scratch = program.arena(last - first, end - begin)
-        work = program.work(end - begin if program.has_maps else 0)
+        out, scratch = program.arena(last - first, end - begin, needs)
+        longest = int(np.diff(offsets[first : last + 1]).max()) if program.has_maps else 0
+        work = program.work(longest)
         work[Head.SCRATCH] = scratch
         rows, refused = np.empty(last - first, np.int64), np.empty((last - first, 4), np.int64)
         # Records that end near the source's end are read from a copy that has slack.
@@ -147,7 +172,7 @@ class JsonDecoder:
             (source, 0, first, middle),
             (tail, int(offsets[middle]), middle, last),
         ):
-            if at < until and self._kernel is not None:
+            if at < until and work[Head.STOPPED] < 0 and self._kernel is not None:
                 count = self._kernel(
                     data, offsets[at : until + 1], base, at, present[at:until], program.rows,
                     program.names, work, out, rows, refused, count,
@@ -155,7 +180,10 @@ class JsonDecoder:
         self.unknown_keys += int(work[Head.UNKNOWN])
         batch = assemble_rows(program, work, out, self.arrow_schema)
         refusals = RefusedValues(program.nodes, source, offsets, refused[:count])
-        return TypedRows(batch, rows[: batch.num_rows], refusals)
+        stopped = int(work[Head.STOPPED])
+        full = program.full_need(work) if stopped >= 0 else 0
+        decoded = TypedRows(batch, rows[: batch.num_rows], refusals)
+        return (last if stopped < 0 else stopped), decoded, full
 
     def _decode_plainly(self, values: pa.Array) -> TypedRows:
         decoded, rows, refused = [], [], []

@@ -4,8 +4,8 @@ A record without a value (a tombstone) is a row whose fields are null. So fields
 row's schema even if the declared schema says NOT NULL, which the decoder checks.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -29,6 +29,10 @@ OFFSET, VALUE = "offset", "value"
 class RefusedRecordError(HeadraceError):
     """A record's value does not fit the schema; the text names partition, offset and reason."""
 
+    def __init__(self, place: str, offset: int, words: str) -> None:
+        super().__init__(f"{place}@{offset}: {words}")
+        self.offset = offset
+
 
 class Mode(Enum):
     """Outcomes of a refused value, by Spark's names."""
@@ -36,6 +40,13 @@ class Mode(Enum):
     FAILFAST = "failfast"
     PERMISSIVE = "permissive"
     DROPMALFORMED = "dropmalformed"
+    QUARANTINE = "quarantine"
+    """Ours: no row, and the caller gets the refused record."""
+
+
+_WITHOUT_ROW = frozenset({Mode.DROPMALFORMED, Mode.QUARANTINE})
+OnRefused = Callable[[TypedRows, pa.RecordBatch], None]
+"""Called with decoded values, some of which are refused, and the records that they are from."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +84,15 @@ class TypedValues:
     def _is_corrupt(self, name: str) -> bool:
         return self.mode is Mode.PERMISSIVE and name == self.corrupt
 
+    def row_type(self) -> ColumnType:
+        """Return the fields of a row, all of them nullable: those of a refused value are null."""
+        schema = parse_ddl(self.ddl)
+        fields = tuple(replace(field, nullable=True) for field in schema.fields)
+        return ColumnType(Kind.STRUCT, fields=fields)
+
     def schema(self, columns: Sequence[str]) -> pa.Schema:
         """Return the Arrow schema of a row."""
-        fields = [field.with_nullable(True) for field in arrow_schema(parse_ddl(self.ddl))]
+        fields = list(arrow_schema(self.row_type()))
         record = [pa.field(PREFIX + name, TYPES[name], name not in NEVER_NULL) for name in columns]
         return pa.schema([*fields, *record])
 
@@ -83,8 +100,16 @@ class TypedValues:
 class TypedRanges:
     """Makes typed rows of one task's RecordBatches, which have `value`, `offset` and `columns`."""
 
-    def __init__(self, typed: TypedValues, columns: Sequence[str], place: str) -> None:
+    def __init__(
+        self,
+        typed: TypedValues,
+        columns: Sequence[str],
+        place: str,
+        on_refused: OnRefused | None = None,
+    ) -> None:
+        """Make the decoder. `on_refused`: called with QUARANTINE for values that are refused."""
         self._typed = typed
+        self._on_refused = on_refused
         self._columns = columns
         self._place = place
         self._schema = typed.schema(columns)
@@ -116,7 +141,7 @@ class TypedRanges:
         place[np.concatenate(rows)] = np.arange(len(table))
         bad = np.zeros(len(batch), np.bool_)
         bad[np.concatenate([np.zeros(0, np.int64), *refused])] = True
-        if self._typed.mode is Mode.DROPMALFORMED and bad.any():
+        if self._typed.mode in _WITHOUT_ROW and bad.any():
             batch, place = batch.filter(pa.array(~bad)), place[~bad]
         if len(table) < len(place):
             index = pa.array(place, mask=place < 0)
@@ -130,11 +155,13 @@ class TypedRanges:
         )
 
     def _check(self, piece: TypedRows, batch: pa.RecordBatch) -> None:
-        """Raise RefusedRecordError for a refused value, if one ends the read."""
+        """Raise RefusedRecordError for a refused value that ends the read; pass on others."""
         if self._typed.mode is Mode.FAILFAST:
             for refused in piece.refused:
                 offset = batch.column(OFFSET)[refused.row].as_py()
-                raise RefusedRecordError(f"{self._place}@{offset}: {refused.words}")
+                raise RefusedRecordError(self._place, offset, refused.words)
+        if self._on_refused is not None and len(piece.refused):
+            self._on_refused(piece, batch)
 
 
 def _chunk(column: pa.ChunkedArray) -> pa.Array:

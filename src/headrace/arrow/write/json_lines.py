@@ -14,6 +14,7 @@ COLUMNS = ("key", "value", "partition", "offset", "timestamp", HEADERS)
 _MICROS_PER_MS = 1000
 _ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
 _CONTROL = "[\x00-\x1f]"
+_ESCAPED = r'[\x00-\x1f"\\]'
 
 RowLine = Callable[[dict[str, Any]], bytes]
 
@@ -27,7 +28,7 @@ def json_lines(batch: pa.RecordBatch, topic: str, row_line: RowLine) -> bytes | 
     if not batch.num_rows:
         return b""
     try:
-        key, value = _literals(batch.column("key")), _literals(batch.column("value"))
+        key, value = string_literals(batch.column("key")), string_literals(batch.column("value"))
     except pa.ArrowInvalid:
         return b"".join(map(row_line, batch.to_pylist()))
     if batch.column(HEADERS).null_count < batch.num_rows:
@@ -52,9 +53,14 @@ def json_lines(batch: pa.RecordBatch, topic: str, row_line: RowLine) -> bytes | 
     return memoryview(data)[first:last]
 
 
-def _literals(array: pa.Array) -> pa.Array:
-    """Return strings as JSON literals. ArrowInvalid if one is not UTF-8."""
+def string_literals(array: pa.Array) -> pa.Array:
+    """Return strings, of type `binary` or `string`, as JSON literals; null as `null`.
+
+    Raises ArrowInvalid if one of type `binary` is not UTF-8.
+    """
     texts = array.cast(pa.string())
+    if not pc.any(pc.match_substring_regex(texts, _ESCAPED)).as_py():
+        return pc.binary_join_element_wise('"', texts, '"', "").fill_null("null")
     for plain, escaped in _ESCAPES:
         texts = pc.replace_substring(texts, plain, escaped)
     if pc.any(pc.match_substring_regex(texts, _CONTROL)).as_py():

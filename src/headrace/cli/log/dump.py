@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from headrace.cli.records.formats import headers_json, jsonable_line, put_bytes
 from headrace.logtools.dump import KafkaDump, KafkaOptions, Row, UnknownFile, kind_of
 from headrace.logtools.dump import dump as dump_file
 from headrace.logtools.dump.as_kafka import MAX_BYTES, MAX_MESSAGE_SIZE
@@ -19,6 +18,7 @@ from headrace.posix.disk import RealDisk
 from headrace.terminal.broker_options import Json
 from headrace.terminal.failure import EXIT_FAILED, CommandError, UsageError
 from headrace.terminal.output import note, print_line
+from headrace.terminal.record_formats import headers_json, jsonable_line, put_bytes
 from headrace.wire.kafka.coordinator_records.offsets_tables import CONSUMER_OFFSETS
 from headrace.wire.kafka.coordinator_records.state_tables import SHARE_STATE, TRANSACTION_STATE
 

@@ -10,13 +10,19 @@ from cyclopts import Parameter
 
 from headrace.cli.records.consume_printer import DamagedBytes, Printer
 from headrace.cli.records.consume_reader import Reader, ReadOptions
-from headrace.cli.records.formats import Formatter, json_formatter, text_formatter
 from headrace.cli.records.topic_awaiting import await_topics
+from headrace.cli.records.typed_values import (
+    DDL_HELP,
+    ValueMode,
+    typed_formatter,
+    typed_values,
+)
 from headrace.client.calls.offsets import EARLIEST, LATEST
 from headrace.terminal.broker_options import BrokerOptions, Json, check_seconds, pairs
 from headrace.terminal.failure import UsageError
 from headrace.terminal.offset_positions import Place, parse_place
 from headrace.terminal.permission_needs import Need, needing
+from headrace.terminal.record_formats import Formatter, json_formatter, text_formatter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -208,9 +214,22 @@ class PrintOptions:
             " share-state of __share_group_state.",
         ),
     ] = None
+    value_schema: Annotated[str | None, Parameter(name="--value-schema", help=DDL_HELP)] = None
+    mode: ValueMode = None
 
     def formatter_for(self, *, json: bool) -> Formatter:
         """Return the formatter from records to the bytes to print. Raises UsageError."""
+        if self.value_schema is None:
+            if self.mode is not None:
+                raise UsageError("--mode: only with --value-schema")
+            return self._plain_formatter(json=json)
+        if self.formatter is not None:
+            raise UsageError("--value-schema and --formatter cannot be combined")
+        plain = self._plain_formatter(json=json)
+        typed = typed_values(self.value_schema, self.mode, ["offset"])
+        return typed_formatter(typed, None if json else plain)
+
+    def _plain_formatter(self, *, json: bool) -> Formatter:
         if self.formatter is not None:
             from headrace.cli.records.coordinator_formats import coordinator_formatter
 

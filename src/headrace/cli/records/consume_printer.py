@@ -4,11 +4,11 @@ import sys
 from collections.abc import Iterator
 from typing import Protocol
 
-from headrace.cli.records.formats import Formatter
 from headrace.model.errors import CorruptLogError, HeadraceError
 from headrace.model.nouns import TopicPartition
 from headrace.record.compression import CorruptBatch
 from headrace.record.record import Record
+from headrace.terminal.record_formats import Formatter
 
 
 class Printable(Protocol):

@@ -3,13 +3,13 @@
 Kafka's formatters print records without a separator; here each record is a line.
 """
 
-from headrace.cli.records.formats import Formatter
 from headrace.logtools.dump.coordinator_rows import KINDS, kind_named, row_of
 from headrace.logtools.dump.java_text import json_of
 from headrace.model.errors import Malformed
 from headrace.model.nouns import TopicPartition
 from headrace.record.record import Record
 from headrace.terminal.failure import UsageError
+from headrace.terminal.record_formats import Formatter
 
 
 def coordinator_formatter(name: str) -> Formatter:

@@ -150,27 +150,3 @@ def parse_headers(texts: Sequence[str]) -> list[Header]:
             raise UsageError(f"-H {text}: must be name=value")
         headers.append((text[:at], text[at + 1 :].encode()))
     return headers
-
-
-def unescape(text: str) -> str:
-    r"""Replace `\t`, `\n`, `\r`, `\0`, `\\` and `\xHH`, hard in shells, by the characters."""
-    marks = {"t": "\t", "n": "\n", "r": "\r", "0": "\0", "\\": "\\"}
-    parts: list[str] = []
-    at = 0
-    while at < len(text):
-        mark = text[at]
-        following = text[at + 1 : at + 2]
-        if mark == "\\" and following in marks and following:
-            parts.append(marks[following])
-            at += 2
-        elif mark == "\\" and following == "x" and _is_hex(text[at + 2 : at + 4]):
-            parts.append(chr(int(text[at + 2 : at + 4], 16)))
-            at += 4
-        else:
-            parts.append(mark)
-            at += 1
-    return "".join(parts)
-
-
-def _is_hex(digits: str) -> bool:
-    return len(digits) == 2 and all(digit in "0123456789abcdefABCDEF" for digit in digits)

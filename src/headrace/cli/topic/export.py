@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 
 from cyclopts import Parameter
 
-from headrace.cli.records.formats import json_formatter
 from headrace.cli.records.topic_reading import DataDirectory, Level, topics_of
 from headrace.model.nouns import TopicPartition
 from headrace.record.record import Record
 from headrace.terminal.broker_options import BrokerOptions
 from headrace.terminal.failure import UsageError, check_installed, not_found
 from headrace.terminal.output import counted, note
+from headrace.terminal.record_formats import json_formatter
 
 if TYPE_CHECKING:
     from headrace.arrow.write.json_lines import RowLine

@@ -166,6 +166,9 @@ class EventLink(asyncio.BufferedProtocol):
         if self._transport is None:
             raise ConnectionLost(f"{self._address}: connection lost")
         reply = EventReply(self)
+        # The unsent bytes are bounded by the requests of the callers, who await each answer, not by
+        # the transport's limit. So it does not matter that asyncio's `writelines` skips
+        # `pause_writing` before 3.12.9 and 3.13.2, as it does for `net.answering`.
         self._transport.writelines(frame)
         if answered:
             self._waiting.append(reply)

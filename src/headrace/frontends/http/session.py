@@ -11,7 +11,8 @@ of an unfinished head and of unread answers. An idle connection is closed after
 `KEEP_ALIVE_SECONDS`, or earlier when another client needs its place.
 
 While an answer is pending nothing is read, so the client's end of input is not noticed: a client
-that half-closes gets all answers.
+that half-closes gets all answers. The handler of a client that has left runs until it returns or
+its time (`endpoint.ANSWER_SECONDS_MAX`) is over; it is cancelled if `net` closes the connection.
 
 A line that ends without CR is refused, and so is a folded one: proxies disagree on where such a
 head or field ends.

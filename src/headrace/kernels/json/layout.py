@@ -33,15 +33,17 @@ class Col(IntEnum):
     SHIFT = 7  # A value has 1 << SHIFT bytes.
     BYTES = 8  # Place of the bytes of a STRING or BINARY.
     MARK = 9  # Of a STRING or BINARY: its mark. Of an ARRAY or MAP: the space below it.
-    PATTERN = 10  # Place in `names` of `"name":`.
-    PATTERN_SIZE = 11  # 0 if the name has a character that JSON escapes.
-    NAME = 12
-    NAME_SIZE = 13
-    UNIT = 14
-    PRECISION = 15  # Of an integer: its bits.
-    SCALE = 16
-    FILL = 17  # Place of its fills, relative to the section.
-    FILLS = 18
+    LIMIT = 10  # Of a STRING or BINARY: place in `out` where the memory for its bytes ends.
+    SLOTS = 11  # Number of slots that its space has memory for.
+    PATTERN = 12  # Place in `names` of `"name":`.
+    PATTERN_SIZE = 13  # 0 if the name has a character that JSON escapes.
+    NAME = 14
+    NAME_SIZE = 15
+    UNIT = 16
+    PRECISION = 17  # Of an integer: its bits.
+    SCALE = 18
+    FILL = 19  # Place of its fills, relative to the section.
+    FILLS = 20
 
 
 class Head(IntEnum):
@@ -63,6 +65,8 @@ class Head(IntEnum):
     UNKNOWN = 13  # Number of keys that the schema does not declare.
     SEED = 14  # Random, for the table of MAP keys.
     FIRSTS = 15  # Place of a section, see `followers`.
+    STOPPED = 16  # The record that the output had no memory for; -1 if it had for all.
+    FULL = 17  # SLOTS_FULL or TEXT_FULL, of NODE.
 
 
 class Frame(IntEnum):
@@ -79,6 +83,11 @@ class Frame(IntEnum):
 
 SLACK = 64
 """Bytes after the input and after each output buffer that may be read or overwritten."""
+SLOTS_FULL = 64
+TEXT_FULL = 65
+"""Not faults of a record: its elements, or its texts, have no memory left in the output."""
+NO_LIMIT = 1 << 62
+"""Limit of a text in the scratch space, which has room for any."""
 FRAMES_AT = 32
 FRAME_WORDS = 8
 FRAMES_MAX = 80

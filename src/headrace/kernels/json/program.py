@@ -4,12 +4,21 @@ costs microseconds, and the kernel is compiled once for all of them."""
 import json
 import secrets
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from headrace.kernels.json.layout import FRAMES_AT, FRAMES_MAX, SKIPPED_AT, SLACK, Col, Head
+from headrace.kernels.json.layout import (
+    FRAMES_AT,
+    FRAMES_MAX,
+    SKIPPED_AT,
+    SLACK,
+    SLOTS_FULL,
+    Col,
+    Head,
+)
 from headrace.typed.ddl import SchemaError
 from headrace.typed.types import DEPTH_MAX, INTEGERS, ColumnType, Kind
 
@@ -120,19 +129,45 @@ class Program:
         self._names += name
         return place
 
-    def arena(self, rows: int, size: int) -> tuple[Array, int]:
+    def needs_max(self, size: int) -> list[int]:
+        """Return the most that records of `size` bytes need: the slots of each space, of which the
+        first is not counted, then the bytes of each text."""
+        return [size // ELEMENT_BYTES + 1] * self.spaces + [size] * len(self.texts)
+
+    def needs_within(self, size: int, bytes_max: int) -> list[int]:
+        """Return `needs_max`, or less so that slots and texts have `bytes_max` bytes in all.
+
+        Elements of a wide STRUCT seldom have two bytes, and few texts of many have all bytes.
+        """
+        needs = self.needs_max(size)
+        if size * (self.bytes_per_byte - 1) <= bytes_max:
+            return needs
+        slot_bytes, texts = self._slot_bytes, len(self.texts)
+        share = bytes_max // ((slot_bytes > 0) + (texts > 0))
+        slots = max(1, share // max(1, slot_bytes))
+        text = max(1, share // max(1, texts))
+        return [min(need, slots) for need in needs[: self.spaces]] + [
+            min(need, text) for need in needs[self.spaces :]
+        ]
+
+    def arena(self, rows: int, size: int, needs: Sequence[int]) -> tuple[Array, int]:
         """Return output memory for `rows` records of `size` bytes in all, and the place of the
-        scratch space. The places in the program are those of this memory from now on."""
+        scratch space. The places in the program are those of this memory from now on.
+
+        `needs`: as of `needs_max`; the kernel stops before a record that needs more.
+        """
         place = 0
-        inner = size // ELEMENT_BYTES + 1
         for node in self.nodes:
-            slots = inner if node.space else rows
+            slots = needs[node.space] if node.space else rows
             kind, row = node.type.kind, self.rows[node.number]
+            row[Col.SLOTS] = slots
             row[Col.VALID], place = place, _after(place, slots)
             if kind is not Kind.STRUCT:
                 row[Col.DATA], place = place, _after(place, (slots + 1) << SHIFTS[kind])
             if kind in TEXTS:
-                row[Col.BYTES], place = place, _after(place, size)
+                text = needs[row[Col.MARK]]
+                row[Col.LIMIT] = place + text
+                row[Col.BYTES], place = place, _after(place, text)
         memory = np.empty(_after(place, size), np.uint8)
         for node in self.nodes:
             if node.type.kind in PARTED:
@@ -142,9 +177,19 @@ class Program:
 
     @property
     def bytes_per_byte(self) -> float:
-        """Bytes of output memory for each byte of input, without what rows need."""
+        """The most bytes of output memory for each byte of input, without what rows need."""
+        return 1 + len(self.texts) + self._slot_bytes / ELEMENT_BYTES
+
+    @property
+    def _slot_bytes(self) -> int:
+        """Bytes of a slot in each space but the first."""
         inner = [SHIFTS[node.type.kind] for node in self.nodes if node.space]
-        return 1 + len(self.texts) + sum(1 + (1 << shift) for shift in inner) / ELEMENT_BYTES
+        return sum(1 + (1 << shift) for shift in inner)
+
+    def full_need(self, work: Array) -> int:
+        """Return which of the needs the kernel's last record exceeded."""
+        row = self.rows[work[Head.NODE]]
+        return int(row[Col.SPACE if work[Head.FULL] == SLOTS_FULL else Col.MARK])
 
     def work(self, record_bytes: int) -> Array:
         """Return the kernel's state for records of at most `record_bytes` bytes."""
@@ -168,6 +213,7 @@ class Program:
             head[slot] = place
             place += size
         head[Head.MARK_COUNT], head[Head.TABLE_MASK] = marks, entries - 1
+        head[Head.STOPPED] = -1
         head[Head.SERIAL], head[Head.SEED] = 1, secrets.randbits(62)
         work = np.zeros(place, np.int64)
         work[:FRAMES_AT] = head

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from numba import njit
 
-from headrace.kernels.json.layout import FRAME_WORDS, FRAMES_AT, Col, Frame, Head
+from headrace.kernels.json.layout import FRAME_WORDS, FRAMES_AT, SLOTS_FULL, Col, Frame, Head
 from headrace.kernels.json.marks_kernel import (
     fill_missing,
     find_key,
@@ -60,6 +60,8 @@ KIND, CHILD, CHILDREN = int(Col.KIND), int(Col.CHILD), int(Col.CHILDREN)
 NULLABLE, SPACE, VALID = int(Col.NULLABLE), int(Col.SPACE), int(Col.VALID)
 PATTERN, PATTERN_SIZE = int(Col.PATTERN), int(Col.PATTERN_SIZE)
 AT, NODE_AT, MARKS = int(Head.AT), int(Head.NODE), int(Head.MARKS)
+STOPPED, FULL, UNKNOWN = int(Head.STOPPED), int(Head.FULL), int(Head.UNKNOWN)
+SLOTS = int(Col.SLOTS)
 F_NODE, F_SLOT, F_CLOSING = int(Frame.NODE), int(Frame.SLOT), int(Frame.CLOSING)
 F_SERIAL, F_SEEN, F_GUESS = int(Frame.SERIAL), int(Frame.SEEN), int(Frame.GUESS)
 STRUCT, ARRAY, MAP, STRING = int(Kind.STRUCT), int(Kind.ARRAY), int(Kind.MAP), int(Kind.STRING)
@@ -107,6 +109,8 @@ def _map_key(src, at, end, program, work, out, frame):
     work[AT], work[NODE_AT] = at, node
     if at >= end or load_8(src, at) != QUOTE:
         return np.int64(-SYNTAX)
+    if slot >= program[node, SLOTS]:
+        return np.int64(-SLOTS_FULL)
     at = put_string(src, at + 1, end, program, work, out, node, slot)
     if at < 0:
         return at
@@ -150,10 +154,12 @@ def _value(src, at, end, program, work, out, frame, node):
     it, or -fault."""
     space = program[node, SPACE]
     slot = work[frame + F_SLOT]
+    work[AT], work[NODE_AT] = at, node
     if program[work[frame + F_NODE], KIND] != STRUCT:
         slot = work[work[MARKS] + space]
-        work[work[MARKS] + space] += 1
-    work[AT], work[NODE_AT] = at, node
+        if slot >= program[node, SLOTS]:
+            return np.int64(-SLOTS_FULL), False
+        work[work[MARKS] + space] = slot + 1
     kind = program[node, KIND]
     byte = load_8(src, at)
     if byte == 0x6E and is_word(src, at, end, NULL):
@@ -259,7 +265,7 @@ def _kernel(sources):
         `first`: the number of the first record. `present`: which of these records have a value;
         empty if all do. `rows`: for each decoded row the number of its record. `refused`: for each
         refused record its number, fault, node and byte. `src` and each buffer in `out` have SLACK
-        bytes more than their content.
+        bytes more than their content. Stops before a record that the output has no memory for.
         """
         row = work[work[MARKS]]
         if sources < 0:
@@ -270,6 +276,7 @@ def _kernel(sources):
             number = first + place
             begin, end = np.int64(offsets[place]) - base, np.int64(offsets[place + 1]) - base
             save_marks(work)
+            unknown = work[UNKNOWN]
             at = _record(src, begin, end, program, names, work, out, row)
             if at >= 0:
                 work[AT] = after_blanks(src, at, end)
@@ -278,6 +285,10 @@ def _kernel(sources):
                 rows[row] = number
                 row += 1
                 work[work[MARKS]] = row
+            elif at <= -SLOTS_FULL:
+                restore_marks(work)
+                work[UNKNOWN], work[STOPPED], work[FULL] = unknown, number, -at
+                return refusals
             else:
                 restore_marks(work)
                 refused[refusals, 0], refused[refusals, 1] = number, -at

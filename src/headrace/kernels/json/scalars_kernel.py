@@ -7,7 +7,7 @@
 import numpy as np
 
 from headrace.kernels.json.doubles_kernel import float_bits, read_double
-from headrace.kernels.json.layout import Col, Head
+from headrace.kernels.json.layout import NO_LIMIT, Col, Head
 from headrace.kernels.json.marks_kernel import put_end
 from headrace.kernels.json.memory_kernel import (
     bits_of_double,
@@ -28,7 +28,7 @@ SYNTAX, TYPE, RANGE, TIME = (
 )  # fmt: skip
 KIND, VALID, DATA, SHIFT = int(Col.KIND), int(Col.VALID), int(Col.DATA), int(Col.SHIFT)
 BYTES, MARK, UNIT = int(Col.BYTES), int(Col.MARK), int(Col.UNIT)
-PRECISION, SCALE = int(Col.PRECISION), int(Col.SCALE)
+PRECISION, SCALE, LIMIT = int(Col.PRECISION), int(Col.SCALE), int(Col.LIMIT)
 SCRATCH, MARKS = int(Head.SCRATCH), int(Head.MARKS)
 STRING, BOOLEAN, BINARY = int(Kind.STRING), int(Kind.BOOLEAN), int(Kind.BINARY)
 TINYINT, BIGINT = int(Kind.TINYINT), int(Kind.BIGINT)
@@ -74,7 +74,7 @@ def put_string(src, at, end, program, work, out, node, slot):
     """Store the string whose opening quote is before `at`; return the place after it, or -fault."""
     mark = work[MARKS] + program[node, MARK]
     data = program[node, BYTES]
-    at, to = read_string(src, at, end, out, data + work[mark])
+    at, to = read_string(src, at, end, out, data + work[mark], program[node, LIMIT])
     if at >= 0:
         work[mark] = to - data
         put_end(program, work, out, node, slot)
@@ -87,7 +87,7 @@ def _put_binary(src, at, end, program, work, out, node, slot):
     mark = work[MARKS] + program[node, MARK]
     data = program[node, BYTES]
     begin = data + work[mark]
-    at, to = read_string(src, at, end, out, begin)
+    at, to = read_string(src, at, end, out, begin, program[node, LIMIT])
     if at >= 0:
         to = decode_base64(out, begin, to)
         if to < 0:
@@ -103,7 +103,7 @@ def _put_double(src, at, end, program, work, out, node, slot):
     byte = load_8(src, at)
     if byte == QUOTE:
         scratch = work[SCRATCH]
-        at, to = read_string(src, at + 1, end, out, scratch)
+        at, to = read_string(src, at + 1, end, out, scratch, NO_LIMIT)
         if at < 0:
             return at
         number, to = _text_number(out, scratch, to)
@@ -131,7 +131,7 @@ def _put_decimal(src, at, end, program, work, out, node, slot):
     precision, scale = program[node, PRECISION], program[node, SCALE]
     if load_8(src, at) == QUOTE:
         scratch = work[SCRATCH]
-        at, to = read_string(src, at + 1, end, out, scratch)
+        at, to = read_string(src, at + 1, end, out, scratch, NO_LIMIT)
         if at < 0:
             return at
         if after_number(out, scratch, to) != to:
@@ -177,7 +177,7 @@ def _put_epoch(src, at, end, program, out, node, slot):
 def _iso_escaped(src, at, end, program, work, out, node):
     """Do as `_iso` for a string that has escapes, or that is not valid."""
     scratch = work[SCRATCH]
-    at, to = read_string(src, at, end, out, scratch)
+    at, to = read_string(src, at, end, out, scratch, NO_LIMIT)
     if at < 0:
         return np.int64(0), at
     value, after = _iso(out, scratch, to, program, node)

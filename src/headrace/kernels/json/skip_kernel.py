@@ -6,7 +6,7 @@
 
 import numpy as np
 
-from headrace.kernels.json.layout import SKIPPED_AT, Head
+from headrace.kernels.json.layout import NO_LIMIT, SKIPPED_AT, Head
 from headrace.kernels.json.memory_kernel import compiled, load_8
 from headrace.kernels.json.numbers_kernel import after_number
 from headrace.kernels.json.text_kernel import QUOTE, after_blanks, read_string
@@ -38,7 +38,7 @@ def _after_scalar(src, at, end, out, scratch):
     """Return the place after the string, number or word at `at`, or -fault."""
     byte = load_8(src, at)
     if byte == QUOTE:
-        at, _ = read_string(src, at + 1, end, out, scratch)
+        at, _ = read_string(src, at + 1, end, out, scratch, NO_LIMIT)
         return at
     if byte == 0x74 and is_word(src, at, end, TRUE):
         return at + len(TRUE)
@@ -60,7 +60,7 @@ def after_key(src, at, end, out, scratch):
     `scratch`; the place is -fault if either is invalid."""
     if at >= end or load_8(src, at) != QUOTE:
         return np.int64(-SYNTAX), scratch
-    at, text_end = read_string(src, at + 1, end, out, scratch)
+    at, text_end = read_string(src, at + 1, end, out, scratch, NO_LIMIT)
     if at < 0:
         return at, scratch
     at = after_blanks(src, at, end)

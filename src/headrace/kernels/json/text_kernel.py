@@ -6,6 +6,7 @@
 
 import numpy as np
 
+from headrace.kernels.json.layout import TEXT_FULL
 from headrace.kernels.json.memory_kernel import (
     STRIDE,
     compiled,
@@ -138,9 +139,11 @@ def _escape(src, at, end, out, to):
 
 
 @compiled
-def _long_string(src, at, end, out, to):
+def _long_string(src, at, end, out, to, limit):
     """Do as `read_string` for any string."""
     while at < end:
+        if to > limit:
+            return np.int64(-TEXT_FULL), to
         marks = special_32(src, at)
         move_32(out, to, src, at)
         if marks == 0:
@@ -173,18 +176,21 @@ def _long_string(src, at, end, out, to):
 
 
 @compiled
-def read_string(src, at, end, out, to):
+def read_string(src, at, end, out, to, limit):
     """Write the string whose opening quote is before `at`, unescaped and checked, to `out`.
 
-    Returns the places after the closing quote and after the text, or -fault. At most 32 bytes more
-    than the source has are overwritten.
+    Returns the places after the closing quote and after the text, or -fault; -TEXT_FULL if the text
+    may reach beyond `limit`. At most 36 bytes after `limit`, and 32 bytes more than the source has,
+    are overwritten.
     """
+    if to > limit:
+        return np.int64(-TEXT_FULL), to
     marks = special_32(src, at)
     move_32(out, to, src, at)
     size = lowest_bit(marks)
     if marks != 0 and at + size < end and load_8(src, at + size) == QUOTE:
         return at + size + 1, to + size
-    return _long_string(src, at, end, out, to)
+    return _long_string(src, at, end, out, to, limit)
 
 
 @compiled

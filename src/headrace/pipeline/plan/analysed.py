@@ -52,8 +52,27 @@ class Analysed:
     lines: list[str] = field(default_factory=list)
     functions: dict[str, str] = field(default_factory=dict)
     """Digests of the Python functions in the stateful part."""
-    whole: str = ""
-    """Digest of the whole plan and its functions."""
+    steps: int = 0
+    """Number of stateful steps that were recognised."""
+    everything: list[str] = field(default_factory=list)
+    """The whole plan."""
+    all_functions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> str:
+        """Return a digest of the whole plan and its functions."""
+        functions = [f"{name} {digest}" for name, digest in sorted(self.all_functions.items())]
+        return sha256("\n".join([*self.everything, *functions]).encode()).hexdigest()
+
+    def cut(self, operators: int) -> tuple[list[str], dict[str, str]]:
+        """Return lines and functions of the stateful part.
+
+        `operators`: the number of stateful operators that Spark has for the plan. If it has more
+        than were recognised here, the whole plan is the stateful part.
+        """
+        if operators > self.steps:
+            return self.everything, self.all_functions
+        return self.lines, self.functions
 
 
 @dataclass(frozen=True)
@@ -88,9 +107,9 @@ def analysed(
     root = _step(rows._jdf.queryExecution().analyzed())
     found = Analysed()
     everything = list(_lines([root], places))
-    functions = _functions(spark, [root], directory)
-    digest = sha256("\n".join([*_masked(everything), *_listed(functions)]).encode())
-    found.whole = digest.hexdigest()
+    found.everything = _masked(everything)
+    found.all_functions = _functions(spark, [root], directory)
+    found.steps = sum(step.stateful for step in root.steps())
     parts = [_step(_pruned(spark, step.node)) for step in _cut(root)]
     text = list(_lines(parts, places))
     if parts:
@@ -98,7 +117,8 @@ def analysed(
         text += [
             line
             for line in everything
-            if line.strip().startswith("EventTimeWatermark") and _bare(line) not in map(_bare, text)
+            if line.lstrip(" ~").startswith("EventTimeWatermark")
+            and _bare(line) not in map(_bare, text)
         ]
     used = set(_ID.findall("\n".join(line for line in text if "Topic " not in line)))
     for step in root.steps():
@@ -224,7 +244,3 @@ def _of_call(call: JavaObject, directory: Path) -> str:
     except Exception:  # noqa: BLE001 - of a function that is not readable here, the bytes count
         return sha256(command).hexdigest()[:16]
     return function_digest(function[0] if isinstance(function, tuple) else function, directory)
-
-
-def _listed(functions: Mapping[str, str]) -> list[str]:
-    return [f"{name} {digest}" for name, digest in sorted(functions.items())]

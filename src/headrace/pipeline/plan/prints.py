@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from headrace.pipeline.load import Loaded
 
 DEFAULT_FORMAT = "parquet"
+SCRATCH = "headrace-plan-"
+"""Beginning of the names of scratch directories."""
 _SETTINGS = {
     # A scratch run creates a state store for each partition; their number is not in the print.
     "spark.sql.shuffle.partitions": "1",
@@ -36,17 +38,20 @@ _SETTINGS = {
 }
 
 
-def prints_of(spark: SparkSession, loaded: Loaded) -> dict[str, FlowPrint]:
+def prints_of(
+    spark: SparkSession, loaded: Loaded, place: Path | None = None
+) -> dict[str, FlowPrint]:
     """Return the prints of a project's flows into tables and sinks, by the flow's name.
 
     Each flow runs once without rows, 1 to 10 s. Nothing is written but a temporary directory, which
-    is deleted. Errors of the flows' functions are raised; `findings_of` lists them first.
+    is deleted; it is in `place`, which driver and executors see at the same path. Errors of the
+    flows' functions are raised; `findings_of` lists them first.
     """
     graph, directory = loaded.graph, loaded.project.directory
     with (
-        tempfile.TemporaryDirectory(prefix="headrace-plan-") as scratch,
+        tempfile.TemporaryDirectory(prefix=SCRATCH, dir=place) as scratch,
         _settings(spark),
-        _pickled_by_value(directory),
+        pickled_by_value(directory),
     ):
         given = EmptyStreams(spark, loaded, Path(scratch))
         with sources(given):
@@ -60,14 +65,15 @@ def prints_of(spark: SparkSession, loaded: Loaded) -> dict[str, FlowPrint]:
 def _print(given: EmptyStreams, flow: DeclaredFlow, rows: DataFrame) -> FlowPrint:
     directory = given.loaded.project.directory
     found = analysed(given.spark, rows, given.places, directory)
-    with tempfile.TemporaryDirectory(prefix="headrace-plan-") as checkpoint:
+    with tempfile.TemporaryDirectory(prefix="checkpoint-", dir=given.place) as checkpoint:
         operators = run_without_rows(rows, Path(checkpoint))
+    stateful, functions = found.cut(len(operators))
     return FlowPrint(
         target=target_of(given.loaded.graph, flow),
         sources=tuple(_source(source, used, directory) for source, used in found.topics),
         operators=operators,
-        stateful=tuple(found.lines),
-        functions=found.functions,
+        stateful=tuple(stateful),
+        functions=functions,
         columns=tuple(
             (column.name, column.dataType.simpleString(), column.nullable)
             for column in rows.schema.fields
@@ -116,7 +122,7 @@ def _settings(spark: SparkSession) -> Iterator[None]:
 
 
 @contextmanager
-def _pickled_by_value(directory: Path) -> Iterator[None]:
+def pickled_by_value(directory: Path) -> Iterator[None]:
     """Let workers run the project's functions without the project's directory on their path."""
     modules = [
         module

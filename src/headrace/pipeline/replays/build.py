@@ -137,7 +137,8 @@ class _Build:
         committed = newest_batch(checkpoint / "commits")
         keys = [key for key in (request.on, POSITION) if key]
         now_ms = int(time.time() * 1000)
-        replay = begin_replay(store, flow.name, flow.target, range_, now_ms, keys)
+        table = self.storage.table(flow.target).name
+        replay = begin_replay(store, flow.name, table, range_, now_ms, keys)
         try:
             rows = self._rows(store, replay, self._end(replay, options, committed))
             frame, offsets = rows.of(self.flow)

@@ -43,19 +43,37 @@ def parsed(
     all are nullable. A value that the function refuses ends the task with RefusedValueError.
     """
     kept = [StructField(f"_{name}", records.schema[name].dataType) for name in record]
-    nullable = [StructField(column.name, column.dataType) for column in columns.fields]
-    rows = StructType([*nullable, *kept])
+    rows = StructType([*_nullable(columns), *kept])
+    parse_batches = batch_parser(topic, parse, columns, rows)
+    return records.mapInArrow(parse_batches, rows)
+
+
+def batch_parser(
+    topic: str,
+    parse: Callable[[bytes], tuple[Any, ...]],
+    columns: StructType,
+    rows: StructType,
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function that makes `rows`, `columns` and those of the record, of RecordBatches.
+
+    A batch has `value`, `partition`, `offset` and the columns that `rows` has with an underscore.
+    """
     schema = to_arrow_schema(rows, timezone="UTC")
+    width = len(columns.fields)
     required = tuple(number for number, column in enumerate(columns.fields) if not column.nullable)
-    source = _Topic(topic, parse, tuple(schema)[: len(nullable)], required)
+    source = _Topic(topic, parse, tuple(schema)[:width], required)
+    others = list(schema)[width:]
 
     def parse_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            columns = _parsed(source, batch)
-            others = [batch.column(name).cast(schema.field(f"_{name}").type) for name in record]
-            yield pa.RecordBatch.from_arrays([*columns, *others], schema=schema)
+            record = [batch.column(field.name[1:]).cast(field.type) for field in others]
+            yield pa.RecordBatch.from_arrays([*_parsed(source, batch), *record], schema=schema)
 
-    return records.mapInArrow(parse_batches, rows)
+    return parse_batches
+
+
+def _nullable(columns: StructType) -> list[StructField]:
+    return [StructField(column.name, column.dataType) for column in columns.fields]
 
 
 def _parsed(topic: _Topic, batch: pa.RecordBatch) -> list[pa.Array]:

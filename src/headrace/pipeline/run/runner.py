@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JJavaError
 
 from headrace.pipeline.declarations import DeclarationError, Outcome, sources
+from headrace.pipeline.exit_codes import DECISION_NEEDED
 from headrace.pipeline.load import Finding, Loaded, finding_of, loaded
+from headrace.pipeline.plan.decisions import refusal_of
 from headrace.pipeline.run.batch_events import BatchEvents
 from headrace.pipeline.run.client_file import client_file
 from headrace.pipeline.run.event_log import Event, EventLog, now_text
@@ -154,6 +156,8 @@ class _Run:
                 messages = self.storage.runs / f"{self.run}.log"
                 spark = stack.enter_context(run_session(project, messages))
                 self.stops.listen()
+            if (refusal := refusal_of(project, self.storage, spark)) is not None:
+                return Ending(DECISION_NEEDED, refusal)
             found = stack.enter_context(loaded(project))
             findings, _ = findings_of(spark, found)
             findings += _quarantines(found)

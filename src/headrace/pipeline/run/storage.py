@@ -1,7 +1,8 @@
 """The places of a pipeline's tables and state below its storage directory.
 
-<storage>/<table>/                                tables
+<storage>/<table>/  <table>@<n>/                  tables, and their later versions
 <storage>/_checkpoints/<target>/<flow>/<n>/       checkpoints, as Spark's pipelines have them
+<storage>/_pipeline/applied.json                  the definitions that checkpoints were written by
 <storage>/_pipeline/lock  profile  stop           the run that holds it, its mark, a stop request
 <storage>/_pipeline/runs/<run>.jsonl  .log        events of a run, messages of Spark
 <storage>/_pipeline/checks/<flow>/<n>/<batch>.json   counts of a batch's checks, until they are read
@@ -66,19 +67,35 @@ class Storage:
         """Return the directory of the counts of checks of a flow's newest version."""
         return self.own / "checks" / flow / self.checkpoint(target, flow).name
 
+    @property
+    def applied(self) -> Path:
+        """The file with the definitions that the checkpoints were written by."""
+        return self.own / "applied.json"
+
+    def version(self, target: str) -> int:
+        """Return the number of the newest version of a table or sink; the first is 0."""
+        numbers = [
+            int(each.name)
+            for each in (self.root / CHECKPOINTS / target).glob("*/*")
+            if each.name.isdigit()
+        ]
+        return max(numbers, default=0)
+
     def table(self, name: str) -> Path:
-        """Return a table's directory."""
-        return self.root / name
+        """Return the directory of a table's newest version."""
+        return self.table_of(name, self.version(name))
+
+    def table_of(self, name: str, version: int) -> Path:
+        """Return the directory of a version of a table."""
+        return self.root / (f"{name}@{version}" if version else name)
 
     def checkpoint(self, target: str, flow: str) -> Path:
-        """Return the checkpoint of a flow's newest version; it may not exist yet."""
-        versions = self.root / CHECKPOINTS / target / flow
-        numbers = (
-            [int(each.name) for each in versions.iterdir() if each.name.isdigit()]
-            if versions.is_dir()
-            else []
-        )
-        return versions / str(max(numbers, default=0))
+        """Return the checkpoint of a flow into its target's newest version; it may not exist."""
+        return self.checkpoint_of(target, flow, self.version(target))
+
+    def checkpoint_of(self, target: str, flow: str, version: int) -> Path:
+        """Return the checkpoint of a flow into a version of its target."""
+        return self.root / CHECKPOINTS / target / flow / str(version)
 
     def claim(self, pipeline: str, profile: str | None) -> None:
         """Mark the storage as this pipeline's with this profile.

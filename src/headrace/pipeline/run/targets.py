@@ -81,5 +81,8 @@ class Targets:
         for name in SINK_OPTIONS_TAKEN:
             if name.lower() in lowered:
                 raise DeclarationError(f"{sink.name}: leave the option {name} out: a run sets it")
-        own = {"pipeline": self.pipeline, "sink": flow.name}
+        # A new version begins at the earliest records, not after the last batch of the one before.
+        version = self.storage.version(sink.name)
+        name = f"{flow.name}.v{version}" if version else flow.name
+        own = {"pipeline": self.pipeline, "sink": name}
         return {**self.cluster.options(), **sink.options, **own}

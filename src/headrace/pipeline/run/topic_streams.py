@@ -37,6 +37,30 @@ class ClusterAddress:
         return {"kafka.bootstrap.servers": self.bootstrap, **file}
 
 
+def finished(rows: DataFrame, source: TopicSource) -> DataFrame:
+    """Return decoded rows with the columns of `hp.topic` and its watermark.
+
+    `rows`: with heartbeats, the column `_value` tells which records have no value.
+    """
+    if source.heartbeats and source.event_time is not None:
+        # The time of a record without a value advances the watermark.
+        time = sf.when(sf.col("_value").isNull(), sf.col("_timestamp")).otherwise(
+            sf.col(source.event_time)
+        )
+        rows = rows.withColumn(source.event_time, time)
+    rows = rows.select(*columns_of(source).names)
+    if source.event_time is not None and source.watermark is not None:
+        rows = rows.withWatermark(source.event_time, source.watermark)
+    return rows
+
+
+def record_columns(source: TopicSource) -> list[str]:
+    """Return the columns of the record that the rows, or their heartbeats, need."""
+    key = ["key"] if source.meta == "key" else []
+    value = [VALUE] if source.heartbeats else []
+    return [*_RECORD, *key, *value]
+
+
 @dataclass
 class TopicStreams:
     """Gives the pipeline's functions the records of topics, from the earliest on."""
@@ -57,27 +81,18 @@ class TopicStreams:
         self.topics.add(source.name)
         parser = source.parser
         rows = self._json(source) if parser is None else self._parsed(source, parser)
-        if source.heartbeats and source.event_time is not None:
-            # The time of a record without a value advances the watermark.
-            time = sf.when(sf.col("_value").isNull(), sf.col("_timestamp")).otherwise(
-                sf.col(source.event_time)
-            )
-            rows = rows.withColumn(source.event_time, time)
-        rows = rows.select(*columns_of(source).names)
-        if source.event_time is not None and source.watermark is not None:
-            rows = rows.withWatermark(source.event_time, source.watermark)
-        return rows
+        return finished(rows, source)
 
     def read(self, name: str) -> DataFrame:
         """Return a view's stream."""
         return self._views.read(name)
 
     def _json(self, source: TopicSource) -> DataFrame:
-        columns = ",".join(self._record(source))
+        columns = ",".join(record_columns(source))
         return self._stream(source, {"valueSchema": source.columns, "columns": columns})
 
     def _parsed(self, source: TopicSource, parser: Parser) -> DataFrame:
-        record = self._record(source)
+        record = record_columns(source)
         columns = dict.fromkeys((VALUE, *record))
         records = self._stream(source, {"columns": ",".join(columns)})
         return parsed(records, source.name, parser.function, value_columns(source), record)
@@ -89,10 +104,3 @@ class TopicStreams:
             **self.cluster.options(), subscribe=source.name, startingOffsets="earliest", **options
         )
         return reader.load()
-
-    @staticmethod
-    def _record(source: TopicSource) -> list[str]:
-        """Return the columns of the record that the rows, or their heartbeats, need."""
-        key = ["key"] if source.meta == "key" else []
-        value = [VALUE] if source.heartbeats else []
-        return [*_RECORD, *key, *value]

@@ -51,6 +51,8 @@ class Decision:
     positions: str
     transactions: list[list[object]]
     """Transactional id, producer id and epoch of each transaction of the batch."""
+    quarantine: int | None = None
+    """Digest of the manifest of the batch's refused records; None if none is refused."""
 
     @property
     def writers(self) -> list[Writer]:
@@ -68,9 +70,16 @@ class LastDecision(NamedTuple):
 class DecisionLog:
     """The decisions of one sink. Its coroutines run on a client with plain sockets."""
 
-    def __init__(self, client: Client, topic: str) -> None:
+    def __init__(self, client: Client, topic: str, key: bytes = _DECIDED) -> None:
+        """Choose the topic. `key`: of decisions, where several queries share a topic."""
         self._client = client
         self._partition = TopicPartition(topic, 0)
+        self._key = key
+
+    @property
+    def partition(self) -> TopicPartition:
+        """The partition that holds the decisions."""
+        return self._partition
 
     async def create(self) -> None:
         """Create the decision topic if it does not exist."""
@@ -106,8 +115,8 @@ class DecisionLog:
         while True:
             begin = max(start, end - window)
             found = await self._read(begin, end, known)
-            if _DECIDED in found:
-                decision = Decision(**json.loads(found[_DECIDED]))
+            if self._key in found:
+                decision = Decision(**json.loads(found[self._key]))
                 ended = found.get(_ENDED, b"").decode() == _name_of(decision)
                 return LastDecision(decision, ended)
             if begin <= start:
@@ -146,10 +155,16 @@ class DecisionLog:
         await transactions.add_partitions(self._client, driver, [self._partition])
         producer = Producer(self._client, compression=Codec.LZ4)
         producer.write_as(*driver)
-        value = json.dumps(asdict(decision)).encode()
-        await producer.send(self._partition.topic, value, _DECIDED, timestamp=now_ms, partition=0)
+        await self.write(producer, decision, now_ms)
         await producer.flush()
         await transactions.end(self._client, driver, commit=True)
+
+    async def write(self, producer: Producer, decision: Decision, now_ms: int) -> None:
+        """Send the decision in the producer's open transaction; the caller flushes and ends it."""
+        # Older releases refuse a field that they do not know.
+        fields = {name: value for name, value in asdict(decision).items() if value is not None}
+        value = json.dumps(fields).encode()
+        await producer.send(self._partition.topic, value, self._key, timestamp=now_ms, partition=0)
 
     async def mark_ended(self, decision: Decision, now_ms: int) -> None:
         """Record that all of the decision's transactions have ended."""

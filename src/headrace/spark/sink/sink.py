@@ -16,6 +16,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from headrace.spark.quarantine.sink_batch import announce
 from headrace.spark.sink.sink_columns import check_columns
 from headrace.spark.sink.sink_driver import SinkDriver
 from headrace.spark.sink.sink_options import SinkOptions, parse_sink_options
@@ -29,7 +30,7 @@ class _Writer:
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options
-        self._columns = check_columns(schema, options.topic)
+        self._columns = check_columns(schema, options.topic, options.value_schema)
         self._token: RunToken | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -39,6 +40,9 @@ class _Writer:
                 _log.warning("option %s has no effect here", name)
             with SinkDriver(self._options) as driver:
                 self._token = driver.begin()
+            if self._options.quarantine is not None:
+                checkpoint = self._options.checkpoint or ""
+                announce(self._options.quarantine, self._token.query, checkpoint)
         elif self._options.security.guarded and not self._options.exactly_once:
             knock(self._options)
         return self.__dict__

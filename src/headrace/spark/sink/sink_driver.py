@@ -14,6 +14,8 @@ from headrace.model.errors import ApiError
 from headrace.spark.broker_errors import sink_error
 from headrace.spark.checks.verdict import check_batch, report, sum_of
 from headrace.spark.errors import SinkError
+from headrace.spark.quarantine.manifest import NOTHING_REFUSED
+from headrace.spark.quarantine.sink_batch import QuarantinedBatch
 from headrace.spark.sink.decisions import Decision, DecisionLog, LastDecision
 from headrace.spark.sink.sink_options import SinkOptions
 from headrace.spark.sink.sink_task import RunToken, SinkMessage, client_of
@@ -94,16 +96,29 @@ class SinkDriver:
         number = batch if batch is not None else self._job(token)
         checkpoint = options.checkpoint
         what = planned(checkpoint, number) if checkpoint else PlannedBatch("", "")
+        quarantined = None
+        if options.quarantine is not None:
+            quarantined = QuarantinedBatch(options.quarantine, token.query, number)
         if number <= token.decided:
             self._check_repetition(number, what)
             self._abort(writers)
             self.abort(messages, token)  # Attempts without a message, and those still to come.
+            if quarantined is not None:
+                quarantined.publish(self._manifest_of(number))
             return
         checks, tally = options.checks, sum_of(message.tally for message in messages)
         if checks is not None:
             check_batch(checks, tally, batch)
+        manifest = NOTHING_REFUSED
+        if quarantined is not None:
+            manifest = quarantined.collect({message.run for message in messages})
         decision = Decision(
-            token.query, number, what.digest, what.positions, [list(writer) for writer in writers]
+            token.query,
+            number,
+            what.digest,
+            what.positions,
+            [list(writer) for writer in writers],
+            manifest or None,
         )
         try:
             self._check_open(writers, number)
@@ -114,8 +129,17 @@ class SinkDriver:
             raise sink_error(
                 error, f"pipeline {options.pipeline}: batch {number}: {error}; {self._remedy}"
             ) from error
+        if quarantined is not None:
+            quarantined.publish(manifest)
         if checks is not None and batch is not None:
             report(checks, tally, batch)
+
+    def _manifest_of(self, batch: int) -> int:
+        """Return the digest of the manifest that the batch's decision names."""
+        last = run(self._decisions.last())
+        if last is None or last.decision.batch != batch:
+            return NOTHING_REFUSED
+        return last.decision.quarantine or NOTHING_REFUSED
 
     @property
     def _remedy(self) -> str:

@@ -1,7 +1,7 @@
 """The sink's options: those of Spark's own Kafka connector, and a few of ours.
 
-Ours: `delivery`, `pipeline`, `sink`, `twoPhaseCommit`, and for batch writes `txnAppId` and
-`txnVersion`, as in Delta. Invalid options are refused before anything is written.
+Ours: `valueSchema`, `delivery`, `pipeline`, `sink`, `twoPhaseCommit`, and for batch writes
+`txnAppId` and `txnVersion`, as in Delta. Invalid options are refused before anything is written.
 """
 
 import re
@@ -13,7 +13,9 @@ from headrace.record.compression import Codec
 from headrace.spark.checks.options import CHECKS, RowChecks, given_checks
 from headrace.spark.errors import OptionError
 from headrace.spark.given_options import GivenOptions
-from headrace.spark.security import Security, given_client
+from headrace.spark.quarantine.options import SINK_NAMES as QUARANTINE_NAMES
+from headrace.spark.quarantine.options import SPOOL, SinkQuarantine, sink_quarantine
+from headrace.spark.security import GivenClient, Security, given_client
 from headrace.spark.source.kafka_options import checked_bootstrap
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
@@ -24,9 +26,9 @@ _TWO_PHASE = {"auto": None, "true": True, "false": False}
 _CODECS = {codec.name.lower(): codec for codec in Codec}
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _OURS = (
-    "topic", "delivery", "pipeline", "sink", "twoPhaseCommit", "txnAppId", "txnVersion",
-    "checkpointLocation", "bootstrap.servers", "includeHeaders", "path", "queryName", "configFile",
-    CHECKS,
+    "topic", "valueSchema", "delivery", "pipeline", "sink", "twoPhaseCommit", "txnAppId",
+    "txnVersion", "checkpointLocation", "bootstrap.servers", "includeHeaders", "path", "queryName",
+    "configFile", CHECKS, *QUARANTINE_NAMES,
 )  # fmt: skip
 _KAFKA = (
     "bootstrap.servers", "client.id", "compression.type", "batch.size", "acks",
@@ -54,6 +56,8 @@ class SinkOptions:
     bootstrap: str
     security: Security
     topic: str | None
+    value_schema: str | None
+    """DDL by which values are encoded; None: values are bytes or strings."""
     exactly_once: bool
     pipeline: str
     sink: str
@@ -70,6 +74,8 @@ class SinkOptions:
     delivery_timeout_ms: int
     checks: RowChecks | None
     """The checks that the rows were evaluated by; None without."""
+    quarantine: SinkQuarantine | None
+    """The quarantine that the driver publishes; None without one."""
     ignored: tuple[str, ...]
 
     @property
@@ -107,6 +113,7 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
         bootstrap=checked_bootstrap(client.bootstrap),
         security=client.security,
         topic=given.text("topic") or None,
+        value_schema=given.text("valueSchema"),
         exactly_once=exactly_once,
         pipeline=pipeline,
         sink=sink,
@@ -123,6 +130,7 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
         request_timeout_ms=_int32(given, "kafka.request.timeout.ms", 30_000),
         delivery_timeout_ms=_int32(given, "kafka.delivery.timeout.ms", 120_000),
         checks=_checks(given, exactly_once),
+        quarantine=_quarantine(given, pipeline, client, exactly_once, streaming=streaming),
         ignored=(*ignored, *client.ignored),
     )
 
@@ -152,7 +160,7 @@ def _check_names(given: GivenOptions) -> list[str]:
             elif key not in _KAFKA and not is_security(key):
                 raise OptionError(f"{spelled}: Kafka has no such producer setting")
         elif lower not in known and not lower.startswith(("__", "asyncprogress")):
-            raise OptionError(f"{spelled}: no such option; there are {', '.join(_OURS[:7])}")
+            raise OptionError(f"{spelled}: no such option; there are {', '.join(_OURS[:8])}")
     return ignored
 
 
@@ -176,6 +184,14 @@ def _check_exactly_once(given: GivenOptions, pipeline: str, *, streaming: bool) 
             " delivery=exactly_once tells a repeated batch by it (a setting of the session does"
             " not reach the sink)"
         )
+
+
+def _quarantine(
+    given: GivenOptions, pipeline: str, client: GivenClient, exactly_once: bool, *, streaming: bool
+) -> SinkQuarantine | None:
+    if not exactly_once and SPOOL in given:
+        raise OptionError(f"{SPOOL}: refused records are published once: delivery=exactly_once")
+    return sink_quarantine(given, pipeline, client, streaming=streaming)
 
 
 def _version(given: GivenOptions, *, streaming: bool) -> tuple[str | None, int | None]:

@@ -35,6 +35,8 @@ from headrace.model.nouns import TopicPartition
 from headrace.spark.broker_errors import sink_error
 from headrace.spark.checks.division import Division, Tally
 from headrace.spark.errors import SinkError
+from headrace.spark.quarantine.range_task import current_batch
+from headrace.spark.sink.sink_columns import SinkColumns
 from headrace.spark.sink.sink_options import SinkOptions
 
 _ROWS_MAX, _BYTES_MAX = 64 * 1024, 16 << 20
@@ -64,6 +66,8 @@ class SinkMessage(WriterCommitMessage):
     rows: int
     tally: Tally | None = None
     """Counts of rows by the checks that they fail; None without checks."""
+    run: str = ""
+    """Id of the query's run; empty without a quarantine."""
 
 
 class _WorkerIds:
@@ -111,7 +115,7 @@ def knock(options: SinkOptions) -> None:
 def write_rows(
     options: SinkOptions,
     token: RunToken | None,
-    columns: tuple[str, ...],
+    columns: SinkColumns,
     batches: Iterator[pa.RecordBatch],
 ) -> SinkMessage:
     """Write one task's rows and return its message. SinkError, after aborting if possible."""
@@ -132,7 +136,8 @@ def write_rows(
             task.abort()
             raise
         tally = None if division is None else division.tally
-        return SinkMessage(token, task.writer, task.rows, tally)
+        run_id = "" if options.quarantine is None else current_batch().run
+        return SinkMessage(token, task.writer, task.rows, tally, run_id)
 
 
 def _is_decided(token: RunToken) -> bool:
@@ -143,20 +148,29 @@ def _is_decided(token: RunToken) -> bool:
     return batch is not None and int(batch) <= token.decided
 
 
-def _gathered(batches: Iterator[pa.RecordBatch], columns: tuple[str, ...]) -> Iterator[pa.Table]:
+def _gathered(batches: Iterator[pa.RecordBatch], columns: SinkColumns) -> Iterator[pa.Table]:
     """Gather batches into tables of at least _ROWS_MAX rows or _BYTES_MAX bytes, but the last."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         if not batch.num_rows:
             continue
-        waiting.append(batch.select(list(columns)))
+        waiting.append(_record_rows(batch, columns))
         rows, size = rows + batch.num_rows, size + waiting[-1].nbytes
         if rows >= _ROWS_MAX or size >= _BYTES_MAX:
             yield pa.Table.from_batches(waiting)
             waiting, rows, size = [], 0, 0
     if waiting:
         yield pa.Table.from_batches(waiting)
+
+
+def _record_rows(batch: pa.RecordBatch, columns: SinkColumns) -> pa.RecordBatch:
+    """Return the columns of the record, the encoded value among them. Raises RowError."""
+    rows = batch.select(list(columns.record))
+    if columns.encoding is None:
+        return rows
+    arrays = [*rows.columns, columns.encoding.values(batch)]
+    return pa.RecordBatch.from_arrays(arrays, [*columns.record, "value"])
 
 
 class _Task:

@@ -8,7 +8,7 @@ from pyspark.sql.types import StructType
 
 from headrace.client.calls.offsets import EARLIEST, LATEST
 from headrace.model.nouns import TopicPartition
-from headrace.spark.errors import SourceError
+from headrace.spark.errors import OptionError, SourceError
 from headrace.spark.source.cluster import Cluster
 from headrace.spark.source.columns import columns_of
 from headrace.spark.source.offsets import Ends
@@ -21,6 +21,11 @@ class BatchReader(DataSourceReader):
     """A batch read. Starting and ending offsets are resolved once, when it is planned."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
+        if options.quarantine is not None:
+            raise OptionError(
+                "mode: QUARANTINE is for streaming queries, whose sink publishes refused records;"
+                " use FAILFAST, PERMISSIVE or DROPMALFORMED"
+            )
         self._options = options
         self._columns = columns_of(options, schema)
 

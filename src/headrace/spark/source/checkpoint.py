@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -37,6 +38,19 @@ def planned(checkpoint: str, batch: int) -> PlannedBatch:
     if len(positions) > POSITIONS_CHARACTERS_MAX:
         positions = ""
     return PlannedBatch(hashlib.sha256(data).hexdigest(), positions)
+
+
+def next_batch(checkpoint: str) -> int:
+    """Return the number after the last batch that Spark has committed; 0 without one.
+
+    0 also for a checkpoint that is not a local directory.
+    """
+    parts = urlsplit(checkpoint)
+    if parts.scheme not in ("", "file"):
+        return 0
+    commits = Path(unquote(parts.path) if parts.scheme else checkpoint) / "commits"
+    names = [path.name for path in commits.iterdir()] if commits.is_dir() else []
+    return max((int(name) + 1 for name in names if name.isdigit()), default=0)
 
 
 def _read(checkpoint: str, name: str) -> bytes:

@@ -14,6 +14,7 @@ from headrace.client.admin.groups import Committed
 from headrace.client.calls.fetch import Fetched
 from headrace.client.calls.metadata import Metadata, TopicMetadata
 from headrace.client.calls.offsets import EARLIEST, LATEST, OffsetAt, list_offsets
+from headrace.client.client import Client
 from headrace.client.sync import Wanted, run
 from headrace.client.transport.port import Address, ClientError
 from headrace.model.errors import ApiError, ErrorCode
@@ -99,6 +100,11 @@ class Cluster:
     def close(self) -> None:
         """Close all connections."""
         self._client.close()
+
+    @property
+    def client(self) -> Client:
+        """The client; `ask` runs its coroutines."""
+        return self._client
 
     def ask(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine of the client and return its result; its errors become SourceError."""

@@ -19,6 +19,7 @@ from pyspark.sql.types import (
 from headrace.arrow.read.columns import AMQP_TYPE, NEVER_NULL
 from headrace.arrow.typed.typed_rows import columns_to_read
 from headrace.spark.errors import OptionError
+from headrace.spark.quarantine.refused import COLUMNS_READ
 from headrace.spark.source.options import Options
 from headrace.spark.source.typed_values import typed_row_schema
 
@@ -82,5 +83,6 @@ def columns_of(options: Options, schema: StructType) -> Columns:
         return chosen_columns(schema)
     if schema != schema_of(options):
         raise OptionError("schema: valueSchema gives the columns; leave .schema(…) out")
-    names = columns_to_read(options.columns)
+    whole = COLUMNS_READ if options.quarantine is not None else ()
+    names = columns_to_read((*whole, *options.columns))
     return Columns(names, NEVER_NULL.intersection(names))

@@ -2,8 +2,8 @@
 
 Names are case-insensitive. Invalid options are refused with name, value and reason before any
 connection is opened. Ours: `maxBytesPerTrigger`, `maxBytesPerPartition`, `startingTimestampOn`,
-`columns`, `includeAmqp`, `configFile`, `valueSchema`, `mode`, `columnNameOfCorruptRecord`;
-`bootstrap.servers` and `isolation.level` as short forms.
+`columns`, `includeAmqp`, `configFile`, `valueSchema`, `mode`, `columnNameOfCorruptRecord`, those
+of the quarantine; `bootstrap.servers` and `isolation.level` as short forms.
 """
 
 import json
@@ -18,6 +18,7 @@ from headrace.client.calls.offsets import EARLIEST, LATEST
 from headrace.config.client_settings import is_security
 from headrace.spark.errors import OptionError
 from headrace.spark.given_options import GivenOptions, perhaps
+from headrace.spark.quarantine.options import SOURCE_NAMES, SourceQuarantine
 from headrace.spark.security import NO_SECURITY, Security, given_client
 from headrace.spark.source.kafka_options import (
     FORBIDDEN,
@@ -27,7 +28,7 @@ from headrace.spark.source.kafka_options import (
     checked_bootstrap,
 )
 from headrace.spark.source.plan import Splitting
-from headrace.spark.source.typed_values import given_typed
+from headrace.spark.source.typed_values import given_quarantine, given_typed
 
 Partitions = dict[str, dict[int, int]]
 """A number (an offset or a timestamp) by topic and partition."""
@@ -113,6 +114,8 @@ class Options:
     timestamp."""
     typed: TypedValues | None
     """How values are decoded; None: rows have the connector's columns."""
+    quarantine: SourceQuarantine | None
+    """The options of `mode=QUARANTINE`; None in other modes."""
     ignored: tuple[str, ...]
     """Names of accepted Kafka options that have no effect here, for a warning."""
 
@@ -126,7 +129,7 @@ _NAMES = (
     "groupIdPrefix",
     "bootstrap.servers", "isolation.level", "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "startingTimestampOn", "columns",
-    "configFile", "valueSchema", "mode", "columnNameOfCorruptRecord",
+    "configFile", "valueSchema", "mode", "columnNameOfCorruptRecord", *SOURCE_NAMES,
 )  # fmt: skip
 _ENDING = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _STREAM_ONLY = (
@@ -153,6 +156,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> Options:
         if value is not None and not value.strip():
             raise OptionError(f"{name}: an empty name is none")
     columns = _columns(given)
+    typed = given_typed(given, columns)
     return Options(
         bootstrap=checked_bootstrap(client.bootstrap),
         subscription=_subscription(given),
@@ -173,7 +177,8 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> Options:
             given.number("maxBytesPerPartition"),
         ),
         start_by_time_always=_start_by_time_always(given, starting) if streaming else False,
-        typed=given_typed(given, columns),
+        typed=typed,
+        quarantine=given_quarantine(given, typed),
         ignored=(*ignored, *client.ignored),
     )
 

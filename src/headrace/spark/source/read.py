@@ -33,6 +33,7 @@ from headrace.record.compression import CorruptBatch
 from headrace.record.last_batch import last_header
 from headrace.spark.broker_errors import source_error
 from headrace.spark.errors import BrokerAwayError, DataLossError, SourceError
+from headrace.spark.quarantine.range_task import TaskQuarantine
 from headrace.spark.source.connections import kept_connections
 from headrace.spark.source.options import Fetching
 from headrace.wire.kafka.primitives import NO_UUID
@@ -71,6 +72,8 @@ class RangePartition(InputPartition):
     """How values are decoded after they are read."""
     record_columns: tuple[str, ...] = ()
     """Of typed rows: the record's columns after the fields."""
+    quarantine: TaskQuarantine | None = None
+    """Where refused records are spooled; None unless mode=QUARANTINE."""
 
     @property
     def place(self) -> TopicPartition:

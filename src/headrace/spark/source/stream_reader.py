@@ -28,6 +28,7 @@ from headrace.spark.source.connections import kept_connections
 from headrace.spark.source.offsets import Ends, Position
 from headrace.spark.source.options import Options
 from headrace.spark.source.plan import backlog, limit_bytes, limit_rows, parts_of
+from headrace.spark.source.quarantine_topics import QuarantineTopics
 from headrace.spark.source.resume import Resumption, refuse_another_origin, resume, skip_older
 from headrace.spark.source.tasks import ranges_of, read_task, tasks_of, warn_of_ignored
 
@@ -58,6 +59,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._group = options.group or ""
         self._to_skip = options.start_by_time_always
         self._triggered_at = time.monotonic()
+        self._quarantine = QuarantineTopics(options)
 
     def __getstate__(self) -> dict[str, Any]:
         of_the_driver = ("_cluster", "_view", "_target", "_latest", "_weights", "_commits")
@@ -71,7 +73,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._group = f"{options.group_prefix}-{uuid.uuid4()}"
         self._to_skip = False
         view = self._look()
-        offsets = self._ask().resolve(options.starting, view.partitions())
+        offsets = self._quarantine.initial_offsets(self._ask(), view)
         by_time = options.starting.timestamp is not None or options.starting.timestamps is not None
         earliest = not by_time and options.starting.offsets == EARLIEST
         return self._position(view, offsets, earliest=earliest).to_json()
@@ -135,6 +137,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from_earliest = after.added.keys() - after.skipped.keys()
         if before.earliest:
             from_earliest |= before.offsets.keys() - after.added.keys()
+        topics = {range_.topic for range_ in ranges}
+        self._quarantine.prepare(self._ask(), self._current_view(), topics)
         return tasks_of(
             self._options,
             self._columns,
@@ -174,7 +178,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._cluster
 
     def _look(self) -> View:
-        self._view = self._ask().look(self._options.subscription)
+        self._quarantine.prepare_retries(self._ask())
+        self._view = self._ask().look(self._quarantine.subscription)
         return self._view
 
     def _current_view(self) -> View:
@@ -200,7 +205,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         resumption = resume(
             before,
             latest,
-            options.subscription,
+            self._quarantine.subscription,
             lambda partitions: cluster.ends(partitions, EARLIEST),
             lambda partitions: cluster.ends(partitions, LATEST, read_committed=False),
         )

@@ -8,6 +8,8 @@ from pyspark.sql.datasource import InputPartition
 
 from headrace.client.transport.port import Address
 from headrace.model.nouns import TopicPartition
+from headrace.spark.quarantine.range_task import QuarantinedRange, TaskQuarantine
+from headrace.spark.quarantine.spool import Planned
 from headrace.spark.source.columns import Columns
 from headrace.spark.source.offsets import Ends, id_of_text
 from headrace.spark.source.options import Options
@@ -44,6 +46,7 @@ def tasks_of(
     """
     topic_ids = {topic: id_of_text(text) for topic, text in ids.items()}
     begins = {range_.place: range_.begin for range_ in ranges}
+    quarantines = _quarantines_of(options, ranges)
     return [
         RangePartition(
             options.bootstrap,
@@ -56,6 +59,7 @@ def tasks_of(
             topic_id=topic_ids.get(range_.topic, NO_UUID),
             typed=options.typed,
             record_columns=options.columns,
+            quarantine=quarantines.get(range_.topic),
             from_earliest=range_.place in from_earliest and range_.begin == begins[range_.place],
         )
         for range_ in split(ranges, parts)
@@ -69,8 +73,31 @@ def read_task(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     batches = RangeReader(partition).batches()
     if partition.typed is None:
         return batches
-    place = str(partition.place)
-    return typed_rows(partition.typed, partition.record_columns, place, batches)
+    columns = partition.record_columns
+    if partition.quarantine is None:
+        return typed_rows(partition.typed, columns, str(partition.place), batches)
+    offsets = (partition.begin, partition.end)
+    return QuarantinedRange(
+        partition.typed, columns, partition.quarantine, partition.place, offsets
+    ).rows(batches)
+
+
+def _quarantines_of(options: Options, ranges: Sequence[OffsetRange]) -> dict[str, TaskQuarantine]:
+    """Return the tasks' quarantine by topic; empty unless mode=QUARANTINE."""
+    quarantine = options.quarantine
+    if quarantine is None:
+        return {}
+    planned: dict[str, list[Planned]] = {}
+    for topic, partition, begin, end in sorted(ranges):
+        if end > begin:
+            planned.setdefault(topic, []).append(Planned(partition, begin, end))
+    retries = quarantine.retry_topics(options.subscription.topics)
+    return {
+        topic: TaskQuarantine(
+            quarantine.spool, quarantine.schema_digest, tuple(found), topic in retries
+        )
+        for topic, found in planned.items()
+    }
 
 
 def warn_of_ignored(options: Options) -> None:

@@ -15,6 +15,12 @@ from headrace.arrow.typed.typed_rows import (
 )
 from headrace.spark.errors import OptionError, RefusedValueError
 from headrace.spark.given_options import GivenOptions
+from headrace.spark.quarantine.options import (
+    SOURCE_NAMES,
+    SourceQuarantine,
+    refuse_without_spool,
+    source_quarantine,
+)
 from headrace.typed.ddl import SchemaError
 
 
@@ -22,7 +28,7 @@ def given_typed(given: GivenOptions, columns: Sequence[str]) -> TypedValues | No
     """Return how the options say that values are decoded; None without `valueSchema`."""
     ddl = given.text("valueSchema")
     if ddl is None:
-        for name in ("mode", "columnNameOfCorruptRecord"):
+        for name in ("mode", "columnNameOfCorruptRecord", *SOURCE_NAMES):
             if name in given:
                 raise OptionError(f"{name}: only with valueSchema")
         return None
@@ -41,6 +47,14 @@ def given_typed(given: GivenOptions, columns: Sequence[str]) -> TypedValues | No
     return typed
 
 
+def given_quarantine(given: GivenOptions, typed: TypedValues | None) -> SourceQuarantine | None:
+    """Return the options of mode=QUARANTINE; None in other modes. Raises OptionError."""
+    if typed is not None and typed.mode is Mode.QUARANTINE:
+        return source_quarantine(given, typed.ddl)
+    refuse_without_spool(given, SOURCE_NAMES)
+    return None
+
+
 def typed_row_schema(typed: TypedValues, columns: Sequence[str]) -> StructType:
     """Return the Spark schema of typed rows."""
     return from_arrow_schema(typed.schema(columns), prefer_timestamp_ntz=True)
@@ -55,5 +69,5 @@ def typed_rows(
     except RefusedRecordError as error:
         raise RefusedValueError(
             f"{error}. Options: mode=PERMISSIVE makes its fields null, mode=DROPMALFORMED leaves"
-            " it out"
+            " it out, mode=QUARANTINE moves it to the topic's quarantine"
         ) from error

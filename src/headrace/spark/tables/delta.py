@@ -1,11 +1,9 @@
 """Delta tables, by deltalake: one version of the table's log adds the workers' files.
 
-The marker consists of four of Delta's application transactions: `headrace:<pipeline>` with the
-batch, and `headrace:<pipeline>:digest`, `…:query` and `…:columns`. They stay in the table's state
-when log entries expire. delta-rs refuses a commit that meets a concurrent one with the same
-application's transaction.
+`delta_parts/marker.py` says how the marker is stored.
 
-An upserted table has a fifth, `headrace-deleted-keys`, that names the file of its deleted keys.
+An upserted table has an application transaction `headrace-deleted-keys` that names the file of its
+deleted keys.
 """
 
 import logging
@@ -21,11 +19,11 @@ from headrace.config.installing import install_command
 from headrace.spark.errors import SourceError
 from headrace.spark.tables.attempts import Attempt
 from headrace.spark.tables.columns import nullable
-from headrace.spark.tables.delta_statistics import log_statistics
+from headrace.spark.tables.delta_parts.statistics import log_statistics
 from headrace.spark.tables.delta_version import check_version
 from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile
-from headrace.spark.tables.marker import UNKNOWN_DIGEST, Marker
+from headrace.spark.tables.marker import Marker
 from headrace.spark.tables.new_columns import check_rows, columns_to_add
 from headrace.spark.tables.options import TableOptions, Upsert
 from headrace.spark.tables.table import Table
@@ -37,13 +35,14 @@ from headrace.spark.tables.upserts.deleted_keys import (
 )
 
 try:
-    from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+    from deltalake import DeltaTable, Schema, Transaction
     from deltalake import __version__ as deltalake_version
     from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
     from deltalake.transaction import AddAction, RemoveAction
 
     from headrace.spark.tables.delta_new_columns import allow_new_columns, append_with_new_columns
     from headrace.spark.tables.delta_parts.lease import LeasedPartitions
+    from headrace.spark.tables.delta_parts.marker import MARKER, marker_of, properties_of
     from headrace.spark.tables.delta_parts.snapshot import partition_text
     from headrace.spark.tables.upserts.changes import (
         changes_of,
@@ -61,8 +60,6 @@ OWNER = "headrace.pipeline"
 _DELETED_KEYS = "headrace-deleted-keys"
 """The application transaction with the id of the file of deleted keys. A pipeline's applications
 begin with `headrace:`."""
-_MARKER = "headrace"
-"""Name of the marker in a commit's metadata, for people and for error texts."""
 _HISTORY_VERSIONS = 1000
 """How many versions back the search for a lost checkpoint's offsets goes."""
 _MAPPING = "delta.columnMapping.mode"
@@ -121,21 +118,13 @@ class Delta(Table):
 
     def last_marker(self) -> Marker | None:
         """Return the pipeline's marker from its application transactions; None if it has none."""
-        application = _application(self.options.pipeline)
-        batch = self._opened.transaction_version(application)
-        if batch is None:
-            return None
-        digest, query, columns = (
-            self._opened.transaction_version(f"{application}:{name}") or UNKNOWN_DIGEST
-            for name in ("digest", "query", "columns")
-        )
-        return Marker(self.options.pipeline, batch, digest, query, columns)
+        return marker_of(self._opened, self.options.pipeline)
 
     def ends_of(self, marker: Marker) -> Sequence[str]:
         """Return the sources' end offsets from the commit's log entry; empty if that has
         expired."""
         for version in self._opened.history(_HISTORY_VERSIONS):
-            text = version.get(_MARKER, "")
+            text = version.get(MARKER, "")
             if text and (found := Marker.of_json(marker.pipeline, text)).digest == marker.digest:
                 return found.ends
         return ()
@@ -159,7 +148,7 @@ class Delta(Table):
     ) -> None:
         """Commit one version that adds the files, or merges their rows by key (`upsertBy`)."""
         self._check_rules()
-        if self.options.upsert is not None:
+        if self.options.upsert is not None and files:
             self.adds_files = False
             if overwrite:
                 raise TableError("upsertBy: rows are merged into what is there; use append mode")
@@ -376,24 +365,3 @@ class commit_errors:  # noqa: N801 - read as a statement
                 f"{self._location}: Delta's log could not be written: {error}. Mend it and start "
                 "the query again: what is in the table is found there"
             ) from error
-
-
-def properties_of(marker: Marker | None, *more: Transaction) -> CommitProperties:
-    """Return commit properties that store the marker and more application transactions."""
-    if marker is None:
-        return CommitProperties(app_transactions=list(more))
-    application = _application(marker.pipeline)
-    return CommitProperties(
-        app_transactions=[
-            Transaction(application, marker.batch),
-            Transaction(f"{application}:digest", marker.digest),
-            Transaction(f"{application}:query", marker.query),
-            Transaction(f"{application}:columns", marker.columns),
-            *more,
-        ],
-        custom_metadata={_MARKER: marker.to_json()},
-    )
-
-
-def _application(pipeline: str) -> str:
-    return f"headrace:{pipeline}"

@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headrace.spark.durable import flush_directory
 from headrace.spark.tables.attempts import Attempt
 from headrace.spark.tables.errors import TableError, gone
 from headrace.spark.tables.partition import Key, PartitionField, directory_of, split
@@ -199,11 +200,7 @@ def flush_directories(location: Path, paths: Iterable[str]) -> None:
     """
     directories = {location / above for path in paths for above in Path(path).parents}
     for directory in sorted(directories):
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        flush_directory(directory)
 
 
 def replace_file(location: Path, target: Path, content: bytes) -> None:

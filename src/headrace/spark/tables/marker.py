@@ -13,6 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from headrace.spark.quarantine.manifest import NOTHING_REFUSED
 from headrace.spark.source.checkpoint import query_id
 from headrace.spark.source.offsets import starting_offsets
 from headrace.spark.tables.errors import TableError
@@ -38,16 +39,20 @@ class Marker:
     """Digest of the names of the rows' columns; unknown in markers of older releases."""
     ends: tuple[str, ...] = ()
     """End offsets of the query's sources as Spark's JSON, to recover from a lost checkpoint."""
+    quarantine: int = NOTHING_REFUSED
+    """Digest of the manifest of the batch's refused records; it is published after the commit."""
 
     def to_json(self) -> str:
         """Encode the marker as JSON, for formats that store text."""
-        said = {
+        said: dict[str, Any] = {
             "batch": self.batch,
             "digest": self.digest,
             "query": self.query,
             "columns": self.columns,
             "ends": list(self.ends),
         }
+        if self.quarantine != NOTHING_REFUSED:
+            said["quarantine"] = self.quarantine
         return json.dumps(said, sort_keys=True)
 
     @classmethod
@@ -59,7 +64,8 @@ class Marker:
             batch, digest = int(said["batch"]), int(said["digest"])
             query = int(said.get("query", UNKNOWN_DIGEST))
             columns = int(said.get("columns", UNKNOWN_DIGEST))
-            return cls(pipeline, batch, digest, query, columns, ends)
+            quarantine = int(said.get("quarantine", NOTHING_REFUSED))
+            return cls(pipeline, batch, digest, query, columns, ends, quarantine)
         except (ValueError, KeyError, TypeError):
             raise TableError(f"the table's marker of {pipeline} cannot be read: {text!r}") from None
 

@@ -9,6 +9,9 @@ from urllib.parse import unquote, urlsplit
 from headrace.spark.checks.options import CHECKS, RowChecks, given_checks
 from headrace.spark.errors import OptionError
 from headrace.spark.given_options import GivenOptions, perhaps
+from headrace.spark.quarantine.options import SINK_NAMES as QUARANTINE_NAMES
+from headrace.spark.quarantine.options import SPOOL, SinkQuarantine, sink_quarantine
+from headrace.spark.security import CONFIG_FILE, given_client
 from headrace.spark.tables.partition import PartitionField, parse_fields
 
 FILE_BYTES = 128 << 20
@@ -22,9 +25,11 @@ _NAMES = (
     "tableFormat", "path", "table", "pipeline", "queryName", "checkpointLocation", "txnAppId",
     "txnVersion", "partitionBy", "sortBy", "fileBytesMax", "compression", "mergeEvery",
     "mergeBytesMax", "shared", "upsertBy", "upsertOrder", "deleteWhen",
-    "deleteRetentionMs", CHECKS,
+    "deleteRetentionMs", CHECKS, *QUARANTINE_NAMES,
 )  # fmt: skip
 _CATALOG = "catalog."
+_BROKERS = ("kafka.", "bootstrap.servers", CONFIG_FILE.lower())
+"""Options of the brokers that the quarantine is published to, in lower case."""
 
 
 class TableFormat(Enum):
@@ -71,6 +76,8 @@ class TableOptions:
     """Time for which an upserted table stores deleted keys, in milliseconds."""
     checks: RowChecks | None
     """The checks that the rows were evaluated by; None without."""
+    quarantine: SinkQuarantine | None
+    """The quarantine that the query's driver publishes; None without one."""
 
 
 def parse_table_options(options: Mapping[str, str], *, streaming: bool) -> TableOptions:
@@ -109,6 +116,7 @@ def parse_table_options(options: Mapping[str, str], *, streaming: bool) -> Table
         upsert=_upsert(given, kind),
         delete_retention_ms=given.number_or("deleteRetentionMs", DELETE_RETENTION_MS, 0),
         checks=given_checks(given),
+        quarantine=sink_quarantine(given, pipeline, given_client(given), streaming=streaming),
     )
 
 
@@ -119,6 +127,8 @@ def _catalog(given: GivenOptions) -> dict[str, str]:
     for lower, spelled in given.names():
         if lower.startswith(_CATALOG):
             settings[lower.removeprefix(_CATALOG)] = given.text(spelled) or ""
+        elif lower.startswith(_BROKERS) and SPOOL in given:
+            continue
         # Spark's own options begin with two underscores.
         elif lower not in known and not lower.startswith("__"):
             raise OptionError(f"{spelled}: no such option{perhaps(lower, _NAMES)}")

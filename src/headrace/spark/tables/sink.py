@@ -5,7 +5,8 @@ writer for each batch, in processes that stay alive. Creating it opens and check
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -23,6 +24,10 @@ from headrace.spark.checks.division import Division, Tally
 from headrace.spark.checks.verdict import check_batch, report, sum_of
 from headrace.spark.checks.with_failed import written_rows
 from headrace.spark.errors import OptionError
+from headrace.spark.quarantine.manifest import NOTHING_REFUSED
+from headrace.spark.quarantine.range_task import current_batch
+from headrace.spark.quarantine.sink_batch import QuarantinedBatch, announce
+from headrace.spark.source.checkpoint import query_id
 from headrace.spark.tables.attempts import Attempt
 from headrace.spark.tables.errors import TableError
 from headrace.spark.tables.files import FileWriter, Layout, WrittenFile
@@ -42,6 +47,8 @@ class Written(WriterCommitMessage):
     files: tuple[WrittenFile, ...]
     tally: Tally | None = None
     """Counts of rows by the checks that they fail; None without checks."""
+    run: str = ""
+    """Id of the query's run; empty without a quarantine."""
 
 
 class HeadraceTable(DataSource):
@@ -79,20 +86,44 @@ class StreamTableWriter(DataSourceStreamArrowWriter):
         rows = written_rows(schema, self._options.checks)
         self._layout = open_table(table_of(self._options), arrow_schema(rows))
         self._columns = digest_of_columns(rows.names)
+        if self._options.quarantine is not None:
+            checkpoint = str(self._checkpoint)
+            announce(self._options.quarantine, query_id(checkpoint), checkpoint)
+
+    @property
+    def _checkpoint(self) -> Path:
+        if self._options.checkpoint is None:
+            raise InvariantError("a stream's options have a checkpoint")
+        return self._options.checkpoint
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write one task's rows. Runs on an executor."""
         context = TaskContext.get()
         batch = context and context.getLocalProperty("streaming.sql.batchId")
-        return _write(self._layout, self._options, int(batch or 0), iterator)
+        written = _write(self._layout, self._options, int(batch or 0), iterator)
+        if self._options.quarantine is None:
+            return written
+        return replace(written, run=current_batch().run)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Commit the micro-batch, exactly once even if called repeatedly."""
-        checkpoint = self._options.checkpoint
-        if checkpoint is None:
-            raise InvariantError("a stream's options have a checkpoint")
-        marker = marker_of_batch(self._options.pipeline, checkpoint, batchId, self._columns)
-        _commit(self._options, messages, marker, overwrite=self._overwrite)
+        pipeline, checkpoint = self._options.pipeline, self._checkpoint
+        marker = marker_of_batch(pipeline, checkpoint, batchId, self._columns)
+        if self._options.quarantine is None:
+            _commit(self._options, messages, marker, overwrite=self._overwrite)
+            return
+        quarantined = QuarantinedBatch(self._options.quarantine, query_id(str(checkpoint)), batchId)
+        table = table_of(self._options)
+        if not is_committed(table, marker):
+            runs = {message.run for message in messages if isinstance(message, Written)}
+            marker = replace(marker, quarantine=quarantined.collect(runs))
+            if _commit(self._options, messages, marker, overwrite=self._overwrite):
+                quarantined.publish(marker.quarantine)
+                return
+        # The table has the batch with the manifest that counts, whatever these tasks refused.
+        table.reload()
+        last = table.last_marker()
+        quarantined.publish(NOTHING_REFUSED if last is None else last.quarantine)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Do nothing: a failed commit may be in the table. The next commit deletes leftover
@@ -160,7 +191,8 @@ def _commit(
     marker: Marker | None,
     *,
     overwrite: bool,
-) -> None:
+) -> bool:
+    """Commit a batch's files; return whether this call wrote them."""
     written = [message for message in messages if isinstance(message, Written)]
     if len(written) < len(messages):
         raise TableError("a task says nothing of what it wrote: the batch is not committed")
@@ -178,3 +210,4 @@ def _commit(
     )
     if committed and checks is not None and marker is not None:
         report(checks, tally, marker.batch)
+    return committed

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from headrace.spark.quarantine.manifest import NOTHING_REFUSED
 from headrace.spark.tables import attempts
 from headrace.spark.tables.errors import Conflict, TableError, gone
 from headrace.spark.tables.files import Layout, WrittenFile, disk_error, flush_directories
@@ -167,7 +168,7 @@ def _append_once(
             table.complete()
             if marker is not None and is_written(table.last_marker(), marker, table.ends_of):
                 return False
-            if not files and not overwrite:
+            if not files and not overwrite and not _names_manifest(marker):
                 return True
             for file in files:
                 (table.location / file.path).stat()
@@ -186,6 +187,11 @@ def _append_once(
         f"{table.location}: {COMMIT_TRIES} times others came first or took files ({reason}): "
         "start the query again, or let fewer write at once"
     )
+
+
+def _names_manifest(marker: Marker | None) -> bool:
+    """Return whether the marker must be stored even if the batch has no rows."""
+    return marker is not None and marker.quarantine != NOTHING_REFUSED
 
 
 def _merge_in_turn(table: Table, marker: Marker | None) -> None:

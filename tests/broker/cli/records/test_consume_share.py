@@ -11,9 +11,9 @@ import pytest
 
 from headrace.cli.records.consume_printer import Printer
 from headrace.cli.records.consume_share import consume_share
-from headrace.cli.records.formats import json_formatter
 from headrace.model.nouns import TopicPartition
 from headrace.record import batch as batches
+from headrace.terminal.record_formats import json_formatter
 from headrace.testing import BrokerThread
 from tests.support.processes.cli_kit import Asked, Says, asker, sayer, send
 from tests.support.processes.dev_process import trial

@@ -46,12 +46,15 @@ RUN_ELSEWHERE = {
     "profile": "the user's file: tests/broker/cli/shared/test_profile.py",
     "--to 1000": "a partition with as many records",
     "pipeline validate": "a project and Spark: tests/spark/test_pipeline_validate.py",
+    "pipeline plan": "a project and Spark: tests/spark/pipeline/test_plan_and_run.py",
+    "pipeline test": "a project: tests/broker/pipeline/test_project_tests.py",
     "pipeline status": "a project: tests/unit/cli/test_pipeline_status_and_stop.py",
     "pipeline stop": "a project: tests/unit/cli/test_pipeline_status_and_stop.py",
     "pipeline init": "writes a directory: tests/spark/pipeline/test_init.py",
     "pipeline diff": "a replay: tests/unit/pipeline/replays/test_replay_commands.py",
     "pipeline replay": "a project and Spark: tests/spark/pipeline/test_pipeline_replay.py",
     "pipeline run": "a project and Spark: tests/spark/pipeline/test_pipeline_run.py",
+    "pipeline quarantine": "refused records: tests/broker/cli/test_quarantine.py",
     "perf": "a million records: tests/broker/cli/records/test_perf.py",
 }
 """Parts of examples that are parsed here and not run, and why."""

@@ -13,8 +13,7 @@ from headrace.cli.broker import serve as serving
 from headrace.cli.broker.start import plain_words
 from headrace.cli.command_tree import app
 from headrace.cli.main import run
-from headrace.cli.records.formats import json_formatter, text_formatter
-from headrace.cli.records.input_lines import LineParser, parse_headers, unescape
+from headrace.cli.records.input_lines import LineParser, parse_headers
 from headrace.client.calls.offsets import EARLIEST, LATEST
 from headrace.client.transport.port import Address, CannotConnect
 from headrace.model.errors import ApiError, ErrorCode
@@ -24,6 +23,7 @@ from headrace.terminal.broker_options import BrokerOptions, pairs
 from headrace.terminal.failure import CommandError, UsageError, line_of, not_found
 from headrace.terminal.offset_positions import Place, parse_place
 from headrace.terminal.output import print_table
+from headrace.terminal.record_formats import json_formatter, text_formatter, unescape
 
 WHERE = TopicPartition("t", 3)
 

@@ -1,6 +1,5 @@
 """Stamps in log directories and in the store: an older copy has none that the store has."""
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -45,11 +44,18 @@ class Directory:
         return [ID]
 
 
+async def renewal(directory: Directory) -> None:
+    """Draw a stamp and wait until the store has taken or refused it, however long that takes."""
+    directory.stamps.start()
+    running = directory.stamps._renewing._running
+    assert running is not None
+    await running
+    directory.stamps.stop()
+
+
 async def renewed(store: EnsembleSession, directory: Directory) -> str:
     """Have the store know the next stamp; returns it."""
-    directory.stamps.start()
-    await asyncio.sleep(0.05)
-    directory.stamps.stop()
+    await renewal(directory)
     assert stamps.decode(PATH, (await store.get(PATH)).value) == {ID: directory.known[0]}
     return directory.known[0]
 
@@ -105,9 +111,7 @@ def test_a_directory_is_not_older_whether_or_not_the_store_took_the_stamp(
                 raise SessionLost("away")
 
             monkeypatch.setattr(store, "set", lost)
-            directory.stamps.start()
-            await asyncio.sleep(0.05)
-            directory.stamps.stop()
+            await renewal(directory)
             later = DirectoryStamps(here.broker, store, directory._write)
             await later.read()
             assert not later.is_older(note(*directory.known), holds_logs=True)

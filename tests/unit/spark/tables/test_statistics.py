@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.spark.tables.delta_statistics import log_statistics
+from headrace.spark.tables.delta_parts.statistics import log_statistics
 from headrace.spark.tables.files import WrittenFile
 from headrace.spark.tables.statistics import (
     RowBounds,

@@ -1,1 +1,1 @@
-"""Versions of Delta tables as lists of files, and commits that replace named files."""
+"""Parts of Delta tables: markers, statistics, versions as lists of files, and swaps of files."""

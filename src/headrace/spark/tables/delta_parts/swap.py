@@ -23,7 +23,7 @@ from headrace.model.errors import HeadraceError
 from headrace.spark.tables.attempts import Attempt, forget
 from headrace.spark.tables.delta_parts.follow import RowsChangedError, version_of_transaction
 from headrace.spark.tables.delta_parts.snapshot import Snapshot, TableFile, snapshot_of_table
-from headrace.spark.tables.delta_statistics import log_statistics
+from headrace.spark.tables.delta_parts.statistics import log_statistics
 from headrace.spark.tables.errors import TableError
 from headrace.spark.tables.files import WrittenFile, disk_error, flush_directories
 from headrace.spark.tables.statistics import RowBounds, statistics_of

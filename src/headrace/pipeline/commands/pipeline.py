@@ -4,7 +4,15 @@ from pathlib import Path
 
 from cyclopts import App, Parameter
 
-from headrace.cli.pipeline.projects import ProjectProfile, project_in
+from headrace.pipeline.commands.diff import diff
+from headrace.pipeline.commands.init import init
+from headrace.pipeline.commands.plan import plan
+from headrace.pipeline.commands.project_tests import test
+from headrace.pipeline.commands.projects import ProjectProfile, project_in
+from headrace.pipeline.commands.replay import replay
+from headrace.pipeline.commands.run import run
+from headrace.pipeline.commands.status import status
+from headrace.pipeline.commands.stop import stop
 from headrace.terminal.failure import EXIT_USAGE, check_installed
 from headrace.terminal.output import print_json, print_line
 
@@ -13,12 +21,19 @@ app = App(
     help="Check and run declared pipelines on Spark.",
     default_parameter=Parameter(show_default=False, negative=()),
 )
-app.command("headrace.cli.pipeline.diff:diff")
-app.command("headrace.cli.pipeline.init:init")
-app.command("headrace.cli.pipeline.replay:replay")
-app.command("headrace.cli.pipeline.run:run")
-app.command("headrace.cli.pipeline.status:status")
-app.command("headrace.cli.pipeline.stop:stop")
+app.command(diff)
+app.command(init)
+app.command(plan)
+app.command(test)
+app.command(replay)
+app.command(run)
+app.command(status)
+app.command(stop)
+app.command(
+    "headrace.pipeline.commands.quarantine:app",
+    name="quarantine",
+    help="List, show, replay and drop records that pipelines have refused.",
+)
 
 
 @app.command

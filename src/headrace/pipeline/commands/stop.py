@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from headrace.cli.pipeline.projects import ProjectProfile, project_in, storages_of
+from headrace.pipeline.commands.projects import ProjectProfile, project_in, storages_of
 from headrace.terminal.broker_options import Json, check_seconds
 from headrace.terminal.failure import EXIT_FAILED, CommandError, check_installed
 from headrace.terminal.output import print_json, print_line

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from headrace.cli.records.input_lines import unescape
 from headrace.model.nouns import TopicPartition
 from headrace.record.record import Header, Record
 from headrace.terminal.failure import UsageError
@@ -56,7 +55,7 @@ _PLACEHOLDERS: dict[str, _Part] = {
     "h": lambda where, record: _headers(record),
     "d": lambda where, record: b"%d" % record.timestamp,
     "T": lambda where, record: b"%d" % record.timestamp,
-    "D": lambda where, record: _time(record.timestamp).encode(),
+    "D": lambda where, record: shown_time(record.timestamp).encode(),
     "K": lambda where, record: b"%d" % (-1 if record.key is None else len(record.key)),
     "V": lambda where, record: b"%d" % (-1 if record.value is None else len(record.value)),
     "S": lambda where, record: b"%d" % (-1 if record.value is None else len(record.value)),
@@ -97,7 +96,8 @@ def _headers(record: Record) -> bytes:
     )
 
 
-def _time(timestamp: int) -> str:
+def shown_time(timestamp: int) -> str:
+    """Return a timestamp in ms since 1970 as ISO 8601 in UTC; empty if it is negative."""
     if timestamp < 0:
         return ""
     try:
@@ -122,6 +122,12 @@ def json_formatter() -> Formatter:
 _dumps = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 _DELETE = "\x7f"
 """A separator: JSON does not escape it, and it is rare in texts."""
+
+
+def json_line(where: TopicPartition, record: Record, fields: bytes | None) -> bytes:
+    """Return the line of a record with the JSON of its decoded value; None: it has no value."""
+    line = _dumps(record_json(where, record)).encode()
+    return line + b"\n" if fields is None else b'%s,"fields":%s}\n' % (line[:-1], fields)
 
 
 def _json_lines(where: TopicPartition, records: Sequence[Record]) -> bytes | None:
@@ -208,3 +214,27 @@ def _jsonable(value: object) -> object:
             return {"base64": base64.b64encode(data).decode()}
         return text if text.isprintable() else {"base64": base64.b64encode(data).decode()}
     return str(value)
+
+
+def unescape(text: str) -> str:
+    r"""Replace `\t`, `\n`, `\r`, `\0`, `\\` and `\xHH`, hard in shells, by the characters."""
+    marks = {"t": "\t", "n": "\n", "r": "\r", "0": "\0", "\\": "\\"}
+    parts: list[str] = []
+    at = 0
+    while at < len(text):
+        mark = text[at]
+        following = text[at + 1 : at + 2]
+        if mark == "\\" and following in marks and following:
+            parts.append(marks[following])
+            at += 2
+        elif mark == "\\" and following == "x" and _is_hex(text[at + 2 : at + 4]):
+            parts.append(chr(int(text[at + 2 : at + 4], 16)))
+            at += 4
+        else:
+            parts.append(mark)
+            at += 1
+    return "".join(parts)
+
+
+def _is_hex(digits: str) -> bool:
+    return len(digits) == 2 and all(digit in "0123456789abcdefABCDEF" for digit in digits)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.cli.pipeline.projects import ProjectProfile, project_in, storages_of
+from headrace.pipeline.commands.projects import ProjectProfile, project_in, storages_of
 from headrace.terminal.broker_options import Json
 from headrace.terminal.failure import EXIT_FAILED, check_installed
 from headrace.terminal.output import counted, print_json, print_line

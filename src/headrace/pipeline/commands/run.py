@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from headrace.cli.pipeline.projects import ProjectProfile, cluster_of, project_in
-from headrace.cli.pipeline.run_lines import lines_of_event
+from headrace.pipeline.commands.projects import ProjectProfile, cluster_of, project_in
+from headrace.pipeline.commands.run_lines import lines_of_event
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.failure import (
     EXIT_INTERRUPTED,
@@ -86,7 +86,7 @@ def _shown(project: "Project", json: bool) -> "Iterator[Show]":
     if json:
         yield print_json
     elif is_terminal():
-        from headrace.cli.pipeline.live_view import LiveView
+        from headrace.pipeline.commands.live_view import LiveView
 
         with LiveView(project.name, project.profile) as view:
             yield view.take

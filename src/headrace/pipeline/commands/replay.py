@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 
-from headrace.cli.pipeline.diff import On
-from headrace.cli.pipeline.diff_lines import decision_line, diff_lines, done_line
-from headrace.cli.pipeline.projects import (
+from headrace.pipeline.commands.diff import On
+from headrace.pipeline.commands.diff_lines import decision_line, diff_lines, done_line
+from headrace.pipeline.commands.projects import (
     ProjectDirectory,
     ProjectProfile,
     cluster_of,
     project_in,
 )
-from headrace.cli.pipeline.replay_errors import replay_exit_codes
+from headrace.pipeline.commands.replay_errors import replay_exit_codes
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.failure import UsageError, check_installed
 from headrace.terminal.offset_positions import span_ms

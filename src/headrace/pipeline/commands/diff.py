@@ -5,9 +5,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headrace.cli.pipeline.diff_lines import diff_lines
-from headrace.cli.pipeline.projects import ProjectDirectory, ProjectProfile, project_in
-from headrace.cli.pipeline.replay_errors import replay_exit_codes
+from headrace.pipeline.commands.diff_lines import diff_lines
+from headrace.pipeline.commands.projects import ProjectDirectory, ProjectProfile, project_in
+from headrace.pipeline.commands.replay_errors import replay_exit_codes
 from headrace.terminal.broker_options import Json
 from headrace.terminal.failure import UsageError, check_installed
 from headrace.terminal.output import print_json, print_line

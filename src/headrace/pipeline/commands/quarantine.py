@@ -1,0 +1,264 @@
+"""`headrace pipeline quarantine`: records that pipelines have refused."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+from cyclopts import App, Parameter
+
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import counted
+from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.confirmation import Yes, confirm
+from headrace.terminal.failure import EXIT_NOT_FOUND, CommandError, UsageError
+from headrace.terminal.offset_positions import time_ms
+from headrace.terminal.output import note, print_json, print_line, print_list
+from headrace.terminal.record_formats import record_json, shown_time
+
+if TYPE_CHECKING:
+    from headrace.client.client import Client
+    from headrace.pipeline.quarantine.records import Quarantined
+
+app = App(
+    name="quarantine",
+    help="List, show, replay and drop records that pipelines have refused.",
+    default_parameter=Parameter(show_default=False, negative=()),
+)
+
+Topic = Annotated[str, Parameter(help="The topic whose records were refused.")]
+Flow = Annotated[
+    str | None, Parameter(name="--flow", help="Only records that this flow has refused.")
+]
+Reason = Annotated[
+    str | None, Parameter(name="--reason", help="Only records whose reason has this text.")
+]
+
+
+class _Group(NamedTuple):
+    """Records of one flow with the same reason."""
+
+    flow: str
+    reason: str
+    state: str
+    records: list["Quarantined"]
+
+
+@app.command(name="list", alias="ls")
+def list_(
+    topic: Topic,
+    *,
+    flow: Flow = None,
+    reason: Reason = None,
+    all_: Annotated[
+        bool, Parameter(name="--all", help="Also records that were replayed or dropped.")
+    ] = False,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008 - a frozen value
+) -> None:
+    """List the refused records of a topic by reason.
+
+    For example: headrace pipeline quarantine list orders
+    """
+    groups: dict[tuple[str, str, str], _Group] = {}
+    with cluster.client() as client:
+        for record, outcome in _found(client, topic, flow, reason):
+            if outcome is not None and not all_:
+                continue
+            words = record.info["reason"].partition(", got ")[0]
+            key = (record.info["flow"], words, outcome or "waiting")
+            groups.setdefault(key, _Group(*key, [])).records.append(record)
+    ordered = sorted(groups.values(), key=lambda group: (-len(group.records), group[:3]))
+    shown = [_group_json(group) for group in ordered]
+    columns = ["REASON", "FLOW", "STATE", "RECORDS", "FIRST", "LAST", "EXAMPLE"]
+    rows = [
+        (
+            group.reason,
+            group.flow,
+            group.state,
+            len(group.records),
+            shown_time(min(record.timestamp for record in group.records)),
+            shown_time(max(record.timestamp for record in group.records)),
+            group.records[0].position,
+        )
+        for group in ordered
+    ]
+    print_list(shown, columns, rows, none=f"no refused records of {topic}", json=json)
+
+
+@app.command
+def show(
+    position: Annotated[str, Parameter(help="The record, as topic-partition@offset.")],
+    *,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """Show a refused record: why, by which flow, its key, headers and value.
+
+    For example: headrace pipeline quarantine show orders-3@88123
+    """
+    place, _, offset = position.rpartition("@")
+    topic, _, partition = place.rpartition("-")
+    if not topic or not partition.isdecimal() or not offset.isdecimal():
+        raise UsageError(f"{position}: must be as orders-3@88123")
+    with cluster.client() as client:
+        found = [pair for pair in _found(client, topic, None, None) if pair[0].position == position]
+    if not found:
+        raise CommandError(f"{position} is not in the quarantine of {topic}", EXIT_NOT_FOUND)
+    if json:
+        print_json([_record_json(record, outcome) for record, outcome in found])
+        return
+    for record, outcome in found:
+        print_line(f"{position}: {record.info['reason']}")
+        print_line(f"  state: {outcome or 'waiting'}")
+        print_line(f"  time: {shown_time(record.timestamp)}")
+        for name in ("pipeline", "flow", "run", "batch", "stage", "field", "schema", "attempt"):
+            print_line(f"  {name}: {record.info[name] or '-'}")
+        row = _record_json(record, outcome)
+        for name in ("key", "headers", "value"):
+            print_line(f"  {name}: {row[name] or '-'}")
+
+
+@app.command
+def replay(
+    topic: Topic,
+    *,
+    flow: Flow = None,
+    reason: Reason = None,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """Send refused records to their flows again, each once.
+
+    They go to the topic PIPELINE.TOPIC.retry, in one transaction for each flow. A source with
+    quarantineRetry=true reads it. For example: headrace pipeline quarantine replay orders
+
+    """
+    from headrace.pipeline.quarantine import settlement
+    from headrace.spark.quarantine.names import retry_topic
+
+    sent = []
+    with cluster.client() as client:
+        wanted = _wanted(flow, reason)
+        for owner in _owners(client, topic, flow, reason):
+            count = settlement.replay(client, topic, owner, wanted)
+            sent.append(
+                {
+                    "pipeline": owner[0],
+                    "flow": owner[1],
+                    "topic": retry_topic(owner[0], topic),
+                    "records": count,
+                }
+            )
+    if json:
+        print_json(sent)
+        return
+    if not sent:
+        note(f"no refused records of {topic} wait")
+    for each in sent:
+        print_line(f"{each['records']} sent to {each['topic']} for flow {each['flow']}")
+
+
+@app.command
+def drop(
+    topic: Topic,
+    *,
+    before: Annotated[
+        str | None,
+        Parameter(
+            name="--before",
+            help="Only records before this time: 2026-11-20T12:00 (local), 7d (ago) as -7d, or"
+            " milliseconds since 1970.",
+        ),
+    ] = None,
+    flow: Flow = None,
+    reason: Reason = None,
+    yes: Yes = False,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """Mark refused records as dropped: they are not listed and not replayed any more.
+
+    They stay in the topic until its retention. For example: headrace pipeline quarantine drop
+    orders --before 2026-11-20 --yes
+
+    """
+    from headrace.pipeline.quarantine import settlement
+
+    before_ms = None if before is None else time_ms(before, f"--before {before}")
+    wanted = _wanted(flow, reason, before_ms)
+    dropped = []
+    with cluster.client() as client:
+        waiting = [
+            record
+            for record, outcome in _found(client, topic, flow, reason)
+            if outcome is None and wanted(record)
+        ]
+        if waiting:
+            confirm(f"drop {counted(len(waiting), 'refused record')} of {topic}?", yes=yes)
+        for owner in sorted({record.owner for record in waiting}):
+            count = settlement.drop(client, topic, owner, wanted)
+            dropped.append({"pipeline": owner[0], "flow": owner[1], "records": count})
+    if json:
+        print_json(dropped)
+        return
+    if not dropped:
+        note(f"no refused records of {topic} wait")
+    for each in dropped:
+        print_line(f"{each['records']} dropped of flow {each['flow']}")
+
+
+class _wanted:  # noqa: N801 - a function with its values
+    """Whether a record is chosen by a command's options."""
+
+    def __init__(self, flow: str | None, reason: str | None, before_ms: int | None = None) -> None:
+        self._flow, self._reason, self._before_ms = flow, reason, before_ms
+
+    def __call__(self, record: "Quarantined") -> bool:
+        return (
+            self._flow in (None, record.info["flow"])
+            and (self._reason or "") in record.info["reason"]
+            and (self._before_ms is None or record.timestamp < self._before_ms)
+        )
+
+
+def _found(
+    client: "Client", topic: str, flow: str | None, reason: str | None
+) -> Iterable[tuple["Quarantined", str | None]]:
+    from headrace.pipeline.quarantine.settlement import waiting
+
+    try:
+        return waiting(client, topic, _wanted(flow, reason))
+    except ApiError as error:
+        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        raise CommandError(
+            f"topic {topic} has no quarantine: {error}; a query with mode=QUARANTINE creates it",
+            EXIT_NOT_FOUND,
+        ) from error
+
+
+def _owners(
+    client: "Client", topic: str, flow: str | None, reason: str | None
+) -> list[tuple[str, str]]:
+    """Return pipeline and flow of the chosen records that are not settled."""
+    found = _found(client, topic, flow, reason)
+    return sorted({record.owner for record, outcome in found if outcome is None})
+
+
+def _group_json(group: _Group) -> dict[str, object]:
+    times = [record.timestamp for record in group.records]
+    return {
+        "reason": group.reason,
+        "pipeline": group.records[0].info["pipeline"],
+        "flow": group.flow,
+        "state": group.state,
+        "records": len(group.records),
+        "first_ms": min(times),
+        "last_ms": max(times),
+        "example": group.records[0].position,
+    }
+
+
+def _record_json(record: "Quarantined", outcome: str | None) -> dict[str, object]:
+    own = record.record._replace(headers=record.own_headers)
+    added = {"position": record.position, "state": outcome or "waiting", "info": {**record.info}}
+    return {**record_json(record.at, own), **added}

@@ -1,0 +1,1 @@
+"""Runs of a pipeline on records that a test gives: no broker, real decoders, checks and state."""

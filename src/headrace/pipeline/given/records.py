@@ -1,0 +1,150 @@
+"""The records of a test, decoded as a run decodes a topic's.
+
+Each record is decoded by itself, so a refused one has its reason.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    BinaryType,
+    IntegerType,
+    LongType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from headrace.arrow.read.columns import TYPES
+from headrace.arrow.typed.typed_rows import RefusedRecordError, TypedRanges, TypedValues
+from headrace.pipeline.run.parsed_rows import batch_parser
+from headrace.pipeline.run.topic_streams import record_columns
+from headrace.pipeline.topic_columns import columns_of, value_columns
+from headrace.spark.errors import RefusedValueError
+from headrace.spark.tables.sink import arrow_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from headrace.pipeline.declarations import TopicSource
+
+_COLUMNS = ("key", "value", "partition", "offset", "timestamp")
+_KINDS = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+}
+FIRST_TIME = datetime(2026, 1, 1, tzinfo=UTC)
+"""Time of records that are given without one."""
+
+
+@dataclass(frozen=True)
+class GivenRecord:
+    """A record of a topic in a test; `pipeline.record(…)` makes one."""
+
+    value: bytes | None
+    key: bytes | None = None
+    timestamp: datetime = FIRST_TIME
+
+
+def given_record(value: object) -> GivenRecord:
+    """Return the record of a test's value: bytes, text, None, or what JSON can write."""
+    match value:
+        case GivenRecord():
+            return value
+        case bytes() | None:
+            return GivenRecord(value)
+        case str():
+            return GivenRecord(value.encode())
+        case _:
+            return GivenRecord(json.dumps(value).encode())
+
+
+@dataclass
+class GivenTopic:
+    """The records of one topic: a list for each micro-batch."""
+
+    name: str
+    batches: list[list[GivenRecord]] = field(default_factory=list)
+
+    def raw(self) -> Iterator[pa.RecordBatch]:
+        """Yield the records of each micro-batch as a RecordBatch; offsets count from 0."""
+        offset = 0
+        for records in self.batches:
+            columns: Mapping[str, list[Any]] = {
+                "key": [record.key for record in records],
+                "value": [record.value for record in records],
+                "partition": [0] * len(records),
+                "offset": list(range(offset, offset + len(records))),
+                "timestamp": [record.timestamp for record in records],
+            }
+            offset += len(records)
+            arrays = [pa.array(columns[name], TYPES[name]) for name in _COLUMNS]
+            yield pa.RecordBatch.from_arrays(arrays, names=list(_COLUMNS))
+
+    def value(self, offset: int) -> bytes | None:
+        """Return the value of a record."""
+        return [record for batch in self.batches for record in batch][offset].value
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A record that the decoder or a check refused."""
+
+    offset: int
+    reason: str
+    value: bytes | None
+
+
+@dataclass
+class DecodedTopic:
+    """Rows of each micro-batch, and the refused records."""
+
+    schema: StructType
+    batches: list[pa.Table]
+    refused: list[Refused]
+
+
+def decoded(source: TopicSource, topic: GivenTopic) -> DecodedTopic:
+    """Decode the records of a topic. DeclarationError for columns that Spark does not parse."""
+    columns_of(source)
+    record = record_columns(source)
+    columns = value_columns(source)
+    nullable = [StructField(column.name, column.dataType) for column in columns.fields]
+    rows = StructType([*nullable, *(StructField(f"_{name}", _KINDS[name]) for name in record)])
+    decode = _decoder(source, record, columns, rows)
+    found = DecodedTopic(rows, [], [])
+    for batch in topic.raw():
+        good = []
+        for number in range(len(batch)):
+            row = batch.slice(number, 1)
+            try:
+                good += decode(row)
+            except (RefusedValueError, RefusedRecordError) as error:
+                offset = row.column("offset")[0].as_py()
+                reason = str(error).removeprefix(f"{topic.name}-0@{offset}: ")
+                value = row.column("value")[0].as_py()
+                found.refused.append(Refused(offset, reason, value))
+        found.batches.append(pa.Table.from_batches(good, arrow_schema(rows)))
+    return found
+
+
+def _decoder(
+    source: TopicSource, record: Sequence[str], columns: StructType, rows: StructType
+) -> Callable[[pa.RecordBatch], list[pa.RecordBatch]]:
+    """Return the function that decodes one record, as a run's source does."""
+    schema = arrow_schema(rows)
+    if source.parser is not None:
+        parse = batch_parser(source.name, source.parser.function, columns, rows)
+        return lambda batch: list(parse(iter([batch])))
+    ranges = TypedRanges(TypedValues(source.columns), record, f"{source.name}-0")
+    return lambda batch: [
+        each.cast(schema) if each.schema != schema else each for each in ranges.rows([batch])
+    ]

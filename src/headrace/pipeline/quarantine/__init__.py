@@ -1,0 +1,1 @@
+"""List, show, replay and drop quarantined records."""

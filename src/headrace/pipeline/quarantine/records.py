@@ -1,0 +1,82 @@
+"""Read the records of a topic's quarantine."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from headrace.client.calls.offsets import EARLIEST, LATEST, list_offsets
+from headrace.client.client import Client
+from headrace.client.consumer.consumer import Consumer
+from headrace.client.sync import run
+from headrace.model.nouns import TopicPartition
+from headrace.record.record import Header, Record
+from headrace.spark.quarantine.names import HEADER, quarantine_topic
+
+
+class Quarantined(NamedTuple):
+    """A record of a quarantine topic."""
+
+    at: TopicPartition
+    """The partition of the quarantine topic."""
+    record: Record
+    """The record as it is stored, with all headers."""
+    info: Mapping[str, str]
+    """The added headers by name without prefix: topic, partition, offset, flow, reason and others;
+    empty texts for those that are missing."""
+
+    @property
+    def position(self) -> str:
+        """The position of the refused record, such as `orders-3@88123`."""
+        return f"{self.info['topic']}-{self.info['partition']}@{self.info['offset']}"
+
+    @property
+    def owner(self) -> tuple[str, str]:
+        """The pipeline and the flow that refused the record."""
+        return self.info["pipeline"], self.info["flow"]
+
+    @property
+    def timestamp(self) -> int:
+        """The time of the refused record in ms since 1970."""
+        return self.record.timestamp
+
+    @property
+    def own_headers(self) -> Sequence[Header]:
+        """The headers of the refused record."""
+        return [header for header in self.record.headers if not header[0].startswith(HEADER)]
+
+
+class _Info(dict[str, str]):
+    def __missing__(self, name: str) -> str:
+        return ""
+
+
+def read_quarantine(client: Client, topic: str) -> Iterator[Quarantined]:
+    """Yield the records of a topic's quarantine, by partition. Raises ApiError, ClientError."""
+    for at, record in read_committed(client, quarantine_topic(topic)):
+        info = {
+            name.removeprefix(HEADER): (value or b"").decode("utf-8", "replace")
+            for name, value in record.headers
+            if name.startswith(HEADER)
+        }
+        yield Quarantined(at, record, _Info(info))
+
+
+def read_committed(client: Client, topic: str) -> Iterator[tuple[TopicPartition, Record]]:
+    """Yield the committed records of a topic up to its current end, partition by partition.
+
+    Raises ApiError, ClientError and CorruptLogError.
+    """
+    known = run(client.metadata([topic]))
+    known.check(topic)
+    partitions = [
+        TopicPartition(topic, number) for number in range(len(known.topics[topic].partitions))
+    ]
+    starts = run(list_offsets(client, dict.fromkeys(partitions, EARLIEST)))
+    ends = run(list_offsets(client, dict.fromkeys(partitions, LATEST), read_committed=True))
+    for partition in partitions:
+        end = ends[partition].offset
+        consumer = Consumer(client, {partition: starts[partition].offset}, read_committed=True)
+        while consumer.positions[partition] < end:
+            for chunk in run(consumer.poll()):
+                for record in chunk.records():
+                    if record.offset < end:
+                        yield partition, record

@@ -1,0 +1,1 @@
+"""Refused records of streaming queries: spooled by tasks, published once by the sink (§ README)."""

@@ -1,0 +1,142 @@
+"""The options of the quarantine, of the source and of both sinks."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from headrace.spark.errors import OptionError
+from headrace.spark.given_options import GivenOptions
+from headrace.spark.quarantine.names import retry_topic
+from headrace.spark.quarantine.spool import Spool
+from headrace.spark.security import GivenClient, Security
+from headrace.spark.source.kafka_options import checked_bootstrap
+
+RETENTION_MS = 30 * 24 * 3600 * 1000
+"""Default retention of `<topic>.quarantine`."""
+SHARE_MAX, RECORDS_MIN = 0.5, 1000
+SPOOL, FLOW, PIPELINE, RETENTION, RETRY = (
+    "quarantineSpool", "quarantineFlow", "quarantinePipeline", "quarantineRetentionMs",
+    "quarantineRetry",
+)  # fmt: skip
+SHARE, RECORDS = "quarantineShareMax", "quarantineRecordsMin"
+SOURCE_NAMES = (SPOOL, FLOW, PIPELINE, RETENTION, RETRY)
+SINK_NAMES = (SPOOL, FLOW, SHARE, RECORDS)
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
+
+@dataclass(frozen=True)
+class SourceQuarantine:
+    """The quarantine of a source with `mode=QUARANTINE`."""
+
+    spool: Spool
+    pipeline: str
+    retention_ms: int
+    schema_digest: str
+    retry: bool = False
+    """Whether the source also reads records that are replayed from the quarantine."""
+
+    def retry_topics(self, topics: Sequence[str]) -> tuple[str, ...]:
+        """Return the retry topics of the topics that are read; empty without `retry`."""
+        return tuple(retry_topic(self.pipeline, topic) for topic in topics if self.retry)
+
+
+@dataclass(frozen=True)
+class SinkQuarantine:
+    """The quarantine that a sink publishes."""
+
+    spool: Spool
+    pipeline: str
+    bootstrap: str
+    security: Security
+    share_max: float
+    """Share of a topic's last records that may be refused; above it the batch is not written."""
+    records_min: int
+    """Number of records from which the share counts."""
+
+
+def source_quarantine(given: GivenOptions, ddl: str) -> SourceQuarantine:
+    """Return the source's quarantine. OptionError if an option is missing or invalid."""
+    return SourceQuarantine(
+        spool=_spool(given, f"mode=QUARANTINE needs {SPOOL}, {FLOW} and {PIPELINE}"),
+        pipeline=name_option(given, PIPELINE),
+        retention_ms=given.number_or(RETENTION, RETENTION_MS),
+        schema_digest=blake2b(ddl.encode(), digest_size=8).hexdigest(),
+        retry=_retry(given),
+    )
+
+
+def sink_quarantine(
+    given: GivenOptions, pipeline: str, client: GivenClient, *, streaming: bool
+) -> SinkQuarantine | None:
+    """Return the sink's quarantine; None without `quarantineSpool`. Raises OptionError."""
+    if SPOOL not in given:
+        refuse_without_spool(given, SINK_NAMES)
+        return None
+    if not streaming:
+        raise OptionError(f"{SPOOL}: only streaming queries have a quarantine")
+    if not _NAME.fullmatch(pipeline):
+        raise OptionError(
+            f"pipeline: {pipeline!r}: with {SPOOL} the name is part of topic names: use letters,"
+            " digits, _ and -"
+        )
+    return SinkQuarantine(
+        spool=_spool(given, f"{SPOOL} needs {FLOW}, as in the source"),
+        pipeline=pipeline,
+        bootstrap=checked_bootstrap(client.bootstrap),
+        security=client.security,
+        share_max=_share(given),
+        records_min=given.number_or(RECORDS, RECORDS_MIN),
+    )
+
+
+def refuse_without_spool(given: GivenOptions, names: Sequence[str]) -> None:
+    """Raise OptionError if one of the options is given."""
+    for name in names:
+        if name in given:
+            raise OptionError(f"{name}: only with mode=QUARANTINE of the source and {SPOOL}")
+
+
+def name_option(given: GivenOptions, name: str) -> str:
+    """Return an option that is part of topic names. OptionError if it is missing or invalid."""
+    text = given.text(name) or ""
+    if not _NAME.fullmatch(text):
+        raise OptionError(f"{name}: {text!r} must be 1 to 100 letters, digits, _ and -")
+    return text
+
+
+def _spool(given: GivenOptions, needed: str) -> Spool:
+    directory = (given.text(SPOOL) or "").strip()
+    if not directory or FLOW not in given:
+        raise OptionError(needed)
+    if not directory.startswith("/"):
+        raise OptionError(
+            f"{SPOOL}: {directory!r} is not an absolute path: driver and executors need the same"
+            " directory"
+        )
+    return Spool(directory, name_option(given, FLOW))
+
+
+def _retry(given: GivenOptions) -> bool:
+    if not given.flag(RETRY, False):
+        return False
+    level = given.text("isolation.level") or given.text("kafka.isolation.level") or ""
+    if level.strip().lower() != "read_committed":
+        raise OptionError(
+            f"{RETRY}: records are replayed in transactions: it needs"
+            " isolation.level=read_committed"
+        )
+    if "subscribe" not in given or "startingTimestampOn" in given:
+        raise OptionError(f"{RETRY}: only with subscribe, and without startingTimestampOn")
+    return True
+
+
+def _share(given: GivenOptions) -> float:
+    text = given.text(SHARE)
+    try:
+        share = SHARE_MAX if text is None else float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 < share <= 1:
+        raise OptionError(f"{SHARE}: {text!r} is not a share above 0 and up to 1")
+    return share

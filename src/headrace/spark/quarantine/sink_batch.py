@@ -1,0 +1,100 @@
+"""The driver's part of a batch's quarantine, which both sinks use.
+
+collect   before the sink commits: the manifest, whose digest is part of that commit
+publish   after it: the manifest that the sink's commit names, once; then the spool goes
+"""
+
+import logging
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+
+from headrace.spark.errors import SinkError
+from headrace.spark.quarantine.manifest import NOTHING_REFUSED, Refusals, write_manifest
+from headrace.spark.quarantine.names import is_retry_topic
+from headrace.spark.quarantine.options import SinkQuarantine
+from headrace.spark.quarantine.publish import publish
+from headrace.spark.quarantine.share import RecentRefusals
+from headrace.spark.quarantine.spool import BatchRun, spool_error
+from headrace.spark.source.checkpoint import next_batch
+
+_log = logging.getLogger(__name__)
+
+
+def announce(options: SinkQuarantine, query: str, checkpoint: str) -> None:
+    """Let the query's tasks know that its sink publishes what they refuse.
+
+    SourceError if batches that the checkpoint has committed were not published: they would be lost.
+    """
+    try:
+        options.spool.check_published(query, next_batch(checkpoint))
+        options.spool.announce_sink(query)
+    except OSError as error:
+        raise spool_error(options.spool.query(query), error) from error
+
+
+class QuarantinedBatch:
+    """The refused records of one batch."""
+
+    def __init__(self, options: SinkQuarantine, query: str, batch: int) -> None:
+        self._options = options
+        self._query, self._batch = query, batch
+        self._directory = options.spool.query(query)
+        self._recent = RecentRefusals(self._directory, options.share_max, options.records_min)
+        self._topics: tuple[Refusals, ...] = ()
+
+    def collect(self, runs: Collection[str]) -> int:
+        """Write the manifest; return its digest, or NOTHING_REFUSED.
+
+        `runs`: the runs' ids in the tasks' messages. TooManyRefusedError if too many records are
+        refused, SourceError if the spool cannot be read or written.
+        """
+        if len(runs) != 1:
+            raise SinkError(f"batch {self._batch}: its tasks are of {len(runs)} runs, not of one")
+        (run,) = runs
+        try:
+            at = BatchRun(self._query, self._batch, run)
+            manifest = write_manifest(self._options.spool, at)
+        except OSError as error:
+            raise spool_error(self._directory, error) from error
+        if manifest is None:
+            return NOTHING_REFUSED
+        # Records that are replayed were refused before: their share says nothing of the topic.
+        self._topics = tuple(
+            refusals
+            for refusals in manifest.topics
+            if not is_retry_topic(self._options.pipeline, refusals.topic)
+        )
+        self._recent.check(self._batch, self._topics)
+        return manifest.digest
+
+    def publish(self, digest: int) -> None:
+        """Publish the manifest that the sink's commit names, and empty the spool.
+
+        Repeats have no effect. Raises SinkError.
+        """
+        if digest != NOTHING_REFUSED:
+            publish(self._options, self._query, self._batch, digest)
+        try:
+            if self._topics:
+                self._recent.add(self._batch, self._topics)
+            self._sweep()
+        except OSError as error:
+            _log.warning("%s: cannot delete published records: %s", self._directory, error)
+
+    def _sweep(self) -> None:
+        """Delete files of this batch and of earlier ones: they are published, or of dead runs."""
+        if not self._directory.is_dir():
+            return
+        for path in self._directory.iterdir():
+            if _batch_of(path) <= self._batch:
+                if path.is_dir():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink(missing_ok=True)
+
+
+def _batch_of(path: Path) -> float:
+    """Return the batch that a file or directory of the spool belongs to; infinity for others."""
+    number = path.name.lstrip(".").partition(".")[0]
+    return int(number) if number.isdigit() else float("inf")
