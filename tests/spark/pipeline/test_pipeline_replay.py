@@ -22,7 +22,7 @@ from headrace.pipeline.replays.replay import (
     ReplayFailedError,
     ReplayRangeError,
     ReplayState,
-    UnknownFlowError,
+    UnknownTableFlowError,
 )
 from headrace.pipeline.replays.replay_store import ReplayStore
 from headrace.pipeline.replays.steps import apply_replay, undo_replay
@@ -310,7 +310,7 @@ def test_flows_that_cannot_be_replayed_are_refused(make: Make, topics: Topics) -
         + '\n@dp.append_flow(target="shared")\ndef more():\n'
         + f'    return hp.topic("{topic}", "id BIGINT, amount DOUBLE, at TIMESTAMP")\n'
     )
-    with pytest.raises(UnknownFlowError, match="there is no flow order to a table"):
+    with pytest.raises(UnknownTableFlowError, match="there is no flow order to a table"):
         replays.build("order", DAYS[1], DAYS[2])
     with pytest.raises(DeclarationError, match="only Delta tables are replayed"):
         replays.build("plain", DAYS[1], DAYS[2])

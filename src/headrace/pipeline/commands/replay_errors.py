@@ -17,7 +17,7 @@ def replay_exit_codes() -> Iterator[None]:
 
     codes: dict[type[Exception], int] = {
         replay.UnknownReplayError: EXIT_NOT_FOUND,
-        replay.UnknownFlowError: EXIT_NOT_FOUND,
+        replay.UnknownTableFlowError: EXIT_NOT_FOUND,
         replay.ReplayRangeError: EXIT_USAGE,
         replay.OutdatedDiffError: DECISION_NEEDED,
         RecordsLostError: DATA_LOST,

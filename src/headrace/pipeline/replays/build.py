@@ -20,7 +20,7 @@ from headrace.pipeline.replays.live_end import LiveEnd, live_end
 from headrace.pipeline.replays.replay import (
     Replay,
     ReplayFailedError,
-    UnknownFlowError,
+    UnknownTableFlowError,
 )
 from headrace.pipeline.replays.replay_store import ReplayStore
 from headrace.pipeline.replays.replayed_range import partition_range, rows_in
@@ -77,7 +77,7 @@ def build_replay(
     """Compute a replay, write it beside the table, and return it with its comparison.
 
     `show` gets lines about the progress. `spark`: a session to use; None: one is started.
-    On any error the replay is discarded. UnknownFlowError, DeclarationError, ReplayRangeError,
+    On any error the replay is discarded. UnknownTableFlowError, DeclarationError, ReplayRangeError,
     RecordsLostError before anything is written; ReplayFailedError; ReplayError, TableError.
     """
     project = request.project
@@ -102,7 +102,7 @@ def _flow(graph: Graph, name: str) -> DeclaredFlow:
     flows = {flow.name: flow for flow in graph.flows if flow.target in graph.tables}
     if name not in flows:
         known = ", ".join(flows) or "none"
-        raise UnknownFlowError(f"there is no flow {name} to a table; there are: {known}")
+        raise UnknownTableFlowError(f"there is no flow {name} to a table; there are: {known}")
     flow = flows[name]
     if graph.tables[flow.target].format != "delta":
         raise DeclarationError(f"{name}: only Delta tables are replayed; {flow.target} is not one")

@@ -26,7 +26,7 @@ class UnknownReplayError(HeadraceError):
     """There is no replay of this id."""
 
 
-class UnknownFlowError(HeadraceError):
+class UnknownTableFlowError(HeadraceError):
     """There is no flow of this name to a table."""
 
 
