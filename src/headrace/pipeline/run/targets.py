@@ -13,7 +13,7 @@ from headrace.spark.tables.sink import NAME as TABLE
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pyspark.pipelines.output import Sink, StreamingTable
+    from pyspark.pipelines.output import Sink
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -45,7 +45,7 @@ class Targets:
         `topics`: those that the flow reads.
         """
         if flow.target in self.graph.tables:
-            kind, options = TABLE, self._of_table(flow, self.graph.tables[flow.target])
+            kind, options = TABLE, self.of_table(flow)
         else:
             kind, options = TOPIC, self._of_topic(flow, self.graph.sinks[flow.target])
         if flow.checks:
@@ -60,7 +60,9 @@ class Targets:
             .options(**options, checkpointLocation=checkpoint)
         )
 
-    def _of_table(self, flow: DeclaredFlow, table: StreamingTable) -> dict[str, str]:
+    def of_table(self, flow: DeclaredFlow) -> dict[str, str]:
+        """Return the options of a flow's table."""
+        table = self.graph.tables[flow.target]
         kind = table.format or DEFAULT_FORMAT
         shared = sum(other.target == flow.target for other in self.graph.flows) > 1
         # Iceberg finds a table by its name in a catalog, which is next to its files.

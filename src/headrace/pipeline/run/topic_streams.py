@@ -13,6 +13,8 @@ from headrace.pipeline.views import Views
 from headrace.spark.security import CONFIG_FILE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.pipeline.declarations import Parser, TopicSource
@@ -68,6 +70,8 @@ class TopicStreams:
     graph: Graph
     topics: set[str] = field(default_factory=set)
     """The topics that were read."""
+    records: Callable[[TopicSource, dict[str, str]], DataFrame] | None = None
+    """Returns the records of a topic, by more options of the source; None: a stream of them."""
 
     def __post_init__(self) -> None:
         self._views = Views(self.graph)
@@ -94,6 +98,8 @@ class TopicStreams:
         return parsed(records, source.name, parser.function, value_columns(source), record)
 
     def _stream(self, source: TopicSource, options: dict[str, str]) -> DataFrame:
+        if self.records is not None:
+            return self.records(source, options)
         reader = self.spark.readStream.format("headrace").options(
             **self.cluster.options(), subscribe=source.name, startingOffsets="earliest", **options
         )
