@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from headrace.pipeline.declarations import Parser, TopicSource
     from headrace.pipeline.graph import Graph
+    from headrace.pipeline.run.flow_quarantine import FlowQuarantine
 
 _RECORD = ("partition", "offset", "timestamp")
 
@@ -66,8 +67,11 @@ class TopicStreams:
     spark: SparkSession
     cluster: ClusterAddress
     graph: Graph
+    quarantine: FlowQuarantine
     topics: set[str] = field(default_factory=set)
     """The topics that were read."""
+    quarantines: bool = False
+    """Whether a topic was read whose refused records the sink must publish."""
 
     def __post_init__(self) -> None:
         self._views = Views(self.graph)
@@ -84,8 +88,15 @@ class TopicStreams:
         return self._views.read(name)
 
     def _json(self, source: TopicSource) -> DataFrame:
-        columns = ",".join(record_columns(source))
-        return self._stream(source, {"valueSchema": source.columns, "columns": columns})
+        self.quarantines = True
+        return self._stream(
+            source,
+            {
+                "valueSchema": source.columns,
+                "columns": ",".join(record_columns(source)),
+                **self.quarantine.source_options(),
+            },
+        )
 
     def _parsed(self, source: TopicSource, parser: Parser) -> DataFrame:
         record = record_columns(source)
