@@ -58,6 +58,7 @@ NOT_RUN = {
     "log import": "asks nobody, and shares its options with the export",
     "log export": "asks only with a whole log directory in hand: see the test of it below",
     "pipeline run": "needs a project and Spark: tests/spark/pipeline/test_guarded_runs.py",
+    "pipeline replay": "needs a project and Spark: tests/spark/pipeline/test_pipeline_replay.py",
     "profile create": "keeps settings, and asks nobody",
 }
 

@@ -4,10 +4,12 @@ from pathlib import Path
 
 from cyclopts import App, Parameter
 
+from headrace.pipeline.commands.diff import diff
 from headrace.pipeline.commands.init import init
 from headrace.pipeline.commands.plan import plan
 from headrace.pipeline.commands.project_tests import test
 from headrace.pipeline.commands.projects import ProjectProfile, project_in
+from headrace.pipeline.commands.replay import replay
 from headrace.pipeline.commands.run import run
 from headrace.pipeline.commands.status import status
 from headrace.pipeline.commands.stop import stop
@@ -19,9 +21,11 @@ app = App(
     help="Check and run declared pipelines on Spark.",
     default_parameter=Parameter(show_default=False, negative=()),
 )
+app.command(diff)
 app.command(init)
 app.command(plan)
 app.command(test)
+app.command(replay)
 app.command(run)
 app.command(status)
 app.command(stop)

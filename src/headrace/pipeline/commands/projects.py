@@ -1,16 +1,24 @@
 """The project that a verb of `headrace pipeline` works on."""
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from headrace.terminal.broker_options import BOOTSTRAP_VARIABLE
 from headrace.terminal.failure import EXIT_NOT_FOUND, EXIT_USAGE, CommandError
 
 if TYPE_CHECKING:
     from headrace.pipeline.project import Project
     from headrace.pipeline.run.storage import Storage
+    from headrace.terminal.broker_options import BrokerOptions, Chosen
 
+ProjectDirectory = Annotated[
+    Path,
+    Parameter(name=["--directory", "-d"], help="The project's directory, which has pipeline.toml."),
+]
 ProjectProfile = Annotated[
     str | None,
     Parameter(
@@ -51,3 +59,12 @@ def project_in(directory: Path, profile: str | None) -> "Project":
         return load_project(directory.absolute(), profile)
     except DeclarationError as error:
         raise CommandError(str(error), EXIT_USAGE) from None
+
+
+def cluster_of(options: "BrokerOptions", project: "Project") -> "Chosen":
+    """Return the cluster that the options name, else the one of the project's settings."""
+    given = options.bootstrap if options.bootstrap != os.environ.get(BOOTSTRAP_VARIABLE) else None
+    named = options.profile is not None or given is not None or options.settings
+    if project.cluster is not None and not named:
+        options = replace(options, profile=project.cluster)
+    return options.chosen()

@@ -1,16 +1,14 @@
 """`headrace pipeline run`: run a declared pipeline until it is stopped, or for what there is."""
 
-import os
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from headrace.pipeline.commands.projects import ProjectProfile, project_in
+from headrace.pipeline.commands.projects import ProjectProfile, cluster_of, project_in
 from headrace.pipeline.commands.run_lines import lines_of_event
-from headrace.terminal.broker_options import BOOTSTRAP_VARIABLE, BrokerOptions, Json
+from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.failure import (
     EXIT_INTERRUPTED,
     EXIT_USAGE,
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from headrace.pipeline.project import Project
-    from headrace.terminal.broker_options import Chosen
 
     Show = Callable[[Mapping[str, Any]], None]
 
@@ -60,7 +57,7 @@ def run(
         raise UsageError("--once and --until-idle cannot be combined")
     check_installed("pyspark", "pyarrow")
     project = project_in(directory, profile)
-    chosen = _cluster(options or BrokerOptions(), project)
+    chosen = cluster_of(options or BrokerOptions(), project)
 
     from headrace.pipeline.declarations import DeclarationError
     from headrace.pipeline.exit_codes import HELD
@@ -100,12 +97,3 @@ def _shown(project: "Project", json: bool) -> "Iterator[Show]":
 def _print_event(event: "Mapping[str, Any]") -> None:
     for line in lines_of_event(event):
         print_line(line)
-
-
-def _cluster(options: BrokerOptions, project: "Project") -> "Chosen":
-    """Return the cluster that the options name, else the one of the project's settings."""
-    given = options.bootstrap if options.bootstrap != os.environ.get(BOOTSTRAP_VARIABLE) else None
-    named = options.profile is not None or given is not None or options.settings
-    if project.cluster is not None and not named:
-        options = replace(options, profile=project.cluster)
-    return options.chosen()

@@ -14,6 +14,8 @@ def lines_of_event(event: Mapping[str, Any]) -> Iterator[str]:
             yield f"{event['pipeline']}: run {event['run']}{profile}"
         case "finding":
             yield f"  {event['text']}"
+        case "replay":
+            yield f"  {event['flow']}: replay {event['replay']} is {event['state']}"
         case "flow":
             yield from _of_flow(event)
         case "batch":

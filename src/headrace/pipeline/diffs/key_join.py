@@ -95,11 +95,10 @@ def _differs(place: int, field: pa.Field, tolerance: float | None) -> str:
     if tolerance is None:
         return other
     difference = _difference(place, field.type)
-    limit = repr(float(tolerance))
-    if pa.types.is_decimal(field.type):
-        limit = f"CAST('{limit}' AS DECIMAL(38, {field.type.scale}))"
-    # NaN and infinity differ from every number by more than any tolerance.
-    return f"({other}) AND NOT coalesce({difference} <= {limit}, false)"
+    # An exact difference such as 0.10 becomes the same double as the tolerance 0.1. NaN and
+    # infinity differ from every number by more than any tolerance.
+    within = f"CAST({difference} AS DOUBLE) <= {float(tolerance)!r}"
+    return f"({other}) AND NOT coalesce({within}, false)"
 
 
 def _difference(place: int, kind: pa.DataType) -> str:

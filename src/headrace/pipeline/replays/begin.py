@@ -60,7 +60,7 @@ def begin_replay(
         return store.save(replace(replay, number=number))
 
 
-def end_building(store: ReplayStore, replay: Replay, refused: int = 0) -> Replay:
+def end_building(store: ReplayStore, replay: Replay) -> Replay:
     """Store that the replay's table is complete; return its record."""
     with store.locked():
-        return store.save(replace(replay, state=ReplayState.BUILT, refused=refused))
+        return store.save(replace(replay, state=ReplayState.BUILT))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from datetime import date, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,23 @@ class ReplayError(HeadraceError):
 
 class UnknownReplayError(HeadraceError):
     """There is no replay of this id."""
+
+
+class UnknownTableFlowError(HeadraceError):
+    """There is no flow of this name to a table."""
+
+
+class ReplayRangeError(HeadraceError):
+    """The days of a replay are invalid, or the live flow has still to write rows of them."""
+
+
+class ReplayFailedError(HeadraceError):
+    """The flow could not be computed; the replay was discarded."""
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text)
+        self.code = code
+        """The exit code of a run that fails so."""
 
 
 class OutdatedDiffError(HeadraceError):
@@ -68,8 +86,6 @@ class Replay:
     """Keys to compare rows by, the first that fits."""
     offsets: Offsets = field(default_factory=dict)
     """Offsets that were read."""
-    refused: int = 0
-    """Records whose value was refused."""
     diff: TableDiff | None = None
     applied_version: int | None = None
     applied_ms: int | None = None
@@ -78,6 +94,15 @@ class Replay:
     def application(self) -> str:
         """The application of the transaction that marks its commits in the table."""
         return f"headrace:replay:{self.id}"
+
+    @property
+    def days(self) -> str:
+        """The replaced days as a text, or "the whole table"."""
+        if self.range is None:
+            return "the whole table"
+        first = date.fromisoformat(self.range.first)
+        last = date.fromisoformat(self.range.end) - timedelta(days=1)
+        return f"day {first}" if first == last else f"days {first} to {last}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as JSON types."""

@@ -49,7 +49,10 @@ class UnfinishedBatch:
 def unfinished(checkpoint: Path) -> UnfinishedBatch | None:
     """Return the newest planned batch if it is not finished; None without one."""
     try:
-        planned, finished = _newest(checkpoint / "offsets"), _newest(checkpoint / "commits")
+        planned, finished = (
+            newest_batch(checkpoint / "offsets"),
+            newest_batch(checkpoint / "commits"),
+        )
         if planned is None or (finished is not None and finished >= planned):
             return None
         ends = _positions(checkpoint, planned)
@@ -64,7 +67,8 @@ def unfinished(checkpoint: Path) -> UnfinishedBatch | None:
     return UnfinishedBatch(planned, ranges)
 
 
-def _newest(directory: Path) -> int | None:
+def newest_batch(directory: Path) -> int | None:
+    """Return the highest batch in a checkpoint's `offsets` or `commits`; None without one."""
     if not directory.is_dir():
         return None
     return max(

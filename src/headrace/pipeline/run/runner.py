@@ -89,6 +89,7 @@ def run_pipeline(request: RunRequest, spark: SparkSession | None = None) -> Endi
         )
         began = time.monotonic()
         try:
+            _complete_replays(storage, log)
             ending = _Run(request, storage, run, log, stops).to_its_end(spark)
         except BaseException as error:
             code, text = _unexpected(error)
@@ -97,6 +98,17 @@ def run_pipeline(request: RunRequest, spark: SparkSession | None = None) -> Endi
         log.add("end", code=ending.code, text=ending.text, seconds=_since(began))
         stops.clear()
         return ending
+
+
+def _complete_replays(storage: Storage, log: EventLog) -> None:
+    """Complete steps of replays that were interrupted."""
+    if not (storage.own / "replays").is_dir():
+        return
+    from headrace.pipeline.replays.replay_store import ReplayStore
+    from headrace.pipeline.replays.steps import resume
+
+    for replay in resume(ReplayStore(storage.root), int(time.time() * 1000)):
+        log.add("replay", replay=replay.id, flow=replay.flow, state=replay.state.value)
 
 
 def run_id() -> str:

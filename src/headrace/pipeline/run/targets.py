@@ -12,7 +12,7 @@ from headrace.spark.checks.with_failed import with_failed
 from headrace.spark.tables.sink import NAME as TABLE
 
 if TYPE_CHECKING:
-    from pyspark.pipelines.output import Sink, StreamingTable
+    from pyspark.pipelines.output import Sink
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -51,11 +51,11 @@ class Targets:
         `streams`: the flow has read its topics from them.
         """
         if flow.target in self.graph.tables:
-            kind, options = TABLE, self._of_table(flow, self.graph.tables[flow.target])
+            kind, options = TABLE, self.of_table(flow)
         else:
             kind, options = TOPIC, self._of_topic(flow, self.graph.sinks[flow.target])
-        if streams.quarantines:
-            options |= self.cluster.options() | streams.quarantine.sink_options()
+        if streams.used_quarantine is not None:
+            options |= self.cluster.options() | streams.used_quarantine.sink_options()
         if flow.checks:
             topic = next(iter(streams.topics)) if len(streams.topics) == 1 else ""
             counts = self.storage.checks(flow.target, flow.name)
@@ -68,7 +68,9 @@ class Targets:
             .options(**options, checkpointLocation=checkpoint)
         )
 
-    def _of_table(self, flow: DeclaredFlow, table: StreamingTable) -> dict[str, str]:
+    def of_table(self, flow: DeclaredFlow) -> dict[str, str]:
+        """Return the options of a flow's table."""
+        table = self.graph.tables[flow.target]
         kind = table.format or DEFAULT_FORMAT
         shared = sum(other.target == flow.target for other in self.graph.flows) > 1
         # Iceberg finds a table by its name in a catalog, which is next to its files.

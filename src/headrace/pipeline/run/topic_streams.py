@@ -13,6 +13,8 @@ from headrace.pipeline.views import Views
 from headrace.spark.security import CONFIG_FILE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.pipeline.declarations import Parser, TopicSource
@@ -67,11 +69,14 @@ class TopicStreams:
     spark: SparkSession
     cluster: ClusterAddress
     graph: Graph
-    quarantine: FlowQuarantine
+    quarantine: FlowQuarantine | None = None
+    """Where records that do not fit the columns are moved; None: they are left out."""
     topics: set[str] = field(default_factory=set)
     """The topics that were read."""
-    quarantines: bool = False
-    """Whether a topic was read whose refused records the sink must publish."""
+    used_quarantine: FlowQuarantine | None = None
+    """The quarantine that the sink must publish; None if no topic was read that has one."""
+    records: Callable[[TopicSource, dict[str, str]], DataFrame] | None = None
+    """Returns the records of a topic, by more options of the source; None: a stream of them."""
 
     def __post_init__(self) -> None:
         self._views = Views(self.graph)
@@ -88,15 +93,12 @@ class TopicStreams:
         return self._views.read(name)
 
     def _json(self, source: TopicSource) -> DataFrame:
-        self.quarantines = True
-        return self._stream(
-            source,
-            {
-                "valueSchema": source.columns,
-                "columns": ",".join(record_columns(source)),
-                **self.quarantine.source_options(),
-            },
-        )
+        columns = ",".join(record_columns(source))
+        options = {"valueSchema": source.columns, "columns": columns}
+        if self.quarantine is None:
+            return self._stream(source, {**options, "mode": "DROPMALFORMED"})
+        self.used_quarantine = self.quarantine
+        return self._stream(source, options | self.quarantine.source_options())
 
     def _parsed(self, source: TopicSource, parser: Parser) -> DataFrame:
         record = record_columns(source)
@@ -105,6 +107,8 @@ class TopicStreams:
         return parsed(records, source.name, parser.function, value_columns(source), record)
 
     def _stream(self, source: TopicSource, options: dict[str, str]) -> DataFrame:
+        if self.records is not None:
+            return self.records(source, options)
         reader = self.spark.readStream.format("headrace").options(
             **self.cluster.options(), subscribe=source.name, startingOffsets="earliest", **options
         )

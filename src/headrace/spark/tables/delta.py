@@ -70,9 +70,11 @@ _COLUMN_RULES = ("delta.generationExpression", "delta.identity.start", "delta.in
 class Delta(Table):
     """A Delta table in a directory."""
 
-    def __init__(self, options: TableOptions) -> None:
+    def __init__(self, options: TableOptions, version: int | None = None) -> None:
+        """`version`: the one to read; None: the newest, which commits need."""
         super().__init__(options)
         self.location = options.path
+        self._version = version
         self._table: DeltaTable | None = None
 
     @property
@@ -273,7 +275,7 @@ class Delta(Table):
 
     def _load(self) -> DeltaTable:
         try:
-            return DeltaTable(str(self.location))
+            return DeltaTable(str(self.location), version=self._version)
         except TableNotFoundError as error:
             raise gone(self.location) from error
         except DeltaError as error:

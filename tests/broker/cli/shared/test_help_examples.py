@@ -51,6 +51,8 @@ RUN_ELSEWHERE = {
     "pipeline status": "a project: tests/unit/cli/test_pipeline_status_and_stop.py",
     "pipeline stop": "a project: tests/unit/cli/test_pipeline_status_and_stop.py",
     "pipeline init": "writes a directory: tests/spark/pipeline/test_init.py",
+    "pipeline diff": "a replay: tests/unit/pipeline/replays/test_replay_commands.py",
+    "pipeline replay": "a project and Spark: tests/spark/pipeline/test_pipeline_replay.py",
     "pipeline run": "a project and Spark: tests/spark/pipeline/test_pipeline_run.py",
     "pipeline quarantine": "refused records: tests/broker/cli/test_quarantine.py",
     "perf": "a million records: tests/broker/cli/records/test_perf.py",

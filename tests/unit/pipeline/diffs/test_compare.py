@@ -215,6 +215,8 @@ def test_tolerance_applies_to_finite_numbers_of_its_column(tmp_path: Path) -> No
     assert changes(within) == {"big": 1, "x": 2, "price": 2}
     below = diff(before, after, tolerances={"x": 0.24, "price": 0.09})
     assert changes(below) == {"big": 1, "x": 3, "price": 3}
+    finer = diff(before, after, tolerances={"price": 0.099})
+    assert changes(finer) == {"big": 1, "x": 3, "price": 3}, "not rounded to cents"
     assert changes(diff(before, after, tolerances={"big": 1})) == {"x": 3, "price": 3}
 
 
