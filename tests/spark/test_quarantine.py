@@ -182,7 +182,7 @@ def test_another_sink_is_refused_after_a_batch_with_refused_records(
     fill(topics, query.topic, 20, 10, bad=())
     with pytest.raises(PySparkException, match="has not published the records that batch 0"):
         run()
-    with pytest.raises(PySparkException, match="and give the query a new checkpointLocation"):
+    with pytest.raises(PySparkException, match="give the query a new checkpointLocation"):
         query.run()
     assert len(query.spooled()) == 2
     query.run(checkpointLocation=str(query.place / "new"))
@@ -206,7 +206,8 @@ def test_a_changed_schema_after_a_batch_refuses_by_the_new_one(
     fill(topics, query.topic, 0, 20)
     query.run()
     fill(topics, query.topic, 20, 20, bad=tuple(range(10)))
-    query.run(query.frame(valueSchema="id STRING NOT NULL").selectExpr("CAST(id AS BIGINT) id"))
+    columns = ("CAST(id AS BIGINT) id", "_partition", "_offset", "_timestamp")
+    query.run(query.frame(valueSchema="id STRING NOT NULL").selectExpr(*columns))
     assert len(query.quarantined()) == 4
     assert len(query.written()) == 16 + 20
 

@@ -3,6 +3,7 @@
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -117,13 +118,19 @@ def test_brokers_that_are_away_end_a_run_that_ends(project: Project, mode: Mode)
     assert ending == (3, f"rows: cannot connect to {NOWHERE}: connection refused")
 
 
+def use_in_thread(spark: SparkSession) -> None:
+    """Make the session this thread's: Spark looks up data sources in a thread's active session."""
+    jvm: Any = spark._jvm
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
+
+
 def test_a_continuous_run_waits_for_brokers_until_it_is_stopped(project: Project) -> None:
     """Rule 27: back-off, seen in the status; a request in the storage stops it (rule 15)."""
     endings: list[Ending] = []
     storage = Storage(project.storage)
 
     def run() -> None:
-        SparkSession.builder.getOrCreate()  # Makes the session this thread's.
+        use_in_thread(project.spark)
         endings.append(project.run(Mode.CONTINUOUS, bootstrap=NOWHERE))
 
     thread = threading.Thread(target=run)
