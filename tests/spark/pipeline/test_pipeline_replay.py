@@ -30,6 +30,7 @@ from headrace.pipeline.replays.topic_ranges import RecordsLostError
 from headrace.record.batch import Record
 from tests.spark.kit import TIME_MS, Topics
 from tests.spark.pipeline.run_projects import Project, make_project
+from tests.spark.sink_kit import committed_rows
 
 TODAY = datetime.fromtimestamp(TIME_MS / 1000, UTC).date()
 DAYS = [TODAY - timedelta(days=back) for back in (3, 2, 1)]
@@ -337,3 +338,15 @@ def test_whole_table_is_replayed_without_days(make: Make, topics: Topics) -> Non
     topics.append(topic, 0, [order(3, DAYS[1])])
     replays.project.run()
     assert replays.rows("orders", "id", "amount") == [(1, 3.0), (2, 6.0), (3, 9.0)]
+
+
+def test_a_replay_leaves_malformed_records_in_the_quarantine(make: Make, topics: Topics) -> None:
+    topic = topics.create(1)
+    replays = make(ORDERS.format(topic=topic, factor=1))
+    malformed = order(0, DAYS[1])._replace(value=b'{"id": "x"}')
+    topics.append(topic, 0, [order(1, DAYS[1]), malformed, order(2, DAYS[1])])
+    assert replays.project.run().code == 0
+    replays.project.write(ORDERS.format(topic=topic, factor=10))
+    replays.apply(replays.build("orders", DAYS[1], DAYS[2]))
+    assert replays.rows("orders", "id", "amount") == [(1, 10.0), (2, 20.0)]
+    assert len(committed_rows(replays.project.bootstrap, f"{topic}.quarantine")) == 1

@@ -1,33 +1,15 @@
 """Checks of a flow: `expect`, `expect_or_drop`, `expect_or_fail` in tables and topics."""
 
-import json
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
-from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
 from tests.spark.kit import Topics
 from tests.spark.pipeline.run_projects import Project, json_records, make_project
+from tests.spark.pipeline.sinks import SINKS, declare, ids_of
 
 HEADER = '@hp.expect_or_fail("id is small", "{condition}")\n'
-TABLE = """
-@dp.table(format="{format}")
-{checks}def rows():
-    return hp.topic("{topic}", "id BIGINT NOT NULL, name STRING")
-"""
-TOPIC = """
-dp.create_sink("copies", "headrace", {{"topic": "{topic}-copies"}})
-
-@dp.append_flow(target="copies", name="rows")
-{checks}def rows():
-    return (
-        hp.topic("{topic}", "id BIGINT NOT NULL, name STRING")
-        .withColumn("value", F.to_json(F.struct("id")))
-    )
-"""
-SINKS = ("parquet", "delta", "iceberg", "topic")
 
 
 @pytest.fixture
@@ -46,45 +28,6 @@ def project(
 ) -> Project:
     topics.create(1, f"{topic}-copies")
     return make_project(tmp_path / "shop", bootstrap, spark, "", name=f"shop-{topic}")
-
-
-def declare(project: Project, sink: str, topic: str, checks: str) -> None:
-    text = TOPIC if sink == "topic" else TABLE
-    project.write(text.format(format=sink, topic=topic, checks=checks))
-
-
-def ids_of(project: Project, sink: str, topic: str) -> list[int]:
-    """The ids that are visible in the sink, sorted."""
-    place = project.storage / "rows"
-    match sink:
-        case "parquet":
-            return sorted(row["id"] for row in project.parquet("rows"))
-        case "delta":
-            if not DeltaTable.is_deltatable(str(place)):
-                return []
-            return sorted(DeltaTable(str(place)).to_pyarrow_table()["id"].to_pylist())
-        case "iceberg":
-            catalog = load_catalog(
-                "headrace",
-                type="sql",
-                uri=f"sqlite:///{place}/catalog.db",
-                warehouse=f"file://{place}",
-            )
-            try:
-                return sorted(
-                    catalog.load_table(f"shop-{topic}.rows").scan().to_arrow()["id"].to_pylist()
-                )
-            finally:
-                catalog.engine.dispose()  # type: ignore[attr-defined]
-    rows = (
-        project.spark.read.format("headrace")
-        .option("kafka.bootstrap.servers", project.bootstrap)
-        .option("kafka.isolation.level", "read_committed")
-        .option("subscribe", f"{topic}-copies")
-        .load()
-        .collect()
-    )
-    return sorted(json.loads(row.value)["id"] for row in rows)
 
 
 def test_rows_are_kept_dropped_and_counted(

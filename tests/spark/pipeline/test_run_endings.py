@@ -27,6 +27,19 @@ COPY = """
 def rows():
     return hp.topic("{topic}", "id BIGINT NOT NULL, name STRING"){more}
 """
+PARSED = """
+class Row(NamedTuple):
+    id: int
+
+def parse(value):
+    if b'"x"' in value:
+        raise hp.Unreadable("no number")
+    return (1,)
+
+@dp.table
+def rows():
+    return hp.topic("{topic}", hp.parser(parse, Row))
+"""
 
 
 @pytest.fixture
@@ -64,13 +77,14 @@ def test_a_users_exception_ends_the_run_with_function_line_batch_and_offsets(
     assert [event["state"] for event in project.of("flow")] == ["started", "failed"]
 
 
-def test_a_refused_value_ends_the_run_and_nothing_of_its_batch_is_visible(
+def test_a_value_that_a_parser_refuses_ends_the_run_and_its_batch_is_not_visible(
     project: Project, topics: Topics, topic: str
 ) -> None:
+    project.write(PARSED.format(topic=topic))
     topics.append(topic, 0, [*json_records(0, 2), Record(0, TIME_MS, b"k", b'{"id": "x"}')])
     ending = project.run()
     assert ending.code == CHECK_FAILED
-    assert ending.text.startswith(f"rows: {topic}-0@2: id: expected an integer")
+    assert ending.text.startswith(f"rows: {topic}-0@2: no number")
     assert project.parquet("rows") == []
 
 

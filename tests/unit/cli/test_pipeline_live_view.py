@@ -38,6 +38,7 @@ def events() -> list[dict[str, Any]]:
             "lag": 12034,
             "offsets": {},
             "late": 17,
+            "refused": {"orders": 1200, "returns": 34},
             "watermark": "2026-11-28T10:31:00.000Z",
             "checks": checks,
         },
@@ -70,8 +71,9 @@ def test_flows_are_rows_with_their_lag_rate_and_checks() -> None:
     assert alerts.split()[:2] == ["alerts", "—"]
     assert alerts.rstrip().endswith("waiting: alerts: no answer")
     words = orders.split()
-    assert words[:7] == ["orders", "12,034", "3,000", "6,000", "2026-11-28", "10:31:00", "17"]
-    assert words[7:] == ["12,", "5", "s", "ago", "started"]
+    assert words[:6] == ["orders", "12,034", "3,000", "6,000", "2026-11-28", "10:31:00"]
+    assert words[6:8] == ["1,234", "17"], "refused, late"
+    assert words[8:] == ["12,", "5", "s", "ago", "started"]
     assert note.strip() == "! orders: check 'small': 41 rows failed"
     assert last.strip() == "Ctrl-C: stop after this batch"
 

@@ -46,6 +46,7 @@ EVENTS: list[dict[str, Any]] = [
         "offsets": {"orders-0": 9},
         "watermark": "2026-11-28T10:31:00.000Z",
         "late": 17,
+        "refused": {"orders": 1200, "returns": 34},
         "state_rows": 5,
         "events_lost": 2,
         "checks": {
@@ -72,7 +73,7 @@ shop: run r1 with profile prod
   orders.py:3: t: no flow writes to it
   orders: started
   orders: no answer; next attempt in 2 s
-  orders: batch 3: 1204 records in 0.4 s, lag 12,034, 17 late
+  orders: batch 3: 1204 records in 0.4 s, 1,234 refused, lag 12,034, 17 late
   ! orders: check 'large': 2 of 9 rows failed, first orders-0@5
   ! orders: check 'small': 3 of 9 rows failed; fewer pass than the check requires
   a: batch 0: 1 record in 1.0 s

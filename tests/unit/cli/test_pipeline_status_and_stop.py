@@ -40,7 +40,15 @@ def ran(directory: Path, profile: str | None, code: int | None, run: str = "r1")
     log.add("run", run=run, pipeline="shop", profile=profile, mode="once", pid=7, host="db7")
     log.add("flow", flow="orders", state="started")
     log.add(
-        "batch", flow="orders", batch=3, records=1204, seconds=0.5, lag=12034, offsets={}, late=2
+        "batch",
+        flow="orders",
+        batch=3,
+        records=1204,
+        seconds=0.5,
+        lag=12034,
+        offsets={},
+        late=2,
+        refused={"orders": 5},
     )
     if code is not None:
         log.add("end", code=code, text="orders: check failed" if code else "done", seconds=1)
@@ -60,7 +68,7 @@ def test_each_profile_that_has_run_is_shown(shop: Path, capsys: pytest.CaptureFi
     assert first.startswith("shop dev  ended 00:00:0")
     assert first.endswith(" ago (exit 0): done  lag 12,034")
     assert flow.startswith("  orders  started, batch 3 00:00:0")
-    assert flow.endswith("1204 records in this run, 2 late")
+    assert flow.endswith("1204 records in this run, 5 refused, 2 late")
     assert second.startswith("shop prod  FAILED 00:00:0")
     assert "(exit 11): orders: check failed" in second
     assert command(["pipeline", "status", str(shop), "-p", "dev"]) == 0

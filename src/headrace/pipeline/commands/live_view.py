@@ -11,7 +11,7 @@ from rich.text import Text
 
 from headrace.pipeline.run.run_status import FlowState, RunState, seconds_since
 
-_COLUMNS = ("flow", "lag", "records", "records/s", "watermark", "late", "last batch", "")
+_COLUMNS = ("flow", "lag", "records", "records/s", "watermark", "refused", "late", "last batch", "")
 _REFRESHES_PER_SECOND = 1
 
 
@@ -51,7 +51,7 @@ class LiveView:
         head = f"{name}  run {state.run or '…'}  {_clock(seconds_since(state.started_at))}"
         table = Table(box=None, pad_edge=False)
         for column in _COLUMNS:
-            right = column in ("lag", "records", "records/s", "late")
+            right = column in ("lag", "records", "records/s", "refused", "late")
             table.add_column(column, justify="right" if right else "left", no_wrap=True)
         for flow, at in sorted(state.flows.items()):
             table.add_row(*(Text(cell) for cell in _row(flow, at)))
@@ -75,6 +75,7 @@ def _row(name: str, flow: FlowState) -> tuple[str, ...]:
         f"{flow.records:,}",
         rate,
         (flow.watermark or "—").replace("T", " ").partition(".")[0],
+        f"{flow.refused:,}",
         f"{flow.late:,}",
         "—" if age is None else f"{flow.batch}, {age:.0f} s ago",
         flow.state if flow.text is None else f"{flow.state}: {flow.text}",

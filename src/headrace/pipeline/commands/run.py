@@ -45,8 +45,8 @@ def run(
     --once
 
     Exit codes: 0 done or stopped, 1 failed, 2 wrong declarations, 3 no broker answers (only
-    with --once and --until-idle), 4 no pipeline or topic, 11 a check failed or a value was
-    refused, 12 records were deleted before they were read, 13 another run holds the pipeline.
+    with --once and --until-idle), 4 no pipeline or topic, 11 a check failed or records
+    were refused, 12 records were deleted before they were read, 13 another run holds the pipeline.
 
     Parameters
     ----------

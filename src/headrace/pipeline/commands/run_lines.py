@@ -36,10 +36,12 @@ def _of_flow(event: Mapping[str, Any]) -> Iterator[str]:
 
 def _of_batch(event: Mapping[str, Any]) -> str:
     lag = "" if event["lag"] is None else f", lag {event['lag']:,}"
+    count = sum(event.get("refused", {}).values())
+    refused = f", {count:,} refused" if count else ""
     late = f", {event['late']:,} late" if event.get("late") else ""
     return (
         f"  {event['flow']}: batch {event['batch']}: {counted(event['records'], 'record')} in"
-        f" {event['seconds']:.1f} s{lag}{late}"
+        f" {event['seconds']:.1f} s{refused}{lag}{late}"
     )
 
 

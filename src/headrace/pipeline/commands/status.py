@@ -68,6 +68,8 @@ def _of_flow(flow: "FlowState") -> str:
     if flow.batch is not None:
         age = _age(seconds_since(flow.last_batch_at))
         parts.append(f"batch {flow.batch} {age} ago, {counted(flow.records, 'record')} in this run")
+    if flow.refused:
+        parts.append(f"{flow.refused:,} refused")
     if flow.late:
         parts.append(f"{flow.late:,} late")
     if flow.restarts:

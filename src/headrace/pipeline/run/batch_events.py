@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import queue
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.pipeline.run.progress import batch_event
+from headrace.spark.batch_counts import take_counts
 from headrace.spark.sessions.listener import progress_listener
 
 if TYPE_CHECKING:
@@ -19,12 +19,21 @@ if TYPE_CHECKING:
     from headrace.pipeline.run.event_log import EventLog
 
 
+class Counts(NamedTuple):
+    """Directories with counts of a flow's batches; the fields are those of a batch's event."""
+
+    checks: Path
+    """Rows by the checks that they fail."""
+    refused: Path
+    """Refused records by topic."""
+
+
 class BatchEvents:
     """Collects batches on the listener's thread and writes them on the run's."""
 
-    def __init__(self, flows: Mapping[str, str], counts: Mapping[str, Path]) -> None:
-        """`flows`: the flow of each query, by its name; `counts`: where each flow's checks are
-        counted."""
+    def __init__(self, flows: Mapping[str, str], counts: Mapping[str, Counts]) -> None:
+        """`flows`: the flow of each query, by its name; `counts`: the directories of each flow's
+        counts."""
         self._flows = flows
         self._counts = counts
         self._arrived: queue.SimpleQueue[tuple[str, Mapping[str, Any]]] = queue.SimpleQueue()
@@ -60,12 +69,11 @@ class BatchEvents:
             while True:
                 flow, progress = self._arrived.get_nowait()
                 event = batch_event(progress)
-                log.add("batch", flow=flow, **event, **self._checks(flow, event["batch"]))
+                log.add("batch", flow=flow, **event, **self._counted(flow, event["batch"]))
 
-    def _checks(self, flow: str, batch: int) -> dict[str, Any]:
-        file = self._counts[flow] / f"{batch}.json"
-        with suppress(OSError, ValueError):
-            said = json.loads(file.read_text(encoding="utf-8"))
-            file.unlink(missing_ok=True)
-            return {"checks": said}
-        return {}
+    def _counted(self, flow: str, batch: int) -> dict[str, Any]:
+        found = {
+            name: take_counts(directory, batch)
+            for name, directory in self._counts[flow]._asdict().items()
+        }
+        return {name: counts for name, counts in found.items() if counts is not None}

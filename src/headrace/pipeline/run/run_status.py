@@ -36,6 +36,8 @@ class FlowState:
     records: int = 0
     """Records read by this run."""
     lag: int | None = None
+    refused: int = 0
+    """Records that this run moved to the quarantine; they are not part of `records`."""
     late: int = 0
     restarts: int = 0
     last_batch_at: str | None = None
@@ -101,6 +103,7 @@ class RunState:
         flow = self.flows.setdefault(event["flow"], FlowState())
         flow.batch, flow.lag = event["batch"], event["lag"]
         flow.records += event["records"]
+        flow.refused += sum(event.get("refused", {}).values())
         flow.late += event.get("late", 0)
         flow.last_batch_at, flow.batch_seconds = event["at"], event["seconds"]
         flow.batch_records = event["records"]

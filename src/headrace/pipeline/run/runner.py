@@ -18,10 +18,11 @@ from headrace.pipeline.declarations import DeclarationError, Outcome, sources
 from headrace.pipeline.exit_codes import DECISION_NEEDED
 from headrace.pipeline.load import Finding, Loaded, finding_of, loaded
 from headrace.pipeline.plan.decisions import refusal_of
-from headrace.pipeline.run.batch_events import BatchEvents
+from headrace.pipeline.run.batch_events import BatchEvents, Counts
 from headrace.pipeline.run.client_file import client_file
 from headrace.pipeline.run.event_log import Event, EventLog, now_text
 from headrace.pipeline.run.failures import FAILED, USAGE, Failure, FlowPlace, failure_of
+from headrace.pipeline.run.flow_quarantine import FlowQuarantine
 from headrace.pipeline.run.lock import Holder, held
 from headrace.pipeline.run.run_session import run_session
 from headrace.pipeline.run.shipped_code import shipped
@@ -182,7 +183,7 @@ class _Run:
         self,
         spark: SparkSession,
         found: Loaded,
-        streams: Callable[[], TopicStreams],
+        streams: Callable[[FlowQuarantine], TopicStreams],
         targets: Targets,
     ) -> Ending:
         project = self.request.project
@@ -198,7 +199,13 @@ class _Run:
         }
         events = BatchEvents(
             {f"{project.identity}.{flow.name}": flow.name for flow in flows},
-            {flow.name: self.storage.checks(flow.target, flow.name) for flow in flows},
+            {
+                flow.name: Counts(
+                    self.storage.checks(flow.target, flow.name),
+                    self.storage.refused(flow.target, flow.name),
+                )
+                for flow in flows
+            },
         )
         wake = self.stops.happened
         supervisor = Supervisor(
@@ -225,12 +232,15 @@ class _Run:
         return ending
 
     def _start(
-        self, flow: DeclaredFlow, streams: Callable[[], TopicStreams], targets: Targets
+        self,
+        flow: DeclaredFlow,
+        streams: Callable[[FlowQuarantine], TopicStreams],
+        targets: Targets,
     ) -> Query:
-        given = streams()
+        given = streams(FlowQuarantine.of(targets.pipeline, self.storage, flow))
         with sources(given):
             rows = flow.function()
-        writer = targets.writer(flow, rows, given.topics)
+        writer = targets.writer(flow, rows, given)
         if self.request.mode is Mode.ONCE:
             writer = writer.trigger(availableNow=True)
         else:

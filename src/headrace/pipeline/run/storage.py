@@ -6,6 +6,8 @@
 <storage>/_pipeline/lock  profile  stop           the run that holds it, its mark, a stop request
 <storage>/_pipeline/runs/<run>.jsonl  .log        events of a run, messages of Spark
 <storage>/_pipeline/checks/<flow>/<n>/<batch>.json   counts of a batch's checks, until they are read
+<storage>/_pipeline/refused/<flow>/<n>/<batch>.json  counts of a batch's refused records, likewise
+<storage>/_pipeline/spool/                        refused records that are not published yet
 """
 
 from __future__ import annotations
@@ -66,6 +68,15 @@ class Storage:
     def checks(self, target: str, flow: str) -> Path:
         """Return the directory of the counts of checks of a flow's newest version."""
         return self.own / "checks" / flow / self.checkpoint(target, flow).name
+
+    def refused(self, target: str, flow: str) -> Path:
+        """Return the directory of the counts of refused records of a flow's newest version."""
+        return self.own / "refused" / flow / self.checkpoint(target, flow).name
+
+    @property
+    def spool(self) -> Path:
+        """The directory of refused records that are not published yet."""
+        return self.own / "spool"
 
     @property
     def applied(self) -> Path:

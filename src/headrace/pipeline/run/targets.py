@@ -6,24 +6,30 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.pipeline.declarations import DeclarationError
+from headrace.pipeline.run.flow_quarantine import SINK_OPTIONS_TAKEN as QUARANTINE_TAKEN
 from headrace.spark.checks.options import RowChecks
 from headrace.spark.checks.with_failed import with_failed
 from headrace.spark.tables.sink import NAME as TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from pyspark.pipelines.output import Sink
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from headrace.pipeline.graph import DeclaredFlow, Graph
     from headrace.pipeline.run.storage import Storage
-    from headrace.pipeline.run.topic_streams import ClusterAddress
+    from headrace.pipeline.run.topic_streams import ClusterAddress, TopicStreams
 
 DEFAULT_FORMAT = "parquet"
 TOPIC = "headrace"
-SINK_OPTIONS_TAKEN = ("pipeline", "sink", "checkpointLocation", "configFile", "delivery")
+SINK_OPTIONS_TAKEN = (
+    "pipeline",
+    "sink",
+    "checkpointLocation",
+    "configFile",
+    "delivery",
+    *QUARANTINE_TAKEN,
+)
 """Options of a topic sink that the run chooses."""
 
 
@@ -38,18 +44,20 @@ class Targets:
     """Name under which tables and topics know the pipeline; it contains the profile's."""
 
     def writer(
-        self, flow: DeclaredFlow, rows: DataFrame, topics: Collection[str]
+        self, flow: DeclaredFlow, rows: DataFrame, streams: TopicStreams
     ) -> DataStreamWriter:
         """Return the writer of a flow's rows to its target, without a trigger.
 
-        `topics`: those that the flow reads.
+        `streams`: the flow has read its topics from them.
         """
         if flow.target in self.graph.tables:
             kind, options = TABLE, self.of_table(flow)
         else:
             kind, options = TOPIC, self._of_topic(flow, self.graph.sinks[flow.target])
+        if streams.used_quarantine is not None:
+            options |= self.cluster.options() | streams.used_quarantine.sink_options()
         if flow.checks:
-            topic = next(iter(topics)) if len(topics) == 1 else ""
+            topic = next(iter(streams.topics)) if len(streams.topics) == 1 else ""
             counts = self.storage.checks(flow.target, flow.name)
             options |= RowChecks(flow.checks, topic, counts).to_option()
             rows = with_failed(rows, flow.checks)

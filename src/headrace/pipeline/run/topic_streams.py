@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from headrace.pipeline.declarations import Parser, TopicSource
     from headrace.pipeline.graph import Graph
+    from headrace.pipeline.run.flow_quarantine import FlowQuarantine
 
 _RECORD = ("partition", "offset", "timestamp")
 
@@ -68,8 +69,12 @@ class TopicStreams:
     spark: SparkSession
     cluster: ClusterAddress
     graph: Graph
+    quarantine: FlowQuarantine | None = None
+    """Where records that do not fit the columns are moved; None: they are left out."""
     topics: set[str] = field(default_factory=set)
     """The topics that were read."""
+    used_quarantine: FlowQuarantine | None = None
+    """The quarantine that the sink must publish; None if no topic was read that has one."""
     records: Callable[[TopicSource, dict[str, str]], DataFrame] | None = None
     """Returns the records of a topic, by more options of the source; None: a stream of them."""
 
@@ -89,7 +94,11 @@ class TopicStreams:
 
     def _json(self, source: TopicSource) -> DataFrame:
         columns = ",".join(record_columns(source))
-        return self._stream(source, {"valueSchema": source.columns, "columns": columns})
+        options = {"valueSchema": source.columns, "columns": columns}
+        if self.quarantine is None:
+            return self._stream(source, {**options, "mode": "DROPMALFORMED"})
+        self.used_quarantine = self.quarantine
+        return self._stream(source, options | self.quarantine.source_options())
 
     def _parsed(self, source: TopicSource, parser: Parser) -> DataFrame:
         record = record_columns(source)

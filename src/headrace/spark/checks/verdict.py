@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from headrace.model.nouns import counted
+from headrace.spark.batch_counts import write_counts
 from headrace.spark.checks.check import Outcome
 from headrace.spark.checks.division import Tally
 from headrace.spark.errors import CheckFailedError
@@ -55,11 +53,7 @@ def report(checks: RowChecks, tally: Tally, batch: int) -> None:
             if places
         },
     }
-    with suppress(OSError):
-        checks.counts.mkdir(parents=True, exist_ok=True)
-        fresh = checks.counts / f".{batch}-{os.getpid()}"
-        fresh.write_text(json.dumps(said), encoding="utf-8")
-        fresh.replace(checks.counts / f"{batch}.json")
+    write_counts(checks.counts, batch, said)
 
 
 def _too_few(check: Check, tally: Tally) -> bool:

@@ -8,6 +8,7 @@ scans refuse is one row.
 
 import json
 import uuid
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -90,6 +91,14 @@ def read_manifest(path: Path) -> Iterator[RefusedRecord]:
     """Yield the records of a manifest. Raises OSError; ArrowInvalid if the file is damaged."""
     for batch in _batches(path):
         yield from records_of(batch)
+
+
+def refused_by_topic(path: Path) -> dict[str, int]:
+    """Return how many records of each topic a manifest has. Raises as `read_manifest`."""
+    counts: Counter[str] = Counter()
+    for batch in _batches(path):
+        counts.update(batch.column("topic").to_pylist())
+    return dict(sorted(counts.items()))
 
 
 def run_of_manifest(path: Path) -> str:

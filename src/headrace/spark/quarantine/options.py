@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from pathlib import Path
 
 from headrace.spark.errors import OptionError
 from headrace.spark.given_options import GivenOptions
@@ -19,9 +20,9 @@ SPOOL, FLOW, PIPELINE, RETENTION, RETRY = (
     "quarantineSpool", "quarantineFlow", "quarantinePipeline", "quarantineRetentionMs",
     "quarantineRetry",
 )  # fmt: skip
-SHARE, RECORDS = "quarantineShareMax", "quarantineRecordsMin"
+SHARE, RECORDS, COUNTS = "quarantineShareMax", "quarantineRecordsMin", "quarantineCounts"
 SOURCE_NAMES = (SPOOL, FLOW, PIPELINE, RETENTION, RETRY)
-SINK_NAMES = (SPOOL, FLOW, SHARE, RECORDS)
+SINK_NAMES = (SPOOL, FLOW, PIPELINE, SHARE, RECORDS, COUNTS)
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
@@ -53,6 +54,8 @@ class SinkQuarantine:
     """Share of a topic's last records that may be refused; above it the batch is not written."""
     records_min: int
     """Number of records from which the share counts."""
+    counts: Path | None = None
+    """Directory to which the numbers of refused records are written by batch; None: nowhere."""
 
 
 def source_quarantine(given: GivenOptions, ddl: str) -> SourceQuarantine:
@@ -75,10 +78,12 @@ def sink_quarantine(
         return None
     if not streaming:
         raise OptionError(f"{SPOOL}: only streaming queries have a quarantine")
-    if not _NAME.fullmatch(pipeline):
+    if PIPELINE in given:
+        pipeline = name_option(given, PIPELINE)
+    elif not _NAME.fullmatch(pipeline):
         raise OptionError(
             f"pipeline: {pipeline!r}: with {SPOOL} the name is part of topic names: use letters,"
-            " digits, _ and -"
+            f" digits, _ and -, or give {PIPELINE}"
         )
     return SinkQuarantine(
         spool=_spool(given, f"{SPOOL} needs {FLOW}, as in the source"),
@@ -87,6 +92,7 @@ def sink_quarantine(
         security=client.security,
         share_max=_share(given),
         records_min=given.number_or(RECORDS, RECORDS_MIN),
+        counts=_counts(given),
     )
 
 
@@ -129,6 +135,13 @@ def _retry(given: GivenOptions) -> bool:
     if "subscribe" not in given or "startingTimestampOn" in given:
         raise OptionError(f"{RETRY}: only with subscribe, and without startingTimestampOn")
     return True
+
+
+def _counts(given: GivenOptions) -> Path | None:
+    text = given.text(COUNTS)
+    if text is not None and not text.startswith("/"):
+        raise OptionError(f"{COUNTS}: {text!r} is not an absolute path")
+    return None if text is None else Path(text)
 
 
 def _share(given: GivenOptions) -> float:

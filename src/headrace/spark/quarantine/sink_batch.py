@@ -7,10 +7,20 @@ publish   after it: the manifest that the sink's commit names, once; then the sp
 import logging
 import shutil
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
+
+from headrace.spark.batch_counts import write_counts
 from headrace.spark.errors import SinkError
-from headrace.spark.quarantine.manifest import NOTHING_REFUSED, Refusals, write_manifest
+from headrace.spark.quarantine.manifest import (
+    NOTHING_REFUSED,
+    Refusals,
+    manifest_path,
+    refused_by_topic,
+    write_manifest,
+)
 from headrace.spark.quarantine.names import is_retry_topic
 from headrace.spark.quarantine.options import SinkQuarantine
 from headrace.spark.quarantine.publish import publish
@@ -75,12 +85,22 @@ class QuarantinedBatch:
         """
         if digest != NOTHING_REFUSED:
             publish(self._options, self._query, self._batch, digest)
+            self._report(digest)
         try:
             if self._topics:
                 self._recent.add(self._batch, self._topics)
             self._sweep()
         except OSError as error:
             _log.warning("%s: cannot delete published records: %s", self._directory, error)
+
+    def _report(self, digest: int) -> None:
+        """Write the counts of the manifest that the sink names; lost without harm."""
+        if self._options.counts is None:
+            return
+        path = manifest_path(self._options.spool, self._query, self._batch, digest)
+        # Of a batch that was published before, the report exists or was read.
+        with suppress(OSError, pa.ArrowInvalid):
+            write_counts(self._options.counts, self._batch, refused_by_topic(path))
 
     def _sweep(self) -> None:
         """Delete files of this batch and of earlier ones: they are published, or of dead runs."""

@@ -60,6 +60,14 @@ def place(directory: Path, *checks: Check) -> FlowPlace:
             False,
         ),
         (
+            f"{PLANNER}headrace.spark.errors.TooManyRefusedError: too many records are refused: 7"
+            " of 9. These may be records of another schema: correct valueSchema, or raise"
+            " quarantineShareMax",
+            11,
+            "orders: too many records are refused: 7 of 9. These may be records of another schema",
+            False,
+        ),
+        (
             f"{WORKER}headrace.spark.errors.CheckFailedError: check 'c' failed: 3 of 9 rows",
             11,
             "orders: check 'c' failed: 3 of 9 rows",

@@ -111,17 +111,18 @@ def test_flows_sum_what_their_batches_say(tmp_path: Path) -> None:
         Storage(tmp_path),
         BEGIN,
         STARTED,
-        batch(3, late=2, watermark="w1", checks=checks),
+        batch(3, late=2, watermark="w1", checks=checks, refused={"t": 2, "u": 1}),
         WAITING,
         WAITING,
         STARTED,
-        batch(4, lag=4, late=1, checks=checks),
+        batch(4, lag=4, late=1, checks=checks, refused={"t": 4}),
         {**batch(1, lag=None), "flow": "other"},
     )
     found = state(tmp_path)
     flow = found.flows["orders"]
     assert (flow.batch, flow.records, flow.lag, flow.late, flow.restarts) == (4, 10, 4, 3, 1)
     assert (flow.state, flow.text, flow.watermark) == ("started", None, "w1")
+    assert flow.refused == 7
     assert flow.failed_checks == {"c": 4, "d": 0}
     assert found.lag == 4
     assert found.flows["other"].lag is None

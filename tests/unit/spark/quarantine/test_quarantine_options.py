@@ -1,5 +1,6 @@
 """Options of the quarantine, of the source and of the sinks."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,6 +93,13 @@ def test_a_table_takes_the_brokers_of_its_quarantine() -> None:
     other = table(quarantineShareMax="0.01", quarantineRecordsMin="7").quarantine
     assert other is not None
     assert (other.share_max, other.records_min) == (0.01, 7)
+    assert (quarantine.counts, other.counts) == (None, None)
+    named = table(
+        pipeline="shop.orders", quarantinePipeline="shop-prod", quarantineCounts="/counts"
+    )
+    assert named.quarantine is not None
+    assert named.pipeline == "shop.orders", "the table knows it by another name"
+    assert (named.quarantine.pipeline, named.quarantine.counts) == ("shop-prod", Path("/counts"))
     plain = table(quarantineSpool=None, quarantineFlow=None, **{"kafka.bootstrap.servers": None})
     assert plain.quarantine is None
 
@@ -102,6 +110,9 @@ def test_a_table_takes_the_brokers_of_its_quarantine() -> None:
         ({"quarantineFlow": None}, "quarantineSpool needs quarantineFlow"),
         ({"kafka.bootstrap.servers": None}, r"kafka\.bootstrap\.servers: missing"),
         ({"pipeline": "a b"}, "pipeline: 'a b': with quarantineSpool the name is part"),
+        ({"pipeline": "a.b"}, "pipeline: 'a.b': .* or give quarantinePipeline"),
+        ({"quarantinePipeline": "a.b"}, "quarantinePipeline: 'a.b' must be"),
+        ({"quarantineCounts": "counts"}, "quarantineCounts: 'counts' is not an absolute path"),
         ({"quarantineShareMax": "0"}, "quarantineShareMax: '0' is not a share"),
         ({"quarantineShareMax": "nan"}, "quarantineShareMax: 'nan' is not a share"),
         ({"quarantineShareMax": "all"}, "quarantineShareMax: 'all' is not a share"),

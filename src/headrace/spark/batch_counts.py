@@ -1,0 +1,34 @@
+"""Counts of a batch in a file, from the sink to the process that runs the query.
+
+<directory>/<batch>.json   written after the sink's commit; deleted by its reader
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+def write_counts(directory: Path, batch: int, counts: Mapping[str, Any]) -> None:
+    """Write the counts of a committed batch, as JSON; a full disk loses them."""
+    with suppress(OSError):
+        directory.mkdir(parents=True, exist_ok=True)
+        fresh = directory / f".{batch}-{os.getpid()}"
+        fresh.write_text(json.dumps(counts), encoding="utf-8")
+        fresh.replace(directory / f"{batch}.json")
+
+
+def take_counts(directory: Path, batch: int) -> Any:  # noqa: ANN401 - JSON
+    """Return the counts of a batch and delete their file; None if there are none."""
+    file = directory / f"{batch}.json"
+    with suppress(OSError, ValueError):
+        counts = json.loads(file.read_text(encoding="utf-8"))
+        file.unlink(missing_ok=True)
+        return counts
+    return None

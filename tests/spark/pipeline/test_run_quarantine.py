@@ -1,0 +1,146 @@
+"""Runs with malformed records: each is in the sink or in the quarantine, once."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.cli.main import run as command
+from headrace.pipeline.project import load_project
+from headrace.pipeline.run.run_status import state_of
+from headrace.pipeline.run.storage import Storage
+from headrace.record.batch import Record
+from tests.spark.kit import TIME_MS, Topics
+from tests.spark.pipeline.run_projects import Project, json_records, make_project
+from tests.spark.pipeline.sinks import SINKS, declare, ids_of
+from tests.spark.sink_kit import committed_rows
+
+MALFORMED = b'{"id": "x"}'
+
+
+@pytest.fixture
+def topic(topics: Topics) -> str:
+    return topics.create(1)
+
+
+@pytest.fixture(params=SINKS)
+def sink(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def project(
+    tmp_path: Path, bootstrap: str, spark: SparkSession, topic: str, topics: Topics
+) -> Project:
+    topics.create(1, f"{topic}-copies")
+    return make_project(tmp_path / "shop", bootstrap, spark, "", name=f"shop-{topic}")
+
+
+def malformed(number: int) -> list[Record]:
+    return [Record(0, TIME_MS, b"bad", MALFORMED) for _ in range(number)]
+
+
+def quarantined(project: Project, topic: str) -> list[dict[str, str]]:
+    """The added headers of the quarantined records."""
+    return [
+        {header["key"]: header["value"].decode() for header in row["headers"]}
+        for row in committed_rows(project.bootstrap, f"{topic}.quarantine")
+    ]
+
+
+def offsets(project: Project, topic: str) -> list[int]:
+    return sorted(int(added["headrace.offset"]) for added in quarantined(project, topic))
+
+
+def listed(project: Project, topic: str, capsys: pytest.CaptureFixture[str]) -> list[Any]:
+    capsys.readouterr()
+    names = ["pipeline", "quarantine", "list", topic, "-b", project.bootstrap, "--json"]
+    assert command(names) == 0
+    return list(json.loads(capsys.readouterr().out))
+
+
+def test_malformed_records_are_quarantined_once_and_listed(
+    project: Project, sink: str, topics: Topics, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    declare(project, sink, topic, "")
+    topics.append(topic, 0, [*json_records(0, 2), *malformed(1), *json_records(2, 1)])
+    assert project.run() == (0, "all records are processed")
+    assert ids_of(project, sink, topic) == [0, 1, 2]
+    (added,) = quarantined(project, topic)
+    assert added["headrace.offset"] == "2"
+    assert (added["headrace.pipeline"], added["headrace.flow"]) == (f"shop-{topic}", "rows")
+    (batch,) = project.of("batch")
+    assert (batch["records"], batch["refused"]) == (3, {topic: 1})
+    topics.append(topic, 0, [*malformed(2), *json_records(3, 1)])
+    assert project.run().code == 0
+    assert ids_of(project, sink, topic) == [0, 1, 2, 3]
+    assert offsets(project, topic) == [2, 4, 5]
+    (group,) = listed(project, topic, capsys)
+    assert (group["flow"], group["state"], group["records"]) == ("rows", "waiting", 3)
+    loaded = load_project(project.directory, None)
+    storage = Storage.of(loaded)
+    flow = state_of("shop", None, storage).flows["rows"]
+    assert (flow.records, flow.refused) == (1, 2), "status is of the newest run"
+    assert list(storage.spool.rglob("*.arrow")) == []
+
+
+def test_a_repeated_batch_quarantines_nothing_again(
+    project: Project, sink: str, topics: Topics, topic: str
+) -> None:
+    """A kill between the sink's commit and Spark's: sink and quarantine have the batch."""
+    declare(project, sink, topic, "")
+    topics.append(topic, 0, [*json_records(0, 2), *malformed(1)])
+    assert project.run().code == 0
+    target = "copies" if sink == "topic" else "rows"
+    commits = project.storage / "_checkpoints" / target / "rows" / "0" / "commits"
+    for name in ("0", ".0.crc"):
+        (commits / name).unlink(missing_ok=True)
+    topics.append(topic, 0, malformed(1))
+    assert project.run().code == 0
+    assert ids_of(project, sink, topic) == [0, 1]
+    assert offsets(project, topic) == [2, 3]
+
+
+def test_too_many_malformed_records_end_the_run_before_the_sink_has_any(
+    project: Project, sink: str, topics: Topics, topic: str
+) -> None:
+    """Rule 8: exit 11; table, quarantine and checkpoint are unchanged, and it fails alike again."""
+    declare(project, sink, topic, "")
+    topics.append(topic, 0, [*json_records(0, 400), *malformed(700)])
+    for _ in range(2):
+        ending = project.run()
+        assert ending.code == 11
+        assert ending.text.startswith("rows: too many records are refused: 700 of the last 1,100")
+        assert "These may be records of another schema" in ending.text
+        assert "valueSchema" not in ending.text
+        assert ids_of(project, sink, topic) == []
+        assert quarantined(project, topic) == []
+
+
+@pytest.mark.parametrize("sink", ["delta"])
+def test_two_flows_quarantine_what_each_refuses(
+    project: Project, sink: str, topics: Topics, topic: str
+) -> None:
+    """Flows of one topic share a quarantine topic and nothing else."""
+    project.write(f"""
+@dp.table(format="{sink}")
+def rows():
+    return hp.topic("{topic}", "id BIGINT NOT NULL")
+
+@dp.table(format="parquet")
+def named():
+    return hp.topic("{topic}", "name STRING NOT NULL")
+""")
+    nameless = [Record(0, TIME_MS, b"k", b'{"id": 7}')]
+    topics.append(topic, 0, [*json_records(0, 1), *malformed(1), *nameless])
+    assert project.run().code == 0
+    assert ids_of(project, sink, topic) == [0, 7]
+    assert [row["name"] for row in project.parquet("named")] == ["n0"]
+    found = sorted(
+        (added["headrace.flow"], added["headrace.offset"]) for added in quarantined(project, topic)
+    )
+    assert found == [("named", "1"), ("named", "2"), ("rows", "1")]
+    refused = {batch["flow"]: batch["refused"] for batch in project.of("batch")}
+    assert refused == {"rows": {topic: 1}, "named": {topic: 2}}
