@@ -318,10 +318,13 @@ class QuarantineStory:
             rows = committed_rows(self.topics.bootstrap, self.target)
             return [int(row["value"]) for row in rows]
         # In a fork: deltalake's threads do not survive one, so this process never starts them.
-        found: list[int] = forked(
-            lambda: read(self.place / "table", self.kind).column("id").to_pylist()
-        )
+        found: list[int] = forked(self._ids)
         return found
+
+    def _ids(self) -> list[int]:
+        table = read(self.place / "table", self.kind)
+        # A Parquet directory without files has no columns.
+        return table.column("id").to_pylist() if table.num_columns else []
 
     def quarantined(self) -> list[dict[str, Any]]:
         """The records in the quarantine that a reader of committed data sees."""
