@@ -1,6 +1,7 @@
 """Files and directories that survive a power failure."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -11,6 +12,16 @@ def flush_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def flush_directories(location: Path, paths: Iterable[str]) -> None:
+    """Flush the directories of files to disk, so that a power failure does not take their names.
+
+    `paths`: of flushed files, relative to `location`. Flushes each directory from a file's own up
+    to `location`, once: a new directory's name is in the one above. Raises OSError.
+    """
+    for directory in sorted({location / above for path in paths for above in Path(path).parents}):
+        flush_directory(directory)
 
 
 def make_directories(directory: Path) -> None:
@@ -34,3 +45,18 @@ def replace_durably(source: Path, target: Path) -> None:
     """Rename a flushed file within its directory, and make the name durable. Raises OSError."""
     source.replace(target)
     flush_directory(target.parent)
+
+
+def replace_file(location: Path, target: Path, content: bytes) -> None:
+    """Write a file below `location`, or replace it, atomically and durably. Raises OSError."""
+    temporary = target.with_suffix(".tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    flush_directories(location, [str(target.relative_to(location))])

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from headrace.pipeline.replays.replay import Replay, ReplayError, UnknownReplayError
+from headrace.spark.durable import replace_file
 from headrace.spark.tables.attempts import locked
-from headrace.spark.tables.files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

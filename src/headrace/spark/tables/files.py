@@ -15,7 +15,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.spark.durable import flush_directory
 from headrace.spark.tables.attempts import Attempt
 from headrace.spark.tables.errors import TableError, gone
 from headrace.spark.tables.partition import Key, PartitionField, directory_of, split
@@ -190,32 +189,6 @@ class _OpenFile:
         self._waiting, self.waiting_bytes = [], 0
         self._looked.look_at(rows)
         self._writer.write_table(rows)
-
-
-def flush_directories(location: Path, paths: Iterable[str]) -> None:
-    """Flush the directories of files to disk, so that a power failure does not take their names.
-
-    `paths`: of flushed files, relative to `location`. Flushes each directory from a file's own up
-    to `location`, once: a new directory's name is in the one above. Raises OSError.
-    """
-    directories = {location / above for path in paths for above in Path(path).parents}
-    for directory in sorted(directories):
-        flush_directory(directory)
-
-
-def replace_file(location: Path, target: Path, content: bytes) -> None:
-    """Write a file below `location`, or replace it, atomically and durably. Raises OSError."""
-    temporary = target.with_suffix(".tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    flush_directories(location, [str(target.relative_to(location))])
 
 
 def disk_error(location: Path, error: OSError) -> TableError:

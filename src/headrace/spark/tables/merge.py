@@ -7,9 +7,10 @@ from typing import NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headrace.spark.durable import flush_directories
 from headrace.spark.tables.attempts import Attempt
 from headrace.spark.tables.columns import is_list
-from headrace.spark.tables.files import FileWriter, Layout, WrittenFile, flush_directories
+from headrace.spark.tables.files import FileWriter, Layout, WrittenFile
 
 File = TypeVar("File")
 _FIELD_ID = b"PARQUET:field_id"

@@ -22,10 +22,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headrace.spark.durable import flush_directories, replace_file
 from headrace.spark.tables.attempts import OWN_DIRECTORY, Attempt, forget, locked
 from headrace.spark.tables.columns import nullable, nullable_inside
 from headrace.spark.tables.errors import Conflict, TableError, gone
-from headrace.spark.tables.files import Layout, WrittenFile, flush_directories, replace_file
+from headrace.spark.tables.files import Layout, WrittenFile
 from headrace.spark.tables.marker import UNKNOWN_DIGEST, Marker
 from headrace.spark.tables.merge import groups_to_merge, rewrite
 from headrace.spark.tables.new_columns import check_names, check_written, retyped

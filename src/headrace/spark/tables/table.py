@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from headrace.spark.durable import flush_directories
 from headrace.spark.quarantine.manifest import NOTHING_REFUSED
 from headrace.spark.tables import attempts
 from headrace.spark.tables.errors import Conflict, TableError, gone
-from headrace.spark.tables.files import Layout, WrittenFile, disk_error, flush_directories
+from headrace.spark.tables.files import Layout, WrittenFile, disk_error
 from headrace.spark.tables.marker import UNKNOWN_DIGEST, Marker, is_written
 from headrace.spark.tables.new_columns import check_written
 from headrace.spark.tables.options import TableOptions

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from headrace.spark.durable import flush_directories
 from headrace.spark.tables import delta
 from headrace.spark.tables.errors import TableError
-from headrace.spark.tables.files import flush_directories
 from headrace.spark.tables.parquet import ParquetDirectory
 from headrace.spark.tables.table import Table
 from headrace.spark.tables.upserts.changes import merge_changes

@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from headrace.spark.durable import replace_file
 from headrace.spark.tables.attempts import OWN_DIRECTORY
 from headrace.spark.tables.delta_parts.partition_range import PartitionRange
-from headrace.spark.tables.files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

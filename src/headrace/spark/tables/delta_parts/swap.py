@@ -20,12 +20,13 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
 from headrace.model.errors import HeadraceError
+from headrace.spark.durable import flush_directories
 from headrace.spark.tables.attempts import Attempt, forget
 from headrace.spark.tables.delta_parts.follow import RowsChangedError, version_of_transaction
 from headrace.spark.tables.delta_parts.snapshot import Snapshot, TableFile, snapshot_of_table
 from headrace.spark.tables.delta_parts.statistics import log_statistics
 from headrace.spark.tables.errors import TableError
-from headrace.spark.tables.files import WrittenFile, disk_error, flush_directories
+from headrace.spark.tables.files import WrittenFile, disk_error
 from headrace.spark.tables.statistics import RowBounds, statistics_of
 from headrace.spark.tables.table import COMMIT_TRIES
 

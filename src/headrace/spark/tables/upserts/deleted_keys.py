@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from headrace.spark.durable import flush_directories
 from headrace.spark.tables.attempts import OWN_DIRECTORY, Attempt
 from headrace.spark.tables.errors import TableError
-from headrace.spark.tables.files import flush_directories
 
 NO_FILE = 0
 """Id for a table without deleted keys."""
