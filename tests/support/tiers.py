@@ -58,9 +58,12 @@ LONG = (
     "tests/property/log/test_produce_runs.py",
     "tests/property/coordination/test_share_lives.py",
     "tests/property/wire/test_wire_hot.py",
+    "tests/property/test_json_encoder.py",
     "tests/unit/pipeline/replays/test_killed_replays.py",
+    "tests/unit/pipeline/replays/test_replay_steps.py",
     "tests/unit/spark/tables/test_bounds_and_readers.py",
     "tests/unit/spark/tables/test_new_columns.py",
+    "tests/unit/spark/tables/test_table_merges.py",
     "tests/unit/testing/test_replicated_work.py",
     "tests/unit/testing/test_textbook_cases.py",
 )
