@@ -1,33 +1,12 @@
 """Checks of a flow: `expect`, `expect_or_drop`, `expect_or_fail` in tables and topics."""
 
-from pathlib import Path
-
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.spark.kit import Topics
-from tests.spark.pipeline.run_projects import Project, json_records, make_project
-from tests.spark.pipeline.sinks import SINKS, declare, ids_of
+from tests.spark.pipeline.run_projects import Project, json_records
+from tests.spark.pipeline.sinks import declare, ids_of
 
 HEADER = '@hp.expect_or_fail("id is small", "{condition}")\n'
-
-
-@pytest.fixture
-def topic(topics: Topics) -> str:
-    return topics.create(1)
-
-
-@pytest.fixture(params=SINKS)
-def sink(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def project(
-    tmp_path: Path, bootstrap: str, spark: SparkSession, topic: str, topics: Topics
-) -> Project:
-    topics.create(1, f"{topic}-copies")
-    return make_project(tmp_path / "shop", bootstrap, spark, "", name=f"shop-{topic}")
 
 
 def test_rows_are_kept_dropped_and_counted(

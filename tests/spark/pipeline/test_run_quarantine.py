@@ -1,11 +1,9 @@
 """Runs with malformed records: each is in the sink or in the quarantine, once."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headrace.cli.main import run as command
 from headrace.pipeline.project import load_project
@@ -13,29 +11,11 @@ from headrace.pipeline.run.run_status import state_of
 from headrace.pipeline.run.storage import Storage
 from headrace.record.batch import Record
 from tests.spark.kit import TIME_MS, Topics
-from tests.spark.pipeline.run_projects import Project, json_records, make_project
-from tests.spark.pipeline.sinks import SINKS, declare, ids_of
+from tests.spark.pipeline.run_projects import Project, json_records
+from tests.spark.pipeline.sinks import declare, ids_of
 from tests.spark.sink_kit import committed_rows
 
 MALFORMED = b'{"id": "x"}'
-
-
-@pytest.fixture
-def topic(topics: Topics) -> str:
-    return topics.create(1)
-
-
-@pytest.fixture(params=SINKS)
-def sink(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def project(
-    tmp_path: Path, bootstrap: str, spark: SparkSession, topic: str, topics: Topics
-) -> Project:
-    topics.create(1, f"{topic}-copies")
-    return make_project(tmp_path / "shop", bootstrap, spark, "", name=f"shop-{topic}")
 
 
 def malformed(number: int) -> list[Record]:
