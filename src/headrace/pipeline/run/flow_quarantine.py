@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.spark.quarantine.options import COUNTS, FLOW, PIPELINE, SPOOL
+from headrace.spark.quarantine.options import COUNTS, FLOW, PIPELINE, RETRY, SPOOL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,8 +36,11 @@ class FlowQuarantine:
         return cls(pipeline, flow.name, storage.spool, counts)
 
     def source_options(self) -> dict[str, str]:
-        """Return the options of a typed topic."""
-        return {"mode": "QUARANTINE", **self._shared()}
+        """Return the options of a typed topic, which also reads replayed records.
+
+        They need a source that reads committed records.
+        """
+        return {"mode": "QUARANTINE", RETRY: "true", **self._shared()}
 
     def sink_options(self) -> dict[str, str]:
         """Return the options of the sink, without those of its brokers."""

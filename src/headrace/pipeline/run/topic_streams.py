@@ -107,6 +107,8 @@ class TopicStreams:
         return parsed(records, source.name, parser.function, value_columns(source), record)
 
     def _stream(self, source: TopicSource, options: dict[str, str]) -> DataFrame:
+        # A replay of days reads the same records as the run that it is compared with.
+        options = {"isolation.level": "read_committed", **options}
         if self.records is not None:
             return self.records(source, options)
         reader = self.spark.readStream.format("headrace").options(
