@@ -130,7 +130,7 @@ def named():
 
 
 def replayed(topic: str, project: Project, capsys: pytest.CaptureFixture[str]) -> str:
-    """What `quarantine replay` prints."""
+    """Replay the quarantine; return the lines that the command prints."""
     capsys.readouterr()
     assert command(["pipeline", "quarantine", "replay", topic, "-b", project.bootstrap]) == 0
     return capsys.readouterr().out
@@ -253,6 +253,26 @@ def test_a_new_version_does_not_read_earlier_replays_again(
 
 
 @pytest.mark.parametrize("sink", ["delta"])
+def test_a_replay_of_what_the_version_before_has_left_doubles_nothing(
+    project: Project, sink: str, topics: Topics, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The new version has read the record itself; what it refuses itself is replayed to it."""
+    declare(project, sink, topic, "")
+    bad = malformed(1)[0]._replace(value=b'{"id": "77"}')
+    topics.append(topic, 0, [bad, *json_records(1, 1), *malformed(1)])
+    assert project.run().code == 0
+    shutil.rmtree(project.storage)
+    declare_fitting(project, sink, topic)
+    assert project.run().code == 0
+    assert ids_of(project, sink, topic) == [1, 77]
+    assert offsets(project, topic) == [0, 2, 2]
+    assert replayed(topic, project, capsys).startswith("3 sent to ")
+    assert project.run().code == 0
+    assert ids_of(project, sink, topic) == [1, 77]
+    assert offsets(project, topic) == [0, 2, 2, 2]
+
+
+@pytest.mark.parametrize("sink", ["delta"])
 def test_records_of_aborted_transactions_are_not_read(
     project: Project, sink: str, topics: Topics, topic: str
 ) -> None:
@@ -264,7 +284,7 @@ def test_records_of_aborted_transactions_are_not_read(
         producer = Producer(client)
         producer.write_as(*writer)
         run(transactions.add_partitions(client, writer, {TopicPartition(topic, 0)}))
-        run(producer.send(topic, b'{"id": %d}' % number, partition=0))
+        run(producer.send(topic, b'{"id": %d}' % number, timestamp=TIME_MS, partition=0))
         run(producer.flush())
         run(transactions.end(client, writer, commit=commit))
     assert project.run().code == 0

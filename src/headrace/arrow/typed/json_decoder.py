@@ -1,6 +1,6 @@
 """Decode a typed topic's values to RecordBatches, and say why others are refused."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from headrace.arrow.typed.arrow_types import arrow_schema
 from headrace.arrow.typed.assemble_rows import assemble_rows
+from headrace.arrow.typed.decoder import TypedRows
 from headrace.kernels.choose import numba_unwanted, typed_decoder
 from headrace.kernels.json.layout import SLACK, Head
 from headrace.kernels.json.program import Node, Program
@@ -36,19 +37,22 @@ class RefusedValue(NamedTuple):
     refusal: Refusal
     words: str
 
+    @property
+    def path(self) -> str:
+        """The path of the refused field; empty if the whole value is."""
+        return self.refusal.path
+
 
 @dataclass(frozen=True)
-class TypedRows:
-    """Decoded values, in the input's order."""
+class JsonRows(TypedRows):
+    """Decoded values in JSON."""
 
-    batch: pa.RecordBatch
-    rows: Array
-    """For each row of `batch`, the number of its record in the input."""
     refused: "RefusedValues"
 
 
-class RefusedValues(Collection[RefusedValue]):
-    """Refused values of an array, worded as they are iterated: a caller may need their number only.
+class RefusedValues:
+    """Refused values of a JSON array, worded as they are iterated: a caller may need their number
+    only.
 
     Keeps the array's memory alive.
     """
@@ -61,9 +65,6 @@ class RefusedValues(Collection[RefusedValue]):
 
     def __len__(self) -> int:
         return len(self._refused)
-
-    def __contains__(self, value: object) -> bool:
-        return value in tuple(self)
 
     def numbers(self) -> Array:
         """Return the records' numbers, without words."""
@@ -96,7 +97,7 @@ class JsonDecoder:
         # Of a MAP's key and value, which have one path, the value is the later node.
         self._numbers = {node.path: number for number, node in enumerate(self._program.nodes)}
 
-    def decode(self, values: pa.Array) -> Iterator[TypedRows]:
+    def decode(self, values: pa.Array) -> Iterator[JsonRows]:
         """Decode an array of type `binary`."""
         if values.type != pa.binary():
             values = values.cast(pa.binary())
@@ -130,7 +131,7 @@ class JsonDecoder:
 
     def _decode_piece(
         self, source: Array, offsets: Array, present: Array, first: int, last: int
-    ) -> Iterator[TypedRows]:
+    ) -> Iterator[JsonRows]:
         """Decode a piece, in several parts if the arena has no memory for all of it."""
         while first < last:
             needs = self._program.needs_within(int(offsets[last] - offsets[first]), ARENA_BYTES)
@@ -148,7 +149,7 @@ class JsonDecoder:
 
     def _decode_part(
         self, source: Array, offsets: Array, present: Array, part: tuple[int, int], needs: list[int]
-    ) -> tuple[int, TypedRows, int]:
+    ) -> tuple[int, JsonRows, int]:
         """Return the record before which the kernel stopped, the rows up to it, and what it lacked
         memory for."""
         program, (first, last) = self._program, part
@@ -182,10 +183,10 @@ class JsonDecoder:
         refusals = RefusedValues(program.nodes, source, offsets, refused[:count])
         stopped = int(work[Head.STOPPED])
         full = program.full_need(work) if stopped >= 0 else 0
-        decoded = TypedRows(batch, rows[: batch.num_rows], refusals)
+        decoded = JsonRows(batch, rows[: batch.num_rows], refusals)
         return (last if stopped < 0 else stopped), decoded, full
 
-    def _decode_plainly(self, values: pa.Array) -> TypedRows:
+    def _decode_plainly(self, values: pa.Array) -> JsonRows:
         decoded, rows, refused = [], [], []
         texts = values.to_pylist()
         for number, value in enumerate(texts):
@@ -202,4 +203,4 @@ class JsonDecoder:
         source = np.frombuffer(b"".join(value or b"" for value in texts), np.uint8)
         found = np.array(refused, np.int64).reshape(-1, 4)
         refusals = RefusedValues(self._program.nodes, source, sizes, found)
-        return TypedRows(batch, np.array(rows, np.int64), refusals)
+        return JsonRows(batch, np.array(rows, np.int64), refusals)

@@ -7,14 +7,15 @@ row's schema even if the declared schema says NOT NULL, which the decoder checks
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from headrace.arrow.read.columns import NEVER_NULL, TYPES
 from headrace.arrow.typed.arrow_types import arrow_schema
-from headrace.arrow.typed.json_decoder import JsonDecoder, TypedRows
+from headrace.arrow.typed.decoder import TypedRows, ValueDecoder, WrongRowError
+from headrace.arrow.typed.json_decoder import JsonDecoder
 from headrace.model.errors import HeadraceError
 from headrace.typed.ddl import parse_ddl
 from headrace.typed.types import ColumnType, Kind
@@ -34,6 +35,13 @@ class RefusedRecordError(HeadraceError):
         self.offset = offset
 
 
+class DecoderError(HeadraceError):
+    """A decoder failed at a record; the text names partition and offset."""
+
+    def __init__(self, place: str, offset: int, words: str) -> None:
+        super().__init__(f"{place}@{offset}: {words}")
+
+
 class Mode(Enum):
     """Outcomes of a refused value, by Spark's names."""
 
@@ -49,9 +57,34 @@ OnRefused = Callable[[TypedRows, pa.RecordBatch], None]
 """Called with decoded values, some of which are refused, and the records that they are from."""
 
 
+class Decoding(Protocol):
+    """How values become fields, and what happens to those that are refused."""
+
+    @property
+    def ddl(self) -> str:
+        """The declared fields."""
+
+    @property
+    def mode(self) -> Mode:
+        """The outcome of a refused value."""
+
+    @property
+    def corrupt(self) -> str:
+        """The field that has a refused value's text, if `has_corrupt`."""
+
+    def decoder(self) -> ValueDecoder:
+        """Return a decoder, for one thread."""
+
+    def has_corrupt(self) -> bool:
+        """Return whether rows have the field for refused values."""
+
+    def schema(self, columns: Sequence[str]) -> pa.Schema:
+        """Return the Arrow schema of a row, with these columns of the record."""
+
+
 @dataclass(frozen=True)
 class TypedValues:
-    """How values are decoded."""
+    """How values in JSON are decoded."""
 
     ddl: str
     mode: Mode = Mode.FAILFAST
@@ -65,6 +98,10 @@ class TypedValues:
             Kind.STRUCT,
             fields=tuple(field for field in schema.fields if not self._is_corrupt(field.name)),
         )
+
+    def decoder(self) -> ValueDecoder:
+        """Return a decoder, for one thread."""
+        return JsonDecoder(self.fields())
 
     def problem(self, columns: Sequence[str]) -> str | None:
         """Return why the schema cannot be used with these columns of the record."""
@@ -102,7 +139,7 @@ class TypedRanges:
 
     def __init__(
         self,
-        typed: TypedValues,
+        typed: Decoding,
         columns: Sequence[str],
         place: str,
         on_refused: OnRefused | None = None,
@@ -113,7 +150,7 @@ class TypedRanges:
         self._columns = columns
         self._place = place
         self._schema = typed.schema(columns)
-        self._decoder = JsonDecoder(typed.fields())
+        self._decoder = typed.decoder()
         self._has_corrupt = typed.has_corrupt()
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -123,9 +160,8 @@ class TypedRanges:
 
     def _rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         values = batch.column(VALUE)
-        pieces = self._decoder.decode(values)
         decoded, rows, refused = [], [np.zeros(0, np.int64)], []
-        for piece in pieces:
+        for piece in self._pieces(batch):
             self._check(piece, batch)
             decoded.append(piece.batch)
             rows.append(piece.rows)
@@ -153,6 +189,13 @@ class TypedRanges:
         return pa.RecordBatch.from_arrays(
             [(fields | columns)[name] for name in self._schema.names], schema=self._schema
         )
+
+    def _pieces(self, batch: pa.RecordBatch) -> Iterator[TypedRows]:
+        try:
+            yield from self._decoder.decode(batch.column(VALUE))
+        except WrongRowError as error:
+            offset = batch.column(OFFSET)[error.row].as_py()
+            raise DecoderError(self._place, offset, str(error)) from None
 
     def _check(self, piece: TypedRows, batch: pa.RecordBatch) -> None:
         """Raise RefusedRecordError for a refused value that ends the read; pass on others."""

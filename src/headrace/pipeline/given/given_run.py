@@ -27,6 +27,7 @@ from headrace.spark.checks.division import Division
 from headrace.spark.checks.options import RowChecks
 from headrace.spark.checks.verdict import check_batch
 from headrace.spark.checks.with_failed import with_failed
+from headrace.spark.quarantine.refused import reason_of_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -213,7 +214,7 @@ class GivenRun:
             if moved := [name for name in moving if name in failed]:
                 topic, offset = _only(topics, flow.name), row["_offset"]
                 value = self.topics[topic].value(offset)
-                result.refused.append((topic, Refused(offset, f"check: {moved[0]}", value)))
+                result.refused.append((topic, Refused(offset, reason_of_check(moved[0]), value)))
             elif not checks.dropping.intersection(failed):
                 kept.append(row)
         result.rows += sorted(kept, key=_order)

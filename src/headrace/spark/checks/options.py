@@ -30,6 +30,8 @@ class RowChecks:
     """The topic that positions in error texts are of; empty if the rows have none or several."""
     counts: Path | None
     """Directory for the counts of each batch; None: they are not reported."""
+    schema_digest: str = ""
+    """Digest of the topic's declared columns, for records that a check moves to the quarantine."""
 
     def to_option(self) -> dict[str, str]:
         """Return the option."""
@@ -40,6 +42,7 @@ class RowChecks:
             ],
             "topic": self.topic,
             "counts": None if self.counts is None else str(self.counts),
+            "schema": self.schema_digest,
         }
         return {CHECKS: json.dumps(said)}
 
@@ -48,6 +51,11 @@ class RowChecks:
         """Names of the checks whose failed rows are not written."""
         away = (Outcome.DROP, Outcome.QUARANTINE)
         return frozenset(check.name for check in self.checks if check.outcome in away)
+
+    @property
+    def moving(self) -> tuple[str, ...]:
+        """Names of the checks whose failed rows go to the quarantine, in their order."""
+        return tuple(each.name for each in self.checks if each.outcome is Outcome.QUARANTINE)
 
 
 def given_checks(given: GivenOptions) -> RowChecks | None:
@@ -65,9 +73,19 @@ def given_checks(given: GivenOptions) -> RowChecks | None:
             ),
             str(said["topic"]),
             None if counts is None else Path(counts),
+            str(said["schema"]),
         )
     except (ValueError, KeyError, TypeError):
         raise OptionError(f"{CHECKS}: {text!r} is not what a pipeline's run writes") from None
+
+
+def refuse_without_quarantine(checks: RowChecks | None, *, quarantine: bool) -> None:
+    """Raise OptionError if a check moves rows to a quarantine that the query does not have."""
+    if checks is not None and checks.moving and not quarantine:
+        raise OptionError(
+            f"{CHECKS}: check {checks.moving[0]!r} moves rows to the quarantine, and the query has"
+            " none"
+        )
 
 
 def written_names(names: Sequence[str], checks: RowChecks | None) -> list[str]:

@@ -41,6 +41,7 @@ def report(checks: RowChecks, tally: Tally, batch: int) -> None:
     said: dict[str, Any] = {
         "rows": tally.rows,
         "dropped": tally.dropped,
+        "quarantined": tally.quarantined,
         "failed": {check.name: tally.failed.get(check.name, 0) for check in checks.checks},
         "below": [
             check.name

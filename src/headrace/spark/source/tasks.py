@@ -38,15 +38,17 @@ def tasks_of(
     leaders: Mapping[TopicPartition, Address],
     ids: Mapping[str, str],
     from_earliest: Collection[TopicPartition],
+    first: Ends | None = None,
 ) -> list[InputPartition]:
     """Return the tasks that read `ranges`.
 
     `ids`: topic ids at planning time; a task refuses a recreated topic of the same name.
-    `from_earliest`: partitions whose range starts at the log's first offset.
+    `from_earliest`: partitions whose range starts at the log's first offset. `first`: offsets at
+    which the query began, if they are known.
     """
     topic_ids = {topic: id_of_text(text) for topic, text in ids.items()}
     begins = {range_.place: range_.begin for range_ in ranges}
-    quarantines = _quarantines_of(options, ranges)
+    quarantines = _quarantines_of(options, ranges, first or {})
     return [
         RangePartition(
             options.bootstrap,
@@ -82,7 +84,9 @@ def read_task(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     ).rows(batches)
 
 
-def _quarantines_of(options: Options, ranges: Sequence[OffsetRange]) -> dict[str, TaskQuarantine]:
+def _quarantines_of(
+    options: Options, ranges: Sequence[OffsetRange], first: Ends
+) -> dict[str, TaskQuarantine]:
     """Return the tasks' quarantine by topic; empty unless mode=QUARANTINE."""
     quarantine = options.quarantine
     if quarantine is None:
@@ -94,7 +98,7 @@ def _quarantines_of(options: Options, ranges: Sequence[OffsetRange]) -> dict[str
     retries = quarantine.retry_topics(options.subscription.topics)
     return {
         topic: TaskQuarantine(
-            quarantine.spool, quarantine.schema_digest, tuple(found), topic in retries
+            quarantine.spool, quarantine.schema_digest, tuple(found), topic in retries, first
         )
         for topic, found in planned.items()
     }
