@@ -111,7 +111,7 @@ def test_each_recorded_json_body_encodes_back_to_its_bytes() -> None:
         body = cut(raw)[1].body
         if bytes(body[:1]) not in (b"{", b"[") or b'": ' in bytes(body) or has_own_bytes(entry):
             continue  # spaces: the recorder's own client
-        if entry["body_text"].startswith("{nope"):
+        if entry["scenario"].endswith("bad-json"):
             continue
         value = decode_body(body)
         assert encode_body(value) == body, entry["n"]
