@@ -62,7 +62,7 @@ def cut(raw: bytes) -> tuple[RemotingFrame, RemotingCommand]:
 
 def has_own_bytes(entry: dict[str, Any]) -> bool:
     """Whether a frame was written by a client that OTHER_WRITERS names."""
-    return (
+    return bool(
         entry["dir"] == "C>S"
         and entry["serialize"] == "JSON"
         and entry["scenario"].startswith(tuple(OTHER_WRITERS))

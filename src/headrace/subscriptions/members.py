@@ -1,7 +1,7 @@
 """Members of consumer groups, as clients report them by heartbeat.
 
-A client shares the queues of a topic with the other members itself: it asks for the list of members,
-sorts it, and takes its part. So all members must see one list, and each hears of every change.
+A client shares the queues of a topic with the other members itself: it asks for the members, sorts
+them, and takes its part. So all members must see one list, and each hears of every change.
 
 A client is a member of a group while it sends heartbeats on an open connection: it leaves when it
 says so, when its connection closes, or `HEARTBEAT_SECONDS_MAX` after its last heartbeat. A client

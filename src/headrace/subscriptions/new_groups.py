@@ -1,6 +1,6 @@
 """Where a group without an offset begins: the broker's part of the decision.
 
-A client asks for its group's offset of a queue. If there is none, it begins where its own setting
+A client asks for its group's offset of a queue. Without one it begins where its own setting
 says: at the first offset, at the last, or at a time. RocketMQ's broker answers 0 instead in some
 cases, so that a group misses nothing of a young queue, whatever its setting:
 
@@ -32,7 +32,7 @@ class ZeroOffsetRule(StrEnum):
 
 
 class QueueState(NamedTuple):
-    """What the rules ask of a queue."""
+    """The state of a queue, as the rules ask for it."""
 
     start_offset: int
     end_offset: int

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from headrace.coordination.groups.committed_offsets import Committed
 from headrace.coordination.groups.messages import CommitRequest
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.callbacks import Done
 from headrace.subscriptions.group_offsets import UNSET, GroupOffsets
-
-import pytest
 
 
 class Coordinator:

@@ -106,7 +106,7 @@ def test_a_client_that_reconnects_is_not_removed_by_its_old_connection() -> None
     assert other.told == ["g", "g"]
 
 
-def test_one_connection_may_report_clients_of_several_groups() -> None:
+def test_a_connection_may_report_members_of_several_groups() -> None:
     members = GroupMembers()
     connection = Client()
     both = [*subscribed(ORDERS), *subscribed(ORDERS, group="h")]

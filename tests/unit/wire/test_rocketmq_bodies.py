@@ -181,7 +181,9 @@ def test_a_send_without_properties_has_none() -> None:
     assert (sent.properties, sent.reconsume_times, sent.is_batch) == (b"", 0, False)
 
 
-@pytest.mark.parametrize("raw", ["seven", "1.5", "+1", " 1", "--1", "٣", "9" * 21, "2147483648", ""])
+@pytest.mark.parametrize(
+    "raw", ["seven", "1.5", "+1", " 1", "--1", "٣", "9" * 21, "2147483648", ""]
+)
 def test_a_number_that_is_none_is_invalid(raw: str) -> None:
     with pytest.raises(InvalidField):
         send_request(command(RequestCode.SEND_MESSAGE_V2, SEND | {"e": raw}))

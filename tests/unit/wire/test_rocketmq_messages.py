@@ -1,5 +1,6 @@
 """Stored messages, batches, properties and message ids at their edges."""
 
+import contextlib
 import struct
 import zlib
 
@@ -89,15 +90,13 @@ def test_a_message_cut_anywhere_is_malformed() -> None:
             list(decode_messages(raw[:size]))
 
 
-@pytest.mark.parametrize("at", [0, 4, 8, 36, 84, 92, 96, 104, 111])
+@pytest.mark.parametrize("at", [0, 4, 8, 36, 80, 87, 92, 99, 105, 107])
 @pytest.mark.parametrize("value", [0, 0x7F, 0x80, 0xFF])
 def test_a_message_with_a_wrong_byte_is_decoded_or_malformed(at: int, value: int) -> None:
     raw = bytearray(encode_message(message()))
     raw[at] = value
-    try:
+    with contextlib.suppress(Malformed):
         decode_message(bytes(raw))
-    except Malformed:
-        pass
 
 
 @pytest.mark.parametrize(

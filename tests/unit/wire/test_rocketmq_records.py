@@ -47,7 +47,7 @@ def messages_of(batch: PulledBatch) -> list[PulledMessage]:
     body = b"".join(batch.parts)
     assert len(body) == batch.size
     found = list(decode_messages(body))
-    assert len(found) == batch.count
+    assert len(found) == batch.message_count
     return found
 
 
@@ -79,7 +79,7 @@ def test_a_message_without_keys_is_a_record_without_a_key(properties: bytes) -> 
 
 def test_a_pulled_message_is_the_sent_one() -> None:
     batch = pulled(sent(3))
-    assert (batch.count, batch.next_offset, batch.is_full) == (3, 3, False)
+    assert (batch.message_count, batch.next_offset, batch.is_full) == (3, 3, False)
     assert messages_of(batch)[1] == PulledMessage(
         topic=b"orders",
         queue_id=3,
@@ -142,20 +142,20 @@ def test_a_pull_of_nothing_continues_where_it_began() -> None:
 
 def test_a_pull_stops_at_its_number_of_messages() -> None:
     batch = pulled(sent(5), begin=1, count_max=2)
-    assert (batch.count, batch.next_offset, batch.is_full) == (2, 3, True)
+    assert (batch.message_count, batch.next_offset, batch.is_full) == (2, 3, True)
 
 
 def test_a_pull_stops_before_the_message_that_passes_its_bytes() -> None:
     size = pulled(sent(1)).size
     for bytes_max in (2 * size, 3 * size - 1):
         batch = pulled(sent(5), bytes_max=bytes_max)
-        assert (batch.count, batch.next_offset, batch.is_full) == (2, 2, True)
-    assert pulled(sent(5), bytes_max=3 * size).count == 3
+        assert (batch.message_count, batch.next_offset, batch.is_full) == (2, 2, True)
+    assert pulled(sent(5), bytes_max=3 * size).message_count == 3
 
 
 def test_the_first_message_of_a_pull_has_any_size() -> None:
     batch = pulled(sent(5), bytes_max=1)
-    assert (batch.count, batch.next_offset, batch.is_full) == (1, 1, True)
+    assert (batch.message_count, batch.next_offset, batch.is_full) == (1, 1, True)
 
 
 def test_messages_that_are_not_wanted_are_passed_over() -> None:
@@ -189,7 +189,9 @@ def test_an_offset_of_more_than_40_bits_is_not_delivered_wrongly() -> None:
 
 
 def test_a_record_of_kafka_has_its_key_and_headers_as_properties() -> None:
-    found = foreign(b"value", b"key", [("colour", b"red"), ("none", None), ("größe", "3 µ".encode())])
+    found = foreign(
+        b"value", b"key", [("colour", b"red"), ("none", None), ("größe", "3 µ".encode())]
+    )
     (message,) = messages_of(pulled(found))
     assert message.body == b"value"
     assert (message.born_at_ms, message.stored_at_ms) == (99, 99)

@@ -22,7 +22,7 @@ UNIQUE_KEY = b"UNIQ_KEY"
 
 
 def find_property(properties: bytes, name: bytes) -> bytes | None:
-    """Return the value of a property, None if there is none of this name."""
+    """Return the value of a property, or None without one of this name."""
     at = properties.rfind(ENTRY_END + name + NAME_END)
     if at >= 0:
         at += len(name) + 2

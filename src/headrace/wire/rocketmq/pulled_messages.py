@@ -47,7 +47,7 @@ class PulledBatch(NamedTuple):
     """The messages of some records, to be joined."""
 
     parts: list[bytes]
-    count: int
+    message_count: int
     size: int
     """Bytes of all parts."""
     next_offset: int

@@ -22,21 +22,20 @@ from headrace.wire.rocketmq.stored_messages import SystemFlag
 NAME = "rocketmq"
 VERSION = 1
 FIXED = struct.Struct(">Biiqi")
-STORED_FLAGS = ~int(
+STORED_FLAGS = ~(
     SystemFlag.COMPRESSED
     | SystemFlag.COMPRESSION_TYPE
     | SystemFlag.BORN_HOST_V6
     | SystemFlag.STORE_HOST_V6
 )
-"""The bits of a system flag that are stored as sent. A plain integer: `~` of a flag would drop
-bits that have no name here."""
-_READ_FLAGS = STORED_FLAGS | int(SystemFlag.BORN_HOST_V6)
+"""The bits of a system flag that are stored as sent, also those without a name here."""
+_READ_FLAGS = STORED_FLAGS | SystemFlag.BORN_HOST_V6
 _ONE_HEADER = b"\x02" + write_varint(len(NAME)) + NAME.encode()
 """The encoded count of one header, and its name."""
 
 
 class MessageFacts(NamedTuple):
-    """What RocketMQ knows of a message, apart from body, topic and place."""
+    """A message's fields apart from body, topic and place."""
 
     flag: int
     system_flag: int

@@ -17,7 +17,6 @@ the body as stored, without its top bit. v2 is for topics of more than 127 bytes
 import struct
 import zlib
 from collections.abc import Iterator
-from enum import IntFlag
 from typing import NamedTuple
 
 from headrace.model.errors import Malformed
@@ -37,8 +36,11 @@ SIZE_I16 = struct.Struct(">h")
 CRC_MASK = 0x7FFFFFFF
 
 
-class SystemFlag(IntFlag):
-    """The bits of a message's system flag."""
+class SystemFlag:
+    """The bits of a message's system flag.
+
+    Plain integers: an `IntFlag` loses bits without a name in a negative number.
+    """
 
     COMPRESSED = 0x1
     MULTIPLE_TAGS = 0x2
@@ -51,7 +53,7 @@ class SystemFlag(IntFlag):
     """0 and 3: zlib, 1: LZ4, 2: ZSTD."""
 
 
-HOSTS_V6 = int(SystemFlag.BORN_HOST_V6 | SystemFlag.STORE_HOST_V6)
+HOSTS_V6 = SystemFlag.BORN_HOST_V6 | SystemFlag.STORE_HOST_V6
 
 
 class PulledMessage(NamedTuple):
