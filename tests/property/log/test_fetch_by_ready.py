@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from headrace.broker.partition import Partition
 from headrace.cluster.topics.creation import NewTopic
 from headrace.frontends.kafka.connection.dispatch import Dispatcher
-from headrace.frontends.kafka.connection.long_poll import GATHER_SECONDS
+from headrace.frontends.long_poll import GATHER_SECONDS
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.frontends.kafka.fetch import fetch as fetch_api
 from headrace.frontends.kafka.fetch.wanted_partitions import (
