@@ -1,0 +1,100 @@
+"""One request of one connection, and its answer."""
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused, refusal_of
+from headrace.model.errors import ApiError, HeadraceError
+from headrace.security.identity import Identity
+from headrace.wire.rocketmq.codes import ResponseCode
+from headrace.wire.rocketmq.commands import CommandFlag, RemotingCommand
+
+if TYPE_CHECKING:
+    from headrace.frontends.rocketmq.serving import ServedBroker
+    from headrace.net.pending import Pending
+    from headrace.subscriptions.members import MemberConnection
+
+Send = Callable[[RemotingCommand], None]
+
+
+class RemotingCall:
+    """A request. It is answered once; a second answer, and that of a one-way request, is dropped.
+
+    Answers leave when they are ready, in any order: clients match them by `opaque`.
+    """
+
+    __slots__ = ("_ended", "_send", "broker", "client", "command", "identity", "port", "waiting")
+
+    def __init__(
+        self,
+        broker: "ServedBroker",
+        client: "MemberConnection",
+        identity: Identity,
+        port: int,
+        command: RemotingCommand,
+        send: Send,
+        ended: Callable[["RemotingCall"], None],
+    ) -> None:
+        """`port`: the client's. `ended` is called once, with the answer, also that of a one-way
+        request."""
+        self.broker = broker
+        self.client = client
+        self.identity = identity
+        self.port = port
+        self.command = command
+        self.waiting: Pending | None = None
+        """The wait of a parked pull, which ends with the connection."""
+        self._send: Send | None = send
+        self._ended = ended
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether nothing more can be answered: it was, or the connection is closed."""
+        return self._send is None
+
+    def answer(self, answer: RemotingAnswer) -> None:
+        """Answer the request."""
+        send, self._send = self._send, None
+        if send is None:
+            return
+        command = self.command
+        if not command.is_one_way:
+            send(
+                RemotingCommand(
+                    answer.code,
+                    command.opaque,
+                    CommandFlag.RESPONSE,
+                    answer.fields,
+                    answer.body,
+                    answer.remark,
+                )
+            )
+        self._ended(self)
+
+    def fail(self, error: HeadraceError) -> None:
+        """Answer the request with an error."""
+        if isinstance(error, RequestRefused):
+            self.answer(error.answer)
+        elif isinstance(error, ApiError):
+            self.answer(refusal_of(error))
+        else:
+            self.answer(RemotingAnswer(ResponseCode.SYSTEM_ERROR, None, b"", str(error)))
+
+    def work(self, work: Coroutine[Any, Any, RemotingAnswer | None]) -> None:
+        """Do what takes time beside other requests; its answer, or its error, is the answer."""
+        self.broker.work(self._answered(work))
+
+    async def _answered(self, work: Coroutine[Any, Any, RemotingAnswer | None]) -> None:
+        try:
+            answer = await work
+        except HeadraceError as error:
+            self.fail(error)
+        else:
+            if answer is not None:
+                self.answer(answer)
+
+    def abandon(self) -> None:
+        """Drop the request, whose connection is closed."""
+        self._send = None
+        if self.waiting is not None:
+            self.waiting.abandon()
