@@ -191,7 +191,33 @@ AMQP = ProtocolRow(
     ),
 )
 
-ROWS = [KAFKA, AMQP]
+ROCKETMQ_TOPICS = ReservedTopics(
+    "RocketMQ",
+    prefix="__rocketmq.",
+    kept_for="a RocketMQ group",
+    plural="RocketMQ's groups",
+    create="RocketMQ's consumers need it, and the broker makes it",
+    partitions="it has as many queues as the broker made",
+    configs="its settings are the broker's",
+)
+ROCKETMQ = ProtocolRow(
+    "RocketMQ",
+    (
+        ListenerProtocol(
+            "ROCKETMQ",
+            9876,
+            lacks="without encryption and authentication; RocketMQ clients have neither here yet:"
+            " let it listen on loopback",
+        ),
+    ),
+    frontend="headrace.frontends.rocketmq.frontend",
+    settings="headrace.wire.rocketmq.settings:RocketmqKeys",
+    listeners_help="ROCKETMQ://host is for RocketMQ remoting clients, name server and broker on"
+    " one port, 9876 by default.",
+    topics=ROCKETMQ_TOPICS,
+)
+
+ROWS = [KAFKA, AMQP, ROCKETMQ]
 """Every protocol that listeners may speak. Read when a module is imported or called: a row is
 added before the configuration is imported."""
 

@@ -85,7 +85,7 @@ def _prepare(
 
 def _queue(broker: ServedBroker, topic: ServedTopic, queue_id: int) -> int:
     if queue_id == ANY_QUEUE:
-        return broker.broker.random.randrange(topic.queues)
+        return int(broker.broker.random.uniform(0, topic.queues)) % topic.queues
     if not 0 <= queue_id < topic.queues:
         text = f"request queueId[{queue_id}] is illegal, topic[{topic.name}] has {topic.queues}"
         raise RequestRefused(ResponseCode.INVALID_PARAMETER, text)
