@@ -1,7 +1,7 @@
 """One request of one connection, and its answer."""
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused, refusal_of
 from headrace.model.errors import ApiError, HeadraceError
@@ -17,35 +17,49 @@ if TYPE_CHECKING:
 Send = Callable[[RemotingCommand], None]
 
 
+class RemotingPeer(NamedTuple):
+    """The client at the other end of a connection, and this end as the client knows it."""
+
+    identity: Identity
+    born_host: bytes
+    """Its address and port, as messages have them."""
+    endpoint: str
+    """The `host:port` at which it reaches this broker, for routes."""
+    store_host: bytes
+    """The same as messages have it; zeros if the host is a name."""
+
+
 class RemotingCall:
     """A request. It is answered once; a second answer, and that of a one-way request, is dropped.
 
     Answers leave when they are ready, in any order: clients match them by `opaque`.
     """
 
-    __slots__ = ("_ended", "_send", "broker", "client", "command", "identity", "port", "waiting")
+    __slots__ = ("_ended", "_send", "broker", "client", "command", "peer", "waiting")
 
     def __init__(
         self,
         broker: "ServedBroker",
         client: "MemberConnection",
-        identity: Identity,
-        port: int,
+        peer: RemotingPeer,
         command: RemotingCommand,
         send: Send,
         ended: Callable[["RemotingCall"], None],
     ) -> None:
-        """`port`: the client's. `ended` is called once, with the answer, also that of a one-way
-        request."""
+        """`ended` is called once, with the answer, also that of a one-way request."""
         self.broker = broker
         self.client = client
-        self.identity = identity
-        self.port = port
+        self.peer = peer
         self.command = command
         self.waiting: Pending | None = None
         """The wait of a parked pull, which ends with the connection."""
         self._send: Send | None = send
         self._ended = ended
+
+    @property
+    def identity(self) -> Identity:
+        """The client's identity."""
+        return self.peer.identity
 
     @property
     def is_answered(self) -> bool:

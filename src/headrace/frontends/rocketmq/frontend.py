@@ -39,6 +39,12 @@ class RemotingParts(Protocol):
         """The open metadata store, which has the partitions' numbers; None: not available."""
 
 
+def _address(text: str) -> tuple[str, int] | None:
+    """Return a `host:port`, None for an empty text."""
+    host, _, port = text.rpartition(":")
+    return (host.strip("[]"), int(port)) if text else None
+
+
 def frontend(parts: RemotingParts) -> RemotingFrontend:
     """Return the RocketMQ frontend; raise ConfigError if the broker belongs to a cluster."""
     config = parts.broker.config
@@ -51,6 +57,7 @@ def frontend(parts: RemotingParts) -> RemotingFrontend:
     settings = RemotingSettings(
         keys.rocketmq_cluster_name,
         keys.rocketmq_region_id,
+        _address(keys.rocketmq_advertised_address),
         ZeroOffsetRule(keys.rocketmq_zero_offset_rule),
         keys.rocketmq_zero_offset_memory_bytes,
         keys.rocketmq_default_topic_queues,

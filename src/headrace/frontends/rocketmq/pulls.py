@@ -288,7 +288,7 @@ def _begin(
         topic.name.encode(),
         request.queue_id,
         number,
-        broker.store_host(call.identity.listener),
+        call.peer.store_host,
         broker.added_properties,
     )
     Pull(call, request, wanted, broker.partition(topic, request.queue_id), queue).look()

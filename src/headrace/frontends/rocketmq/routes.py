@@ -42,11 +42,8 @@ def get_route(call: "RemotingCall") -> RemotingAnswer:
 
 def _route(call: "RemotingCall", queues: int, permission: int) -> RemotingAnswer:
     broker = call.broker
-    endpoint = broker.endpoint(call.identity.listener)
-    if endpoint is None:
-        raise RequestRefused(ResponseCode.SYSTEM_BUSY, "the broker is starting")
     quoted = call.command.version >= QUOTED_FROM_VERSION
-    address: FastJson = f"{endpoint[0]}:{endpoint[1]}"
+    address: FastJson = call.peer.endpoint
     addresses: FastJson = {"0": address} if quoted else Keyed(((0, address),))
     body = encode_body(
         {

@@ -20,7 +20,7 @@ from headrace.model.nouns import TopicPartition
 from headrace.security.authorizer import Operation
 from headrace.wire.rocketmq.batch_bodies import BatchedMessage, decode_batch
 from headrace.wire.rocketmq.codes import ResponseCode
-from headrace.wire.rocketmq.message_ids import PlaceInCluster, host_bytes, message_id, physical_offset
+from headrace.wire.rocketmq.message_ids import PlaceInCluster, message_id, physical_offset
 from headrace.wire.rocketmq.properties import UNIQUE_KEY, find_property
 from headrace.wire.rocketmq.record_header import MessageFacts
 from headrace.wire.rocketmq.requests import InvalidField, SendRequest, send_request
@@ -75,7 +75,7 @@ def _prepare(
     large = request.system_flag & SystemFlag.COMPRESSED and len(call.command.body) > (
         THREAD_FROM_BYTES
     )
-    work = partial(_sent, request, messages, _born_host(call))
+    work = partial(_sent, request, messages, call.peer.born_host)
     have = partial(_have_sent, call, topic, queue_id, numbers[queue_id])
     if large:
         broker.broker.disk.run(partial(_tried, work), have)
@@ -111,13 +111,6 @@ def _refuse_later_steps(request: SendRequest, messages: list[BatchedMessage]) ->
         if any(find_property(message.properties, name) for name in _DELAYS):
             text = "delayed messages are not supported: the message would be delivered at once"
             raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, text)
-
-
-def _born_host(call: "RemotingCall") -> bytes:
-    try:
-        return host_bytes(call.identity.host, max(call.port, 0))
-    except ValueError:
-        return bytes(8)
 
 
 def _sent(
@@ -175,7 +168,7 @@ def _stored(
         call.fail(offset)
         return
     broker = call.broker
-    host = broker.store_host(call.identity.listener)
+    host = call.peer.store_host
     ids = [
         message_id(host, physical_offset(PlaceInCluster(number, offset + at)))
         for at in range(len(sent))

@@ -17,7 +17,6 @@ from headrace.subscriptions.members import GroupMembers
 from headrace.subscriptions.new_groups import ZeroOffsetRule
 from headrace.subscriptions.queue_locks import QueueLocks
 from headrace.wire.rocketmq.codes import ResponseCode
-from headrace.wire.rocketmq.message_ids import host_bytes
 from headrace.wire.rocketmq.topic_names import (
     GROUP_CHARACTERS_MAX,
     TOPIC_CHARACTERS_MAX,
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from headrace.coordination.coordinators import Coordinators
     from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
 
-NO_HOST = bytes(8)
 _UNKNOWN_TOPIC = (
     "topic[{}] not exist, apply first please! \n"
     "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
@@ -44,6 +42,8 @@ class RemotingSettings(NamedTuple):
 
     cluster: str
     region: str
+    advertised: tuple[str, int] | None
+    """The address in routes; None: the one that the client has connected to."""
     zero_offset: ZeroOffsetRule
     memory_bytes: int
     """The machine's memory, which the rule 4.9 asks for."""
@@ -137,23 +137,6 @@ class ServedBroker:
     async def numbered(self, topic: ServedTopic) -> Sequence[int]:
         """Return the numbers of a topic's partitions. Raises ApiError."""
         return self.numbers.known(topic.info) or await self.numbers.assigned(topic.info)
-
-    def store_host(self, listener: str) -> bytes:
-        """Return this broker's address on a listener, for message ids; zeros: it is a name."""
-        endpoint = self.endpoint(listener)
-        if endpoint is None:
-            return NO_HOST
-        try:
-            return host_bytes(endpoint[0], endpoint[1])
-        except ValueError:
-            return NO_HOST
-
-    def endpoint(self, listener: str) -> tuple[str, int] | None:
-        """Return the host and port that clients of a listener reach this broker at."""
-        image = self.broker.image
-        broker = image.brokers.get(self.broker.broker_id)
-        endpoint = None if broker is None else image.endpoint(broker, listener)
-        return None if endpoint is None else (endpoint.host, endpoint.port)
 
     @property
     def added_properties(self) -> bytes:

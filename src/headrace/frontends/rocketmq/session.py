@@ -3,7 +3,7 @@
 import itertools
 from typing import TYPE_CHECKING
 
-from headrace.frontends.rocketmq.call import RemotingCall
+from headrace.frontends.rocketmq.call import RemotingCall, RemotingPeer
 from headrace.frontends.rocketmq.dispatch import handle
 from headrace.frontends.rocketmq.serving import ServedBroker
 from headrace.security.identity import Identity
@@ -15,6 +15,7 @@ from headrace.wire.rocketmq.commands import (
     encode_command,
 )
 from headrace.wire.rocketmq.frames import HEADER_AT, LENGTH_BYTES, frame_at, frame_bytes
+from headrace.wire.rocketmq.message_ids import HOST_V4_BYTES, host_bytes
 
 if TYPE_CHECKING:
     from headrace.net.connection import Connection
@@ -28,15 +29,26 @@ EXPIRY_SECONDS = 10.0
 """Seconds between two looks for members without heartbeats."""
 
 
+def _host_bytes(host: str, port: int) -> bytes:
+    """Return an address as messages have it; zeros for a name, which they have no place for."""
+    try:
+        return host_bytes(host, port)
+    except ValueError:
+        return bytes(HOST_V4_BYTES)
+
+
 class RemotingSession:
     """A client's connection. `net.stream.StreamSession`, `subscriptions.MemberConnection`."""
 
     def __init__(self, frontend: "RemotingFrontend", connection: "Connection") -> None:
         self._frontend = frontend
         self._stream = connection.stream(self)
-        self._port = connection.port
-        self._identity = Identity(
-            connection.address, connection.listener, connection.principal
+        host, port = frontend.broker.settings.advertised or connection.local_endpoint
+        self._peer = RemotingPeer(
+            Identity(connection.address, connection.listener, connection.principal),
+            _host_bytes(connection.address, connection.port),
+            f"{host}:{port}",
+            _host_bytes(host, port),
         )
         self._calls: dict[RemotingCall, None] = {}
         """Requests without an answer yet, parked pulls among them."""
@@ -104,8 +116,7 @@ class RemotingSession:
         call = RemotingCall(
             self._frontend.broker,
             self,
-            self._identity,
-            self._port,
+            self._peer,
             command,
             self._send,
             self._ended,

@@ -7,6 +7,14 @@ from headrace.config.value_types import Kind
 class RocketmqKeys(Keys):
     """Settings of RocketMQ listeners, with the defaults of RocketMQ 5.5.0."""
 
+    rocketmq_advertised_address = key(
+        Kind.STRING,
+        "",
+        "The address, HOST:PORT, of this broker in the routes of RocketMQ clients. Empty: the"
+        " address that the client has connected to, which is right unless an address is translated"
+        " between them.",
+        form=(r"(\S+:\d{1,5})?", "HOST:PORT"),
+    )
     rocketmq_cluster_name = key(
         Kind.STRING,
         "DefaultCluster",
