@@ -71,13 +71,6 @@ class Connection(BufferedProtocol):
         self._large_idle = False
         self.quiet = False
 
-    @property
-    def local_endpoint(self) -> tuple[str, int]:
-        """The address and the port that the client has connected to; empty and 0 if unknown."""
-        transport = self.answers.transport
-        local = None if transport is None else transport.get_extra_info("sockname")
-        return (str(local[0]), int(local[1])) if isinstance(local, tuple) else ("", 0)
-
     # asyncio's side
 
     def connection_made(self, transport: BaseTransport) -> None:

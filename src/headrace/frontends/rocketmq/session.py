@@ -29,6 +29,13 @@ EXPIRY_SECONDS = 10.0
 """Seconds between two looks for members without heartbeats."""
 
 
+def _local_address(connection: "Connection") -> tuple[str, int]:
+    """Return the address and the port that a client has connected to."""
+    transport = connection.answers.transport
+    local = None if transport is None else transport.get_extra_info("sockname")
+    return (str(local[0]), int(local[1])) if isinstance(local, tuple) else ("", 0)
+
+
 def _host_bytes(host: str, port: int) -> bytes:
     """Return an address as messages have it; zeros for a name, which they have no place for."""
     try:
@@ -43,7 +50,7 @@ class RemotingSession:
     def __init__(self, frontend: "RemotingFrontend", connection: "Connection") -> None:
         self._frontend = frontend
         self._stream = connection.stream(self)
-        host, port = frontend.broker.settings.advertised or connection.local_endpoint
+        host, port = frontend.broker.settings.advertised or _local_address(connection)
         self._peer = RemotingPeer(
             Identity(connection.address, connection.listener, connection.principal),
             _host_bytes(connection.address, connection.port),
