@@ -66,7 +66,7 @@ def frontend(parts: RemotingParts) -> RemotingFrontend:
         parts.broker,
         parts.controller,
         parts.coordinators,
-        PartitionNumbers(parts.store),
+        PartitionNumbers(parts.store, parts.broker.clock),
         settings,
     )
     return RemotingFrontend(broker, WritePass(parts.writes))

@@ -35,15 +35,19 @@ def query_offset(call: "RemotingCall") -> RemotingAnswer:
         return _not_found("Not found, do not set to zero, maybe this group boot first")
     partition = broker.partition(topic, asked.queue_id)
     settings = broker.settings
-    if begins_at_zero(settings.zero_offset, _state(partition), settings.memory_bytes):
+    added_ms = broker.numbers.added_ms(topic.info, asked.queue_id)
+    began_ms = broker.began_ms(asked.consumer_group, topic) if added_ms else None
+    added_after = began_ms is not None and began_ms < added_ms
+    state = _state(partition, added_after)
+    if begins_at_zero(settings.zero_offset, state, settings.memory_bytes):
         return _offset(0)
     return _not_found(NOT_FOUND_TEXT)
 
 
-def _state(partition: "Partition") -> QueueState:
+def _state(partition: "Partition", added_after: bool) -> QueueState:
     log = partition.log
     size = sum(segment.size for segment in log.segments)
-    return QueueState(log.start_offset, partition.readable_end(True), size, False)
+    return QueueState(log.start_offset, partition.readable_end(True), size, added_after)
 
 
 def _offset(offset: int) -> RemotingAnswer:

@@ -1,13 +1,14 @@
 """The broker as RocketMQ's requests see it: topics by their RocketMQ names, groups, permissions."""
 
 import asyncio
+from contextlib import suppress
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.broker.metadata_image import ImageDelta, TopicInfo
 from headrace.frontends.rocketmq.answers import RequestRefused
 from headrace.frontends.rocketmq.sending import Sending
-from headrace.model.errors import Malformed
+from headrace.model.errors import ApiError, Malformed
 from headrace.model.nouns import OFFSETS_TOPIC
 from headrace.ports.deadlines import Deadlines
 from headrace.security.authorizer import Operation, Resource, ResourceType
@@ -81,7 +82,7 @@ class ServedBroker:
         self.settings = settings
         self.members = GroupMembers()
         self.locks = QueueLocks()
-        self.offsets = GroupOffsets(lambda: coordinators.groups)
+        self.offsets = GroupOffsets(lambda: coordinators.groups, broker.clock)
         self.sending = Sending(broker)
         self.deadlines = Deadlines(broker.clock)
         self.name = f"headrace-{broker.broker_id}"
@@ -92,6 +93,14 @@ class ServedBroker:
     def _image_changed(self, delta: ImageDelta, structural: bool) -> None:
         if delta.removed:
             self.numbers.forget(set(self.broker.image.topics_by_id))
+        for topic in delta.topics:
+            if self.numbers.is_used(topic) and self.numbers.known(topic) is None:
+                # Now, so that the time of adding is right; the next use would do it otherwise.
+                self.work(self._number(topic))
+
+    async def _number(self, topic: TopicInfo) -> None:
+        with suppress(ApiError):
+            await self.numbers.assigned(topic)
 
     async def ready(self) -> None:
         """Create the topic in which the coordinator keeps offsets. Raises ApiError."""
@@ -108,6 +117,19 @@ class ServedBroker:
         task = asyncio.get_running_loop().create_task(work)
         self._working.add(task)
         task.add_done_callback(self._working.discard)
+
+    def began_ms(self, group: str, topic: ServedTopic) -> int | None:
+        """Return when a group first reported or stored something of a topic, in ms since 1970.
+
+        None: it has not. ApiError: the coordinator is loading.
+        """
+        stored = self.offsets.first_stored_ms(group, topic.info.name, topic.queues)
+        seen = self.members.subscribed_since(group, topic.name)
+        if seen is None:
+            return stored
+        clock = self.broker.clock
+        seen_ms = clock.wall_ms() - int((clock.monotonic() - seen) * 1000)
+        return seen_ms if stored is None else min(stored, seen_ms)
 
     # Topics
 

@@ -47,7 +47,8 @@ class RocketmqKeys(Keys):
         "5",
         "When a RocketMQ group without an offset of a queue begins at offset 0, whatever its"
         " CONSUME_FROM setting. 5: if the queue still has offset 0, as RocketMQ 5.5.0. 4.9: if"
-        " nothing was deleted yet and the queue is in memory or empty, as RocketMQ 4.9. off:"
-        " never, the client's setting decides.",
-        words=("5", "4.9", "off"),
+        " nothing was deleted yet and the queue is in memory or empty, as RocketMQ 4.9. new-queue:"
+        " if the queue was added after the group began to consume the topic. off: never, the"
+        " client's setting decides.",
+        words=("5", "4.9", "new-queue", "off"),
     )

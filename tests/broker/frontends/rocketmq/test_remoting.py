@@ -482,7 +482,9 @@ def test_an_answered_offset_survives_a_restart(tmp_path: Path) -> None:
         assert fields(client.call(14, named)) == {"offset": "19"}
 
 
-@pytest.mark.parametrize(("rule", "found"), [("5", True), ("4.9", True), ("off", False)])
+@pytest.mark.parametrize(
+    ("rule", "found"), [("5", True), ("4.9", True), ("new-queue", False), ("off", False)]
+)
 def test_a_new_group_of_a_young_queue_begins_by_the_rule(rule: str, found: bool) -> None:
     with (
         BrokerThread(SETTINGS | {"rocketmq.zero.offset.rule": rule}) as broker,
@@ -493,6 +495,38 @@ def test_a_new_group_of_a_young_queue_begins_by_the_rule(rule: str, found: bool)
         answer = client.call(14, {"consumerGroup": "new", "topic": "t", "queueId": 0})
         expected = ResponseCode.SUCCESS if found else ResponseCode.QUERY_NOT_FOUND
         assert code(answer) is expected
+
+
+@pytest.mark.parametrize("known_by", ["offset", "heartbeat", "nothing"])
+def test_a_queue_added_later_is_read_from_its_first_offset_by_new_queue(
+    tmp_path: Path, known_by: str
+) -> None:
+    settings = SETTINGS | {"rocketmq.zero.offset.rule": "new-queue"}
+    group = {"consumerGroup": "CG", "topic": "t"}
+    with (
+        BrokerThread(settings, directory=str(tmp_path)) as broker,
+        RemotingClient(port_of(broker)) as client,
+    ):
+        made(client, "t", 1)
+        client.send("t")
+        if known_by == "offset":
+            client.call(15, group | {"queueId": 0, "commitOffset": 1})
+        elif known_by == "heartbeat":
+            client.heartbeat("one", "CG", {"t": "*"})
+        time.sleep(0.05)
+        made(client, "t", 2)
+        assert code(client.send("t", e=1)) is ResponseCode.SUCCESS
+        expected = ResponseCode.QUERY_NOT_FOUND if known_by == "nothing" else ResponseCode.SUCCESS
+        assert code(client.call(14, group | {"queueId": 1})) is expected
+        new = {"consumerGroup": "later", "topic": "t", "queueId": 1}
+        assert code(client.call(14, new)) is ResponseCode.QUERY_NOT_FOUND
+    if known_by == "offset":
+        with (
+            BrokerThread(settings, directory=str(tmp_path)) as broker,
+            RemotingClient(port_of(broker)) as client,
+        ):
+            client.send("t")
+            assert code(client.call(14, group | {"queueId": 1})) is ResponseCode.SUCCESS
 
 
 def test_offsets_of_queues_by_time_and_by_end(client: RemotingClient) -> None:
