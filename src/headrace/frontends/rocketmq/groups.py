@@ -39,6 +39,7 @@ def heartbeat(call: "RemotingCall") -> RemotingAnswer:
         ]
         for subscription in subscriptions:
             broker.require_group(call.identity, subscription.group)
+            broker.check_group_is_free(subscription.group)
         broker.members.heartbeat(call.client, client_id, subscriptions, now)
     return RemotingAnswer(
         fields={SUPPORTS_SHORT: "true", HAS_CHANGED: "true" if changed else "false"}

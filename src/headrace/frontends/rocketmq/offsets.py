@@ -9,17 +9,23 @@ from headrace.security.authorizer import Operation
 from headrace.subscriptions.group_offsets import UNSET
 from headrace.subscriptions.new_groups import QueueState, begins_at_zero
 from headrace.wire.rocketmq.codes import ResponseCode
-from headrace.wire.rocketmq.requests import Fields, offset_request, queue_request
+from headrace.wire.rocketmq.requests import (
+    Fields,
+    OffsetRequest,
+    offset_request,
+    queue_request,
+)
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.frontends.rocketmq.call import RemotingCall
+    from headrace.frontends.rocketmq.serving import ServedTopic
     from headrace.log.log import Log
 
 _UPPER = "upper"
 
 
-def query_offset(call: "RemotingCall") -> RemotingAnswer:
+def query_offset(call: "RemotingCall") -> RemotingAnswer | None:
     """Answer QUERY_CONSUMER_OFFSET (14): a group's offset, or 0 by the rule for new groups."""
     asked = offset_request(call.command)
     broker = call.broker
@@ -33,12 +39,27 @@ def query_offset(call: "RemotingCall") -> RemotingAnswer:
         return _offset(offset)
     if not asked.zero_if_missing:
         return _not_found("Not found, do not set to zero, maybe this group boot first")
+    if broker.numbers.known(topic.info) is None:
+        call.work(_unset_later(call, asked, topic))
+        return None
+    return _unset(call, asked, topic)
+
+
+async def _unset_later(
+    call: "RemotingCall", asked: OffsetRequest, topic: "ServedTopic"
+) -> RemotingAnswer:
+    """Answer for a group without an offset, once it is known when the queue was added."""
+    await call.broker.numbered(topic)
+    return _unset(call, asked, topic)
+
+
+def _unset(call: "RemotingCall", asked: OffsetRequest, topic: "ServedTopic") -> RemotingAnswer:
+    broker = call.broker
     partition = broker.partition(topic, asked.queue_id)
     settings = broker.settings
     added_ms = broker.numbers.added_ms(topic.info, asked.queue_id)
     began_ms = broker.began_ms(asked.consumer_group, topic) if added_ms else None
-    added_after = began_ms is not None and began_ms < added_ms
-    state = _state(partition, added_after)
+    state = _state(partition, began_ms is not None and began_ms < added_ms)
     if begins_at_zero(settings.zero_offset, state, settings.memory_bytes):
         return _offset(0)
     return _not_found(NOT_FOUND_TEXT)

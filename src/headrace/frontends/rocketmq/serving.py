@@ -105,6 +105,21 @@ class ServedBroker:
     async def ready(self) -> None:
         """Create the topic in which the coordinator keeps offsets. Raises ApiError."""
         await self.controller.ensure_internal_topic(OFFSETS_TOPIC)
+        self.coordinators.groups.elsewhere = self._protocol_of
+
+    def _protocol_of(self, group: str) -> str | None:
+        """Return RocketMQ's name if its clients are members of a group."""
+        return "RocketMQ" if self.members.client_ids(group) else None
+
+    def check_group_is_free(self, group: str) -> None:
+        """Raise RequestRefused while clients of Kafka's are members of a group.
+
+        The same name used through two protocols would consume every message twice. ApiError: the
+        coordinator is loading.
+        """
+        if self.coordinators.groups.has_members(group):
+            text = f"group {group} has members that are clients of Kafka's: use another name"
+            raise RequestRefused(ResponseCode.NO_PERMISSION, text)
 
     def close(self) -> None:
         """Stop timers, and the work that requests wait for."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.batch_bodies import BatchedMessage
@@ -525,7 +525,6 @@ def test_a_queue_added_later_is_read_from_its_first_offset_by_new_queue(
             BrokerThread(settings, directory=str(tmp_path)) as broker,
             RemotingClient(port_of(broker)) as client,
         ):
-            client.send("t")
             assert code(client.call(14, group | {"queueId": 1})) is ResponseCode.SUCCESS
 
 
@@ -606,6 +605,38 @@ def test_a_bad_body_fails_its_request_alone(
 ) -> None:
     assert code(client.call(number, {}, body)) is ResponseCode.SYSTEM_ERROR
     assert code(client.call(7777)) is ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_with_members_of_one_protocol_is_refused_to_the_other(
+    broker: BrokerThread, client: RemotingClient, protocol: str
+) -> None:
+    topic, group = made(client, f"one-{protocol}"), f"CG_{protocol}"
+    settings = {
+        "bootstrap.servers": broker.bootstrap, "group.id": group, "group.protocol": protocol,
+        "auto.offset.reset": "earliest",
+    }  # fmt: skip
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    producer.produce(topic, b"for kafka")
+    assert producer.flush(30) == 0
+    client.heartbeat("one", group, {topic: "*"})
+    errors: list[str] = []
+    refused = Consumer(settings | {"error_cb": lambda error: errors.append(str(error))})
+    refused.subscribe([topic])
+    message = refused.poll(3.0)
+    assert message is None or message.error() is not None
+    refused.close()
+    client.call(35, {"consumerGroup": group, "clientID": "one"})
+    kafka = Consumer(settings)
+    kafka.subscribe([topic])
+    found = kafka.poll(30.0)
+    assert found is not None
+    assert found.value() == b"for kafka"
+    answer = client.heartbeat("one", group, {topic: "*"})
+    assert code(answer) is ResponseCode.NO_PERMISSION
+    assert "clients of Kafka's" in (answer.remark or "")
+    kafka.close()
+    assert code(client.heartbeat("one", group, {topic: "*"})) is ResponseCode.SUCCESS
 
 
 # Connections
