@@ -1,12 +1,13 @@
 """`Sending`: sent messages on their way to the log, one batch for a queue and pass."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record.batch import parse_header, recompress
+from headrace.record.batch_layout import HEADER_BYTES
 from headrace.record.stored_codec import level_of, stored_codec
 from headrace.wire.rocketmq.sent_messages import SentMessage, encode_batch_of
 
@@ -65,28 +66,21 @@ class Sending:
         """Write all messages: a batch for each queue, or several where they are large."""
         sends, self._open = self._open, {}
         for place, queue in sends.items():
-            some: list[QueuedSend] = []
-            size = 0
-            for send in queue:
-                if some and size + send.size > BATCH_BYTES_MAX:
-                    self._write(place, some)
-                    some, size = [], 0
-                some.append(send)
-                size += send.size
-            self._write(place, some)
+            try:
+                partition = self._broker.partition(place.topic, place.partition)
+                if partition.keys_needed:
+                    text = f"{place.topic} is compacted, and messages may have no key"
+                    raise ApiError(ErrorCode.INVALID_RECORD, text)
+            except ApiError as error:
+                _refuse(queue, error)
+                continue
+            for some in _batches(queue, min(BATCH_BYTES_MAX, _limit(partition))):
+                self._write(partition, some)
 
-    def _write(self, place: TopicPartition, sends: list[QueuedSend]) -> None:
+    def _write(self, partition: "Partition", sends: list[QueuedSend]) -> None:
         broker = self._broker
         messages = [message for send in sends for message in send.messages]
         content = encode_batch_of(messages, broker.clock.wall_ms())
-        try:
-            partition = broker.partition(place.topic, place.partition)
-            if partition.keys_needed:
-                text = f"{place.topic} is compacted, and messages may have no key"
-                raise ApiError(ErrorCode.INVALID_RECORD, text)
-        except ApiError as error:
-            _refuse(sends, error)
-            return
         codec = stored_codec(partition.log.config)
         if codec:
             level = level_of(partition.log.config, codec)
@@ -119,6 +113,25 @@ class Sending:
             _refuse(sends, error)
             return
         partition.when_committed(appended.commit_offset, partial(_committed, sends, appended))
+
+
+def _batches(queue: list[QueuedSend], bytes_max: int) -> Iterator[list[QueuedSend]]:
+    """Yield requests that fit into one batch; a larger request has a batch of its own."""
+    some: list[QueuedSend] = []
+    size = 0
+    for send in queue:
+        if some and size + send.size > bytes_max:
+            yield some
+            some, size = [], 0
+        some.append(send)
+        size += send.size
+    yield some
+
+
+def _limit(partition: "Partition") -> int:
+    """Return the most bytes of records in one batch of a partition."""
+    config = partition.log.config
+    return min(config.max_message_bytes, config.segment_bytes) - HEADER_BYTES
 
 
 def _committed(sends: list[QueuedSend], appended: "Appended", error: ApiError | None) -> None:

@@ -306,6 +306,32 @@ def test_many_sends_of_one_pass_are_answered_each_with_its_offset(client: Remoti
     assert [message.body for message in pulled] == [b"%d" % n for n in range(0, 200, 2)]
 
 
+def test_sends_of_one_pass_fit_the_topics_largest_batch(broker: BrokerThread) -> None:
+    broker.create_topic("narrow", 1, {"max.message.bytes": "3000"})
+    with RemotingClient(port_of(broker)) as client:
+        opaques = [client.ask_send("narrow", bytes(900)) for _ in range(20)]
+        answers = [client.answer(opaque) for opaque in opaques]
+        assert {code(answer) for answer in answers} == {ResponseCode.SUCCESS}
+        assert code(client.send("narrow", bytes(3000))) is ResponseCode.MESSAGE_ILLEGAL
+
+
+@pytest.mark.parametrize("codec", ["zstd", "gzip"])
+def test_sends_to_a_topic_with_its_own_codec_are_compressed_and_pulled(
+    broker: BrokerThread, client: RemotingClient, codec: str
+) -> None:
+    broker.create_topic(f"packed-{codec}", 1, {"compression.type": codec})
+    opaques = [client.ask_send(f"packed-{codec}", bytes(5000)) for _ in range(20)]
+    for opaque in opaques:
+        assert code(client.answer(opaque)) is ResponseCode.SUCCESS
+    pulled = messages_in(client.pull(f"packed-{codec}"))
+    assert [message.body for message in pulled] == [bytes(5000)] * 20
+
+
+def test_a_compacted_topic_refuses_messages(broker: BrokerThread, client: RemotingClient) -> None:
+    broker.create_topic("compacted", 1, {"cleanup.policy": "compact"})
+    assert code(client.send("compacted")) is ResponseCode.MESSAGE_ILLEGAL
+
+
 def test_a_one_way_send_is_stored_and_not_answered(client: RemotingClient) -> None:
     topic = made(client, "oneway")
     opaque = client.one_way(310, {
