@@ -307,7 +307,7 @@ def test_many_sends_of_one_pass_are_answered_each_with_its_offset(client: Remoti
 
 
 def test_sends_of_one_pass_fit_the_topics_largest_batch(broker: BrokerThread) -> None:
-    broker.create_topic("narrow", 1, {"max.message.bytes": "3000"})
+    broker.create_topics("narrow", config={"max.message.bytes": "3000"})
     with RemotingClient(port_of(broker)) as client:
         opaques = [client.ask_send("narrow", bytes(900)) for _ in range(20)]
         answers = [client.answer(opaque) for opaque in opaques]
@@ -319,7 +319,7 @@ def test_sends_of_one_pass_fit_the_topics_largest_batch(broker: BrokerThread) ->
 def test_sends_to_a_topic_with_its_own_codec_are_compressed_and_pulled(
     broker: BrokerThread, client: RemotingClient, codec: str
 ) -> None:
-    broker.create_topic(f"packed-{codec}", 1, {"compression.type": codec})
+    broker.create_topics(f"packed-{codec}", config={"compression.type": codec})
     opaques = [client.ask_send(f"packed-{codec}", bytes(5000)) for _ in range(20)]
     for opaque in opaques:
         assert code(client.answer(opaque)) is ResponseCode.SUCCESS
@@ -328,7 +328,7 @@ def test_sends_to_a_topic_with_its_own_codec_are_compressed_and_pulled(
 
 
 def test_a_compacted_topic_refuses_messages(broker: BrokerThread, client: RemotingClient) -> None:
-    broker.create_topic("compacted", 1, {"cleanup.policy": "compact"})
+    broker.create_topics("compacted", config={"cleanup.policy": "compact"})
     assert code(client.send("compacted")) is ResponseCode.MESSAGE_ILLEGAL
 
 
