@@ -80,8 +80,7 @@ class GroupCoordinators:
         """The led partitions of `__consumer_offsets`, reported by the broker."""
         self._deleted: dict[str, None] = {}
         self.elsewhere: Callable[[str], str | None] = lambda group_id: None
-        """Returns the protocol whose clients are members of a group, if it is not Kafka's; their
-        frontend sets it. Kafka's clients then may not join."""
+        """Returns the protocol of a group's members if it is not Kafka's; its frontend sets it."""
 
     @classmethod
     def of(cls, broker: "Broker", world: World) -> "GroupCoordinators":
@@ -167,7 +166,7 @@ class GroupCoordinators:
         try:
             shard = self._member_shard(request.group_id)
             _check_not_shared(shard, request.group_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-            self._check_ours(request.group_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            self._check_ours(request.group_id)
             self.check_room(shard, request.group_id)
         except ApiError as error:
             done(JoinAnswer(error.code, request.member_id))
@@ -225,7 +224,7 @@ class GroupCoordinators:
         try:
             shard = self._member_shard(request.group_id)
             _check_not_shared(shard, request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
-            self._check_ours(request.group_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            self._check_ours(request.group_id)
             self.check_room(shard, request.group_id)
         except ApiError as error:
             done(HeartbeatAnswer(error.code, error.message))
@@ -289,21 +288,12 @@ class GroupCoordinators:
             return
         commit.commit_in_transaction(shard, request, producer_id, epoch, done)
 
-    def _check_ours(self, group_id: str, code: ErrorCode) -> None:
-        protocol = self.elsewhere(group_id)
-        if protocol is not None:
-            raise ApiError(code, f"Group {group_id} has members that are clients of {protocol}.")
+    def _check_ours(self, group_id: str) -> None:
+        if protocol := self.elsewhere(group_id):
+            text = f"Group {group_id} has members that are clients of {protocol}."
+            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text)
 
     # What anybody asks
-
-    def has_members(self, group_id: str) -> bool:
-        """Return whether clients of Kafka's are members of a group. ApiError as `shard`."""
-        shard = self.shard(group_id)
-        group = shard.groups.get(group_id)
-        if group is not None and commit.is_occupied(group):
-            return True
-        modern = shard.modern.get(group_id)
-        return modern is not None and bool(modern.members)
 
     def offset(self, group_id: str, topic: str, partition: int) -> Committed | None:
         """Return a group's committed offset of a partition, None if it has none. ApiError as

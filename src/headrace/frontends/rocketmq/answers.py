@@ -11,7 +11,7 @@ NOT_FOUND_TEXT = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot firs
 
 
 class RemotingAnswer(NamedTuple):
-    """What a request is answered with."""
+    """The answer to a request."""
 
     code: ResponseCode = ResponseCode.SUCCESS
     fields: Mapping[str, str] | None = None

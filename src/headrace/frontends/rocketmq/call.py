@@ -1,4 +1,4 @@
-"""One request of one connection, and its answer."""
+"""A request of a connection, and its answer."""
 
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NamedTuple

@@ -151,7 +151,7 @@ def search_offset(call: "RemotingCall") -> None:
 
 
 def _first_from(log: "Log", timestamp: int) -> int | None:
-    """Return the first offset at or after a time, None if there is none. On any thread."""
+    """Return the first offset at or after a time, or None without one. On any thread."""
     found = log.offset_for_time(timestamp)
     return None if found is None else int(found[1])
 

@@ -9,6 +9,7 @@ gives no number twice.
 """
 
 import asyncio
+import contextlib
 import json
 from typing import TYPE_CHECKING
 
@@ -122,7 +123,5 @@ class PartitionNumbers:
 
     async def _make_parents(self) -> None:
         for path, value in ((TOPICS, b""), (NEXT, b"0")):
-            try:
+            with contextlib.suppress(NodeExists):
                 await self._store.create(path, value, parents=True)
-            except NodeExists:
-                pass

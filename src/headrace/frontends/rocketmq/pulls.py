@@ -51,15 +51,15 @@ RECORDS_AT_ONCE = 1000
 
 
 class _Found(NamedTuple):
-    """What one read gave."""
+    """The messages of one read."""
 
     parts: list[bytes]
-    count: int
+    message_count: int
     next_offset: int
 
 
 class Pull:
-    """One pull, from its request to its answer."""
+    """A pull, from its request to its answer."""
 
     __slots__ = ("_call", "_filter", "_offset", "_partition", "_poll", "_queue", "_reading",
                  "_request", "_rounds")  # fmt: skip
@@ -151,7 +151,7 @@ class Pull:
             if parts and pulled.size > bytes_max - size:
                 break
             parts += pulled.parts
-            count += pulled.count
+            count += pulled.message_count
             size += pulled.size
             if pulled.is_full or count >= count_max or size >= bytes_max:
                 at = pulled.next_offset
@@ -177,7 +177,7 @@ class Pull:
             raise found
         else:
             self._offset = found.next_offset
-            if found.count:
+            if found.message_count:
                 self._answer(ResponseCode.SUCCESS, "FOUND", found.parts)
             else:
                 self.look()
@@ -308,8 +308,7 @@ def _filter(call: "RemotingCall", request: PullRequest) -> TagFilter:
     if known.version < request.subscription_version:
         raise RequestRefused(
             ResponseCode.SUBSCRIPTION_NOT_LATEST,
-            f"the broker has an older subscription of {request.topic} by"
-            f" {request.consumer_group}",
+            f"the broker has an older subscription of {request.topic} by {request.consumer_group}",
         )
     refuse_other_filters(known.expression_type)
     return TagFilter(known.expression)

@@ -1,10 +1,10 @@
 """SEND_MESSAGE (10), SEND_MESSAGE_V2 (310) and SEND_BATCH_MESSAGE (320).
 
-    1  fields, permission, topic (created if the broker may), queue
-    2  the body is decompressed, a large one on a thread
-    3  messages of one pass and queue are one record batch, written when the pass ends
-       (`sending.Sending`)
-    4  the answer leaves when the batch is committed, as for Kafka's acks=all
+1  fields, permission, topic (created if the broker may), queue
+2  the body is decompressed, a large one on a thread
+3  messages of one pass and queue are one record batch, written when the pass ends
+   (`sending.Sending`)
+4  the answer leaves when the batch is committed, as for Kafka's acks=all
 """
 
 from collections.abc import Sequence

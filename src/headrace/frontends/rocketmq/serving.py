@@ -1,8 +1,8 @@
 """The broker as RocketMQ's requests see it: topics by their RocketMQ names, groups, permissions."""
 
 import asyncio
-from contextlib import suppress
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.broker.metadata_image import ImageDelta, TopicInfo
@@ -14,6 +14,7 @@ from headrace.ports.deadlines import Deadlines
 from headrace.security.authorizer import Operation, Resource, ResourceType
 from headrace.security.identity import Identity
 from headrace.subscriptions.group_offsets import GroupOffsets
+from headrace.subscriptions.kafka_members import has_kafka_members
 from headrace.subscriptions.members import GroupMembers
 from headrace.subscriptions.new_groups import ZeroOffsetRule
 from headrace.subscriptions.queue_locks import QueueLocks
@@ -117,7 +118,7 @@ class ServedBroker:
         The same name used through two protocols would consume every message twice. ApiError: the
         coordinator is loading.
         """
-        if self.coordinators.groups.has_members(group):
+        if has_kafka_members(self.coordinators.groups.shard(group), group):
             text = f"group {group} has members that are clients of Kafka's: use another name"
             raise RequestRefused(ResponseCode.NO_PERMISSION, text)
 
@@ -213,5 +214,3 @@ class ServedBroker:
             ResponseCode.NO_PERMISSION,
             f"no permission: {operation.name} of {resource.kind.name.lower()} {resource.name}",
         )
-
-

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headrace.ports.clock import Timer
 
 REQUESTS_MAX = 4096
-"""Requests of one connection that wait for their answers; no more are read above it."""
+"""Requests of one connection that wait for their answers; above it nothing is read."""
 EXPIRY_SECONDS = 10.0
 """Seconds between two looks for members without heartbeats."""
 
