@@ -21,6 +21,8 @@ class ListenerProtocol(NamedTuple):
     tls: bool = False
     sasl: bool = False
     """Whether clients authenticate by Kafka's SASL, and `sasl.*` of the listener applies."""
+    anonymous: bool = False
+    """Whether clients have no identity: without rules, all may do everything where it listens."""
     certificate_by_listener: bool = False
     """Whether only the listener's own ssl.client.auth asks its clients for a certificate."""
     lacks: str = ""
@@ -114,6 +116,7 @@ KAFKA = ProtocolRow(
     (
         ListenerProtocol(
             "PLAINTEXT",
+            anonymous=True,
             lacks=f"without encryption and authentication; {_OR_LOCK}",
         ),
         ListenerProtocol(
@@ -206,6 +209,7 @@ ROCKETMQ = ProtocolRow(
         ListenerProtocol(
             "ROCKETMQ",
             9876,
+            anonymous=True,
             lacks="without encryption and authentication; RocketMQ clients have neither here yet:"
             " let it listen on loopback",
         ),
