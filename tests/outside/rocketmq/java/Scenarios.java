@@ -29,7 +29,18 @@ public class Scenarios {
     static String address;
     static final String TOPIC = "Orders";
 
-    public static void main(String[] given) throws Exception {
+    public static void main(String[] given) {
+        try {
+            play(given);
+            System.out.println("HOLDS " + given[1]);
+            System.exit(0);
+        } catch (Throwable failure) {
+            failure.printStackTrace();
+            System.exit(1); // the client's threads would go on
+        }
+    }
+
+    static void play(String[] given) throws Exception {
         System.setProperty("rocketmq.client.rebalance.waitInterval", "500");
         address = given[0];
         switch (given[1]) {
@@ -42,8 +53,6 @@ public class Scenarios {
             case "continues": continues(); break;
             default: throw new IllegalArgumentException(given[1]);
         }
-        System.out.println("HOLDS " + given[1]);
-        System.exit(0);
     }
 
     static void check(boolean holds, String claim) {
@@ -83,7 +92,7 @@ public class Scenarios {
         DefaultMQProducer producer = producer();
         SendResult first = producer.send(message("A", "k1", "sync"));
         check(first.getSendStatus() == SendStatus.SEND_OK, "sync " + first);
-        check(first.getMsgId().length() == 32, "the client's id " + first);
+        check(first.getOffsetMsgId().length() == 32, "the broker's id " + first);
         CountDownLatch sent = new CountDownLatch(20);
         for (int n = 0; n < 20; n++)
             producer.send(message("A", "k" + n, "async" + n), new SendCallback() {
