@@ -17,7 +17,7 @@ from tests.support.rocketmq.kit import SETTINGS, code, port_of
 TOPIC, GROUP = Resource(ResourceType.TOPIC, "t"), Resource(ResourceType.GROUP, "CG")
 READ_TOPIC, READ_GROUP = (Operation.READ, TOPIC), (Operation.READ, GROUP)
 DESCRIBE_TOPIC = (Operation.DESCRIBE, TOPIC)
-LOCKED = {"consumerGroup": "CG", "clientId": "c", "mqSet": []}
+LOCKED = encode_body({"consumerGroup": "CG", "clientId": "c", "mqSet": []})
 Right = tuple[Operation, Resource]
 
 
@@ -56,8 +56,8 @@ REQUESTS = [
     Asked(RequestCode.GET_EARLIEST_MSG_STORETIME, QUEUE, b"", (DESCRIBE_TOPIC,)),
     Asked(RequestCode.HEART_BEAT, {}, HEARTBEAT, (READ_GROUP,)),
     Asked(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "CG"}, b"", (READ_GROUP,)),
-    Asked(RequestCode.LOCK_BATCH_MQ, {}, encode_body(dict(LOCKED)), (READ_GROUP,)),
-    Asked(RequestCode.UNLOCK_BATCH_MQ, {}, encode_body(dict(LOCKED)), (READ_GROUP,)),
+    Asked(RequestCode.LOCK_BATCH_MQ, {}, LOCKED, (READ_GROUP,)),
+    Asked(RequestCode.UNLOCK_BATCH_MQ, {}, LOCKED, (READ_GROUP,)),
     Asked(
         RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "t"}, b"", (DESCRIBE_TOPIC,),
         ResponseCode.TOPIC_NOT_EXIST,
