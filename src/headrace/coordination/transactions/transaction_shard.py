@@ -265,7 +265,8 @@ class TransactionShard(Shard):
             return
         found.committed = state
         done(state)
-        if state.status in DECIDED and found.state is state and not self._held:
+        # No other state follows a decided one before its markers are written (`NEXT`).
+        if state.status in DECIDED and not self._held:
             self._write_markers(transactional_id, found)
 
     def _write_markers(self, transactional_id: str, found: Transaction) -> None:
