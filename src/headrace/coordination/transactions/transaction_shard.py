@@ -5,13 +5,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.coordination.runtime.shard import (
-    JournalLimits,
-    Shard,
-    ShardPartition,
-    ShardState,
-    World,
-)
 from headrace.coordination.transactions import decide, records
 from headrace.coordination.transactions.counts import TransactionCounts
 from headrace.coordination.transactions.decide import NeedsProducerId, UnderWay
@@ -22,6 +15,13 @@ from headrace.coordination.transactions.transaction_state import DECIDED, NEXT, 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TRANSACTIONS_TOPIC, TopicPartition
 from headrace.ports.callbacks import Done
+from headrace.shards.shard import (
+    JournalLimits,
+    Shard,
+    ShardPartition,
+    ShardState,
+    World,
+)
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
 
 if TYPE_CHECKING:
