@@ -180,7 +180,6 @@ def further(out: Path, picture: Path) -> str:
   one table    .venv/bin/python -c "import pandas; {table}"
   the pipeline {project}/transformations/access_log.py
                .venv/bin/headrace pipeline status {project}
-               .venv/bin/headrace pipeline test {project}
   the topic    .venv/bin/headrace serve {out}/broker/server.properties {listeners}
                .venv/bin/headrace consume access-log --from-beginning -n 5
                .venv/bin/headrace group describe access-log.windows

@@ -54,6 +54,6 @@ def windows() -> DataFrame:
         "minute.start AS window_start",
         *("requests", "redirects", "client_errors", "server_errors", "bytes", "clients"),
         *("ms[0] AS p50_ms", "ms[1] AS p99_ms"),
-        "transform(paths, top -> struct(top.item AS path, top.count AS requests)) AS top_paths",
-        "transform(noisy, top -> struct(top.item AS client, top.count AS requests)) AS noisy_clients",
+        "transform(paths, top -> struct(top.item AS path, top.count AS requests)) top_paths",
+        "transform(noisy, top -> struct(top.item AS client, top.count AS requests)) noisy_clients",
     )
