@@ -22,7 +22,7 @@ BATCH_RECORDS_MAX = 100_000
 
 
 def changes(spark: SparkSession, bootstrap: str) -> DataFrame:
-    """Return the changes of the topic; tombstones, which only compaction needs, give no rows."""
+    """Return the changes of the topic. Of a tombstone, which compaction needs, all are null."""
     return (
         spark.readStream.format("headrace")
         .option("kafka.bootstrap.servers", bootstrap)

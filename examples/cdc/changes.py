@@ -2,9 +2,9 @@
 
     python -m examples.cdc.changes "c 101 1 ann 10.00" "u 103 1 ann 7.50" "d 107 1"
 
-A change is an operation (`c` created, `u` updated, `d` deleted, `r` read by a snapshot), its position
-in the database's log, the key, and the row's other columns. Debezium sends a tombstone behind each
-deletion, so that compaction removes the key.
+A change is an operation (`c` created, `u` updated, `d` deleted, `r` read by a snapshot), its
+position in the database's log, the key, and the row's other columns. Debezium sends a tombstone
+behind each deletion, so that compaction removes the key.
 """
 
 import argparse
