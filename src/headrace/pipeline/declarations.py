@@ -15,6 +15,7 @@ A run decides which rows `topic` and `read` return. Nothing here needs Spark.
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -186,10 +187,19 @@ def _check(check: Check) -> Callable[[Function], Function]:
 
 
 def _given(name: str) -> Sources:
-    given = _sources.get()
+    given = _sources.get() or _of_spark_pipelines()
     if given is None:
         raise DeclarationError(
             f"hp.{name} is called outside of a run: call it inside of a function that @dp.table, "
             "@dp.temporary_view or @dp.append_flow declares, and start it by `headrace pipeline`"
         )
     return given
+
+
+def _of_spark_pipelines() -> Sources | None:
+    """Return the sources of Spark's own runner; None if it does not run."""
+    if "pyspark.pipelines.graph_element_registry" not in sys.modules:
+        return None
+    from headrace.pipeline.connect_sources import connect_sources
+
+    return connect_sources()
