@@ -23,7 +23,7 @@ def heartbeat(pipeline: "PipelineUnderTest", minutes: int) -> "GivenRecord":
     return pipeline.record(None, timestamp=NOON + timedelta(minutes=minutes))
 
 
-def test_a_line_goes_to_requests_or_to_the_quarantine_and_a_heartbeat_to_neither(
+def test_a_line_is_in_requests_or_quarantine_and_a_heartbeat_in_neither(
     pipeline: "PipelineUnderTest",
 ) -> None:
     run = pipeline.given(
