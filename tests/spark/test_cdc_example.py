@@ -94,6 +94,6 @@ def test_older_changes_within_a_batch_are_not_applied(database: Database) -> Non
 
 
 @pytest.mark.parametrize("change", ["", "x 1 1", "c 1 1 ann", "d 1 1 ann 2.00", "c x 1 ann 2.00"])
-def test_a_change_that_is_none_is_refused(change: str) -> None:
+def test_an_invalid_change_is_refused(change: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         changes.event_of(change)
