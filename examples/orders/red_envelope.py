@@ -25,7 +25,7 @@ def opened(path: str) -> sqlite3.Connection:
 
 
 def give(database: sqlite3.Connection, order: bytes) -> Decimal | None:
-    """Give the envelope of an order, once; return its amount, None if there is none to give."""
+    """Give the envelope of an order, once; return its amount, None without one."""
     event = json.loads(order)
     amount = Decimal(event["amount"])
     if amount < LEAST:
