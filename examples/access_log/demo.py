@@ -200,9 +200,7 @@ def _own(path: Path, line_format: str) -> Log:
     return Log(about, file.lines(), file.count, parse)
 
 
-def _feed(
-    console: Console, log: Log, topic: Topic, run: PipelineRun, speed: float | None
-) -> None:
+def _feed(console: Console, log: Log, topic: Topic, run: PipelineRun, speed: float | None) -> None:
     """Feed the log while the pipeline runs, with a bar for each side of the topic."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=console) as progress:

@@ -43,12 +43,11 @@ def send(channel: Channel, file: Path, count: int | None) -> None:
     channel.queue_declare(STREAM, durable=True, arguments=arguments)
     channel.basic_qos(prefetch_count=PREFETCH)
     first = {"x-stream-offset": next_offset(file)}
-    sent = 0
-    for method, properties, body in channel.consume(STREAM, arguments=first):
+    messages = channel.consume(STREAM, arguments=first)
+    for sent, (method, properties, body) in enumerate(messages, start=1):
         print(text_of(body), flush=True)
         remember(file, int((properties.headers or {})["x-stream-offset"]) + 1)
         channel.basic_ack(method.delivery_tag)
-        sent += 1
         if sent == count:
             break
     channel.cancel()

@@ -11,11 +11,9 @@ def pack(channel: Channel, count: int | None) -> None:
     """Take parcels out of the queue; None: until Ctrl-C."""
     declare(channel)
     channel.basic_qos(prefetch_count=1)
-    packed = 0
-    for method, _, body in channel.consume(QUEUE):
+    for packed, (method, _, body) in enumerate(channel.consume(QUEUE), start=1):
         print(f"packed parcel {json.loads(body)['id']}", flush=True)
         channel.basic_ack(method.delivery_tag)
-        packed += 1
         if packed == count:
             break
     channel.cancel()

@@ -1,4 +1,4 @@
-"""One line of a web server's access log: its columns, or why it cannot be read.
+"""A line of a web server's access log: its columns, or why it cannot be read.
 
 timed     nginx's combined format plus `$msec $request_time`, read strictly
 combined  the combined format of nginx and Apache; fields behind it are ignored

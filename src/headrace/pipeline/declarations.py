@@ -15,7 +15,6 @@ A run decides which rows `topic` and `read` return. Nothing here needs Spark.
 
 from __future__ import annotations
 
-import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -78,6 +77,19 @@ class Sources(Protocol):
 
 
 _sources: ContextVar[Sources | None] = ContextVar("headrace_pipeline_sources", default=None)
+
+
+def _no_sources() -> Sources | None:
+    return None
+
+
+_other_runner: Callable[[], Sources | None] = _no_sources
+
+
+def other_runner(found: Callable[[], Sources | None]) -> None:
+    """Let `topic` and `read` ask `found` for the rows of another runner, outside of our runs."""
+    global _other_runner  # noqa: PLW0603 - set once, when the package is imported
+    _other_runner = found
 
 
 @contextmanager
@@ -187,19 +199,10 @@ def _check(check: Check) -> Callable[[Function], Function]:
 
 
 def _given(name: str) -> Sources:
-    given = _sources.get() or _of_spark_pipelines()
+    given = _sources.get() or _other_runner()
     if given is None:
         raise DeclarationError(
             f"hp.{name} is called outside of a run: call it inside of a function that @dp.table, "
             "@dp.temporary_view or @dp.append_flow declares, and start it by `headrace pipeline`"
         )
     return given
-
-
-def _of_spark_pipelines() -> Sources | None:
-    """Return the sources of Spark's own runner; None if it does not run."""
-    if "pyspark.pipelines.graph_element_registry" not in sys.modules:
-        return None
-    from headrace.pipeline.connect_sources import connect_sources
-
-    return connect_sources()

@@ -66,7 +66,7 @@ LINE = re.compile(
 )
 
 
-class Line(NamedTuple):
+class Request(NamedTuple):
     """The columns of a line."""
 
     client: str
@@ -79,7 +79,7 @@ class Line(NamedTuple):
     agent: str | None
 
 
-def parse(value: bytes) -> Line:
+def parse(value: bytes) -> Request:
     """Return the columns of a record, or raise hp.Unreadable for one that cannot be read."""
     try:
         text = value.decode()
@@ -94,7 +94,7 @@ def parse(value: bytes) -> Line:
     except ValueError:
         raise hp.Unreadable(f"no time: {time}") from None
     count = 0 if size == "-" else int(size)
-    return Line(
+    return Request(
         client, known(user), at, request, int(status), count, known(referer), known(agent)
     )
 
@@ -137,7 +137,7 @@ def parsed_declarations(topic: str, sample: Sequence[bytes] = ()) -> str:
         table=table_name(topic),
         partitions=', partition_cols=["day(at)"]' if combined else "",
         checks="",
-        columns="hp.parser(parse, Line)",
+        columns=f"hp.parser(parse, {'Request' if combined else 'Line'})",
     )
     imports = "import re\nfrom datetime import datetime\n" if combined else ""
     parser = _COMBINED if combined else _PARSER

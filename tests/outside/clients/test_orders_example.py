@@ -56,7 +56,7 @@ class Shop(NamedTuple):
             }
         )
         consumer.subscribe([topic])
-        found = consumer.consume(count + 1, timeout=5)
+        found: list[Message] = consumer.consume(count + 1, timeout=5)
         consumer.close()
         return found
 
@@ -154,9 +154,7 @@ def test_a_payment_is_published_once_for_each_order(shop: Shop) -> None:
 def test_a_payment_whose_offset_is_not_committed_is_not_visible(shop: Shop) -> None:
     shop.placed("cup", "7.50")
     events = Events(shop.bootstrap, payment.GROUP)
-    producer = Producer(
-        {"bootstrap.servers": shop.bootstrap, "transactional.id": "orders-payment"}
-    )
+    producer = Producer({"bootstrap.servers": shop.bootstrap, "transactional.id": "orders-payment"})
     producer.init_transactions(30)
     producer.begin_transaction()
     (order,) = list(events.until(1))

@@ -1,4 +1,4 @@
-"""One project under `headrace pipeline` and under `spark-pipelines`: the same rows (rule 26).
+"""A project under `headrace pipeline` and under `spark-pipelines`: the same rows (rule 26).
 
     python -m tests.outside.spark_pipelines
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[3]
 TARGET = Path(__file__).parent / "target" / "connect"
 NEEDS = ("grpcio", "grpcio-status", "googleapis-common-protos", "zstandard")
 SECONDS_MAX = 400
-DECLARATIONS = '''
+DECLARATIONS = """
 from pyspark import pipelines as dp
 from pyspark.sql import functions as F
 
@@ -50,7 +50,7 @@ def minutes():
     rows = hp.topic("orders", COLUMNS, event_time="at", watermark="1 minute")
     counted = rows.groupBy(F.window("at", "1 minute").alias("minute")).agg(F.count("id").alias("n"))
     return counted.select(F.col("minute.start").alias("start"), "n")
-'''
+"""
 SPECIFICATION = """
 name: shop
 storage: file://{storage}
@@ -86,7 +86,7 @@ def _produce(bootstrap: str) -> None:
     for number in range(100):
         at = f"2026-11-28T10:{number // 10:02}:{number % 60:02}Z"
         value = {"id": number, "sku": f"sku {number % 3}", "amount": f"{number}.50", "at": at}
-        run(producer.send("orders", json.dumps(value).encode(), b"%d" % number))
+        run(producer.send("orders", json.dumps(value).encode(), b"%d" % number, timestamp=1_795_860_000_000 + number))
     run(producer.flush())
     client.close()
 

@@ -21,7 +21,6 @@ from headrace.pipeline.new_project import (
 from headrace.pipeline.project import load_project
 from headrace.pipeline.unreadable import Unreadable
 
-
 COMBINED = [
     b'192.0.2.7 - ann [20/Nov/2026:19:04:43 +0100] "GET /a?b=1 HTTP/1.1" 200 138 "-" "Bot/1.0"',
     b'2001:db8::7 - - [20/Nov/2026:19:04:44 +0100] "-" 400 - "-" "-" 0.041 extra',
@@ -200,7 +199,7 @@ def test_a_damaged_line_of_the_combined_format_is_unreadable(line: bytes, reason
 
 def test_a_tenth_of_the_lines_of_a_combined_log_may_be_damaged() -> None:
     lines = [COMBINED[0]] * 90 + [b"junk"] * 10
-    assert "class Line" in parsed_declarations("access", lines)
+    assert "class Request" in parsed_declarations("access", lines)
     assert "status: int" in parsed_declarations("access", lines)
     assert "status: int" not in parsed_declarations("access", [*lines, b"junk"])
     assert "status: int" not in parsed_declarations("access", [])

@@ -34,7 +34,9 @@ def test_a_payment_may_arrive_before_its_order(pipeline: "PipelineUnderTest") ->
     assert run.rows("paid_orders", "id") == [(1,)]
 
 
-def test_a_payment_before_the_time_of_its_order_does_not_count(pipeline: "PipelineUnderTest") -> None:
+def test_a_payment_before_the_time_of_its_order_does_not_count(
+    pipeline: "PipelineUnderTest",
+) -> None:
     run = pipeline.given("orders", [order(1, 5)]).given("payments", [payment(1, 4)])
     assert run.rows("paid_orders") == []
 
