@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import lru_cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from headrace.pipeline import Unreadable
 
@@ -147,7 +147,7 @@ PARSERS: Mapping[str, Callable[[bytes], AccessLine]] = {
 
 def _line(
     event_time: int, client: str, request: str, status: str, size: str,
-    took: Any, referer: str | None, agent: str | None,
+    took: object, referer: str | None, agent: str | None,
 ) -> AccessLine:  # fmt: skip
     asked = _REQUEST.fullmatch(request)
     return AccessLine(
@@ -163,7 +163,7 @@ def _line(
     )
 
 
-def _thousandths(decimal: Any) -> int:  # noqa: ANN401 - JSON has numbers or texts
+def _thousandths(decimal: object) -> int:
     """Return a number with three places as thousandths, without a float near a time."""
     whole, _, places = str(decimal).partition(".")
     return int(f"{whole}{places[:3]:0<3}")

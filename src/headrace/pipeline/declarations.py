@@ -88,7 +88,7 @@ _other_runner: Callable[[], Sources | None] = _no_sources
 
 def other_runner(found: Callable[[], Sources | None]) -> None:
     """Let `topic` and `read` ask `found` for the rows of another runner, outside of our runs."""
-    global _other_runner  # noqa: PLW0603 - set once, when the package is imported
+    global _other_runner
     _other_runner = found
 
 

@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[3]
 TARGET = Path(__file__).parent / "target" / "connect"
 NEEDS = ("grpcio", "grpcio-status", "googleapis-common-protos", "zstandard")
 SECONDS_MAX = 400
+TIME_MS = 1_795_860_000_000
 DECLARATIONS = """
 from pyspark import pipelines as dp
 from pyspark.sql import functions as F
@@ -86,7 +87,14 @@ def _produce(bootstrap: str) -> None:
     for number in range(100):
         at = f"2026-11-28T10:{number // 10:02}:{number % 60:02}Z"
         value = {"id": number, "sku": f"sku {number % 3}", "amount": f"{number}.50", "at": at}
-        run(producer.send("orders", json.dumps(value).encode(), b"%d" % number, timestamp=1_795_860_000_000 + number))
+        run(
+            producer.send(
+                "orders",
+                json.dumps(value).encode(),
+                b"%d" % number,
+                timestamp=1_795_860_000_000 + number,
+            )
+        )
     run(producer.flush())
     client.close()
 
