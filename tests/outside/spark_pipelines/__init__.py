@@ -1,1 +1,0 @@
-"""A project under `headrace pipeline` and under Spark's own `spark-pipelines`."""
