@@ -39,12 +39,9 @@ def given_typed(given: GivenOptions, columns: Sequence[str]) -> TypedValues | No
         given.text("columnNameOfCorruptRecord") or CORRUPT,
     )
     try:
-        problem = typed.problem(columns)
+        return typed.checked(columns)
     except SchemaError as error:
         raise OptionError(f"valueSchema: {error}") from None
-    if problem is not None:
-        raise OptionError(f"valueSchema: {problem}")
-    return typed
 
 
 def given_quarantine(given: GivenOptions, typed: TypedValues | None) -> SourceQuarantine | None:

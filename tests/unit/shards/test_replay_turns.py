@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from headrace.coordination.runtime.replay_turns import ReplayTurns
+from headrace.shards.replay_turns import ReplayTurns
 from headrace.testing.clock import SimClock, SimTimer
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.runtime.loader import SLICE_RECORDS, Loader
-from headrace.coordination.runtime.replay_turns import ReplayTurns
 from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
 from headrace.model.errors import CorruptLogError, StorageError
 from headrace.model.nouns import Offset
 from headrace.record.batch import build, new_record
+from headrace.shards.loader import SLICE_RECORDS, Loader
+from headrace.shards.replay_turns import ReplayTurns
 from tests.support.coordination.groups_kit import HandClock, HandTimer, InlineDisk, MemoryLog
 
 KEYS = 2 * SLICE_RECORDS + 1

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from headrace.broker.metadata_image import MetadataImage
-from headrace.coordination.runtime.group_partition import partition_for
-from headrace.coordination.runtime.shard import Shard, ShardPartition, ShardState
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.callbacks import when_all
+from headrace.shards.group_partition import partition_for
+from headrace.shards.shard import Shard, ShardPartition, ShardState
 
 S = TypeVar("S", bound=Shard)
 MakeShard = Callable[[int, ShardPartition, int], S]

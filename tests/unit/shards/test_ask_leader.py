@@ -1,10 +1,10 @@
 """Questions to the broker that leads a partition: which one, again when, until when."""
 
 from headrace.broker.metadata_image import NO_LEADER
-from headrace.coordination.runtime.ask_leader import LEADER_CHANGES, AskLeader, Retry
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId
 from headrace.ports.callbacks import Done
+from headrace.shards.ask_leader import LEADER_CHANGES, AskLeader, Retry
 from tests.support.coordination.groups_kit import HandClock
 
 HERE, THERE, ELSEWHERE = (BrokerId(number) for number in (1, 2, 3))

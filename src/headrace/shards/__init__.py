@@ -14,5 +14,5 @@ changed only together with appended records, and dropped when another broker lea
     group_partition  the partition of a key
     derived          an object derived from the configuration, once for each configuration
 
-The meaning of the records is defined in `groups`, `share` and `transactions`.
+The meaning of the records is defined in `coordination`: `groups`, `share` and `transactions`.
 """

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from headrace.coordination.runtime.journal import Journal, JournalPartition
-from headrace.coordination.runtime.loader import Loader, LoadLog
-from headrace.coordination.runtime.replay_turns import ReplayTurns
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.ports.clock import Clock, Random
 from headrace.ports.deadlines import Deadlines
 from headrace.ports.disk import Disk
 from headrace.record.compression import Codec, CorruptBatch
+from headrace.shards.journal import Journal, JournalPartition
+from headrace.shards.loader import Loader, LoadLog
+from headrace.shards.replay_turns import ReplayTurns
 
 _logger = logging.getLogger(__name__)
 

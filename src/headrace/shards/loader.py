@@ -12,8 +12,6 @@ from functools import partial
 from itertools import islice
 from typing import Protocol
 
-from headrace.coordination.runtime.latest_records import Kept, Latest
-from headrace.coordination.runtime.replay_turns import ReplayTurns
 from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
 from headrace.model.errors import CorruptLogError, HeadraceError, StorageError
 from headrace.model.nouns import Offset
@@ -30,6 +28,8 @@ from headrace.record.batch import (
     records,
     size_of,
 )
+from headrace.shards.latest_records import Kept, Latest
+from headrace.shards.replay_turns import ReplayTurns
 
 SLICE_BYTES = 32 * 1024
 """Bytes read in one slice: a few milliseconds."""

@@ -2,10 +2,10 @@
 
 import pytest
 
-from headrace.coordination.runtime.journal import Journal, answer_for
 from headrace.model.errors import ErrorCode
 from headrace.record.batch import TRANSACTIONAL, BatchHeader, codec_of, iterate, records
 from headrace.record.compression import Codec
+from headrace.shards.journal import Journal, answer_for
 from tests.support.coordination.groups_kit import HandClock, MemoryPartition
 
 _E = ErrorCode
