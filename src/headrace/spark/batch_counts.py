@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+
+from headrace.spark.durable import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,9 +20,7 @@ def write_counts(directory: Path, batch: int, counts: Mapping[str, Any]) -> None
     """Write the counts of a committed batch, as JSON; a full disk loses them."""
     with suppress(OSError):
         directory.mkdir(parents=True, exist_ok=True)
-        fresh = directory / f".{batch}-{os.getpid()}"
-        fresh.write_text(json.dumps(counts), encoding="utf-8")
-        fresh.replace(directory / f"{batch}.json")
+        replace_file(directory, directory / f"{batch}.json", json.dumps(counts).encode())
 
 
 def take_counts(directory: Path, batch: int) -> Any:  # noqa: ANN401 - JSON

@@ -82,6 +82,21 @@ def test_a_killed_run_is_not_well(shop: Path, capsys: pytest.CaptureFixture[str]
     assert "KILLED" in lines(capsys)[0]
 
 
+def test_a_flow_that_loses_its_worker_again_and_again_is_shown(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    storage = ran(shop / "data", None, None)
+    log = EventLog(storage.runs / "r1.jsonl", lambda _: None)
+    lost = {"text": "a worker was lost", "retry_seconds": 4, "failures": 3, "failures_max": 20}
+    log.add("flow", flow="orders", state="waiting", **lost)
+    log.add("flow", flow="orders", state="started")
+    log.close()
+    command(["pipeline", "status", str(shop)])
+    assert lines(capsys)[1].endswith(
+        "1 restart, 3 errors without a finished batch (at 20 the run ends)"
+    )
+
+
 def test_a_pipeline_that_was_never_run_is_well(
     shop: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,6 +1,7 @@
 """The project that a verb of `headrace pipeline` works on."""
 
 import os
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -46,6 +47,13 @@ def storages_of(project: "Project") -> "list[tuple[Project, Storage]]":
         if storage.marked() == {"pipeline": each.name, "profile": each.profile}
     ]
     return marked or [own]
+
+
+def given_words(directory: Path, profile: str | None) -> str:
+    """Return the options that name the project in a command to repeat, with a space before each."""
+    words = [] if directory == Path() else ["-d", str(directory)]
+    words += [] if profile is None else ["-p", profile]
+    return "".join(f" {shlex.quote(word)}" for word in words)
 
 
 def project_in(directory: Path, profile: str | None) -> "Project":

@@ -74,6 +74,9 @@ def _of_flow(flow: "FlowState") -> str:
         parts.append(f"{flow.late:,} late")
     if flow.restarts:
         parts.append(counted(flow.restarts, "restart"))
+    if flow.failures:
+        end = "" if flow.failures_max is None else f" (at {flow.failures_max} the run ends)"
+        parts.append(f"{counted(flow.failures, 'error')} without a finished batch{end}")
     parts += [f"check {name!r}: {count:,} failed" for name, count in flow.failed_checks.items()]
     return ", ".join(parts)
 

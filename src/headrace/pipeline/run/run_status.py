@@ -40,6 +40,10 @@ class FlowState:
     """Records that this run moved to the quarantine; they are not part of `records`."""
     late: int = 0
     restarts: int = 0
+    failures: int = 0
+    """Consecutive errors since the last finished batch."""
+    failures_max: int | None = None
+    """Number of such errors that ends the run; None: it waits for as long as it takes."""
     last_batch_at: str | None = None
     batch_seconds: float | None = None
     batch_records: int | None = None
@@ -98,10 +102,13 @@ class RunState:
         flow = self.flows.setdefault(event["flow"], FlowState())
         flow.restarts += event["state"] == "started" and flow.state == "waiting"
         flow.state, flow.text = event["state"], event.get("text")
+        if event["state"] == "waiting":
+            flow.failures, flow.failures_max = event.get("failures", 0), event.get("failures_max")
 
     def _take_batch(self, event: Mapping[str, Any]) -> None:
         flow = self.flows.setdefault(event["flow"], FlowState())
         flow.batch, flow.lag = event["batch"], event["lag"]
+        flow.failures, flow.failures_max = 0, None
         flow.records += event["records"]
         flow.refused += sum(event.get("refused", {}).values())
         flow.late += event.get("late", 0)

@@ -224,6 +224,8 @@ class _Run:
             clock=time.monotonic,
             pause=partial(_pause, wake),
             each_turn=lambda: events.write(self.log),
+            worker_losses_max=project.worker_losses_max,
+            stop_seconds_max=project.stop_seconds_max,
         )
         with events.listening(spark, supervisor.finished_batch):
             ending = supervisor.run()

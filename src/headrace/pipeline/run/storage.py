@@ -13,11 +13,11 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.pipeline.declarations import DeclarationError
+from headrace.spark.durable import make_directories, replace_file
 from headrace.spark.tables.options import local_path
 
 if TYPE_CHECKING:
@@ -117,10 +117,8 @@ class Storage:
         own = {"pipeline": pipeline, "profile": profile}
         found = self.marked()
         if found is None:
-            self.own.mkdir(parents=True, exist_ok=True)
-            fresh = self.mark.with_name(f".profile-{os.getpid()}")
-            fresh.write_text(json.dumps(own) + "\n", encoding="utf-8")
-            fresh.replace(self.mark)
+            make_directories(self.own)
+            replace_file(self.root, self.mark, json.dumps(own).encode() + b"\n")
         elif found != own:
             raise DeclarationError(
                 f"{self.root} is written by {_named(found)}, and this run is of {_named(own)}: "

@@ -132,3 +132,14 @@ def test_a_waiting_flow_says_why(tmp_path: Path) -> None:
     write(Storage(tmp_path), BEGIN, STARTED, WAITING)
     flow = state(tmp_path).flows["orders"]
     assert (flow.state, flow.text, flow.restarts) == ("waiting", "no answer", 0)
+
+
+def test_errors_in_a_row_are_counted_until_a_batch_is_finished(tmp_path: Path) -> None:
+    """A started flow that has lost its worker six times is not well yet."""
+    lost = {**WAITING, "text": "a worker was lost", "failures": 6, "failures_max": 20}
+    write(Storage(tmp_path), BEGIN, STARTED, lost, STARTED)
+    flow = state(tmp_path).flows["orders"]
+    assert (flow.state, flow.failures, flow.failures_max) == ("started", 6, 20)
+    write(Storage(tmp_path), BEGIN, STARTED, lost, STARTED, batch(3))
+    flow = state(tmp_path).flows["orders"]
+    assert (flow.failures, flow.failures_max) == (0, None)
