@@ -1,7 +1,8 @@
 """Declare pipelines for Spark; parse values, keep the refused ones and balance the counts.
 
-* `topic`, `read`, `parser` and the checks `expect…` are the names that a pipeline's files use next
-  to Spark's own `pyspark.pipelines`; `headrace pipeline validate` checks the files.
+* `topic`, `read`, `parser` and the checks `expect…`, `unique` and `fresh` are the names that a
+  pipeline's files use next to Spark's own `pyspark.pipelines`; `headrace pipeline validate` checks
+  the files.
 * `parse_values` runs a plain Python parser over the values of a topic. A refused value is kept with
   the reason and its place in the topic.
 * A record without a value is a *heartbeat*: its timestamp advances the watermark, so the last
@@ -19,9 +20,11 @@ from headrace.pipeline.declarations import (
     expect_or_drop,
     expect_or_fail,
     expect_or_quarantine,
+    fresh,
     parser,
     read,
     topic,
+    unique,
 )
 from headrace.pipeline.unreadable import Unreadable
 
@@ -34,7 +37,9 @@ __all__ = [
     "expect_or_drop",
     "expect_or_fail",
     "expect_or_quarantine",
+    "fresh",
     "parser",
     "read",
     "topic",
+    "unique",
 ]

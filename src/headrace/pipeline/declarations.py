@@ -1,4 +1,4 @@
-"""Names for the functions of a pipeline: `topic`, `read`, `expect*`, `parser`.
+"""Names for the functions of a pipeline: `topic`, `read`, `expect*`, `unique`, `fresh`, `parser`.
 
 They stand next to Spark's own `pyspark.pipelines`:
 
@@ -20,8 +20,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
+from headrace.pipeline.intervals import interval_ms
 from headrace.pipeline.parsed_types import columns_of_type
 from headrace.spark.checks.check import Check as Check
+from headrace.spark.checks.check import Fresh, Unique
 from headrace.spark.checks.check import Outcome as Outcome
 
 if TYPE_CHECKING:
@@ -31,8 +33,8 @@ if TYPE_CHECKING:
 
 Meta = Literal[True, False, "key"]
 Function = TypeVar("Function", bound="Callable[[], object]")
-_CHECKS = "headrace_checks"
-"""Attribute of a query function with its checks."""
+_CHECKS, _UNIQUE, _FRESH = "headrace_checks", "headrace_unique", "headrace_fresh"
+"""Attributes of a query function with its checks."""
 
 
 class DeclarationError(ValueError):
@@ -158,6 +160,44 @@ def expect_or_quarantine(name: str, condition: str) -> Callable[[Function], Func
     return _check(Check(name, condition, Outcome.QUARANTINE))
 
 
+def unique(*columns: str) -> Callable[[Function], Function]:
+    """End the run before a batch in which two rows share these columns is visible.
+
+    Rows of one batch are compared; those of earlier batches only an upsert tells. A row with a null
+    in one of the columns equals no other.
+    """
+    if not columns or not all(isinstance(name, str) and name for name in columns):
+        raise DeclarationError('unique: give the names of columns: unique("id")')
+    if len(set(columns)) < len(columns):
+        raise DeclarationError(f"unique: a column is named twice: {', '.join(columns)}")
+    return _declared(_UNIQUE, Unique(columns))
+
+
+def fresh(column: str, within: str) -> Callable[[Function], Function]:
+    """Warn while the newest time in a column is older than `within`, such as "15 minutes".
+
+    The run compares it with the clock and reports when it becomes stale and fresh again, and ends
+    no batch.
+    """
+    if not column or interval_ms(within) in (None, 0):
+        raise DeclarationError(
+            f'fresh: {column!r}, {within!r}: give a column and a time: fresh("at", "15 minutes")'
+        )
+    return _declared(_FRESH, Fresh(column, within))
+
+
+def unique_of(function: object) -> tuple[Unique, ...]:
+    """Return the checks of uniqueness of a query function, the upper decorator's first."""
+    found: tuple[Unique, ...] = getattr(function, _UNIQUE, ())
+    return found
+
+
+def fresh_of(function: object) -> tuple[Fresh, ...]:
+    """Return the checks of freshness of a query function, the upper decorator's first."""
+    found: tuple[Fresh, ...] = getattr(function, _FRESH, ())
+    return found
+
+
 def checks_of(function: object) -> tuple[Check, ...]:
     """Return the checks of a query function, the upper decorator's first."""
     found: tuple[Check, ...] = getattr(function, _CHECKS, ())
@@ -172,14 +212,22 @@ def _check(check: Check) -> Callable[[Function], Function]:
             f"check {check.name!r}: at_least is {check.at_least}, and must be above 0 and at most 1"
         )
 
+    return _declared(_CHECKS, check)
+
+
+def _declared(kind: str, check: Check | Unique | Fresh) -> Callable[[Function], Function]:
+    """Return the decorator that adds a check to the attribute `kind` of a function."""
+
     def decorate(function: Function) -> Function:
         if function is None:
             raise DeclarationError(
                 f"check {check.name!r}: put @hp.expect… below @dp.table, next to the function"
             )
-        if any(other.name == check.name for other in checks_of(function)):
+        names = [each.name for each in (*checks_of(function), *unique_of(function))]
+        names += [each.name for each in fresh_of(function)]
+        if check.name in names:
             raise DeclarationError(f"check {check.name!r} is declared twice")
-        setattr(function, _CHECKS, (check, *checks_of(function)))
+        setattr(function, kind, (check, *getattr(function, kind, ())))
         return function
 
     return decorate

@@ -21,6 +21,11 @@ def lines_of_event(event: Mapping[str, Any]) -> Iterator[str]:
         case "batch":
             yield _of_batch(event)
             yield from _of_checks(event)
+        case "stale":
+            newest = event["newest"] or "none in this run"
+            yield f"  ! {event['flow']}: check {event['check']!r}: stale, newest {newest}"
+        case "fresh":
+            yield f"  {event['flow']}: check {event['check']!r}: fresh again"
         case "end" if not event["code"]:
             yield f"ended after {event['seconds']} s: {event['text']}"
 

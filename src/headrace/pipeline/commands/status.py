@@ -77,6 +77,7 @@ def _of_flow(flow: "FlowState") -> str:
     if flow.failures:
         end = "" if flow.failures_max is None else f" (at {flow.failures_max} the run ends)"
         parts.append(f"{counted(flow.failures, 'error')} without a finished batch{end}")
+    parts += [f"check {name!r}: stale since {since}" for name, since in flow.stale.items()]
     parts += [f"check {name!r}: {count:,} failed" for name, count in flow.failed_checks.items()]
     return ", ".join(parts)
 

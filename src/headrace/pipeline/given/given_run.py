@@ -12,6 +12,7 @@ import os
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from pyarrow.parquet import write_table
 
 from headrace.pipeline.declarations import Outcome, sources
 from headrace.pipeline.given.records import GivenTopic, Refused, decoded, given_record
+from headrace.pipeline.intervals import interval_ms
 from headrace.pipeline.plan.prints import pickled_by_value
 from headrace.pipeline.run.topic_streams import finished
 from headrace.pipeline.views import Views
@@ -110,6 +112,23 @@ class GivenRun:
             raise GivenError(f"{target} has no check {check!r}: {', '.join(names) or 'none'}")
         return sum(each.get(check, 0) for each in found)
 
+    def stale(self, target: str, now: datetime) -> list[str]:
+        """Return the columns of a table or sink whose newest time is too old at `now`.
+
+        They are those of `hp.fresh`; without a row they are stale.
+        """
+        found = []
+        for flow in self._targeted():
+            if flow.target != target:
+                continue
+            rows = self._ran(flow).rows
+            for check in flow.fresh:
+                times = [row[check.column] for row in rows if row[check.column] is not None]
+                within = timedelta(milliseconds=interval_ms(check.within) or 0)
+                if not times or max(times) + within < now:
+                    found.append(check.column)
+        return found
+
     def quarantined(self, topic: str) -> list[tuple[str, bytes | None]]:
         """Return reason and value of a topic's refused records, in their order.
 
@@ -164,9 +183,10 @@ class GivenRun:
 
     def _run(self, flow: DeclaredFlow, rows: DataFrame, streams: _GivenStreams) -> _FlowRows:
         result = _FlowRows(failed={check.name: 0 for check in flow.checks})
+        checked = bool(flow.checks or flow.unique)
         batches: list[tuple[int, pa.Table]] = []
         query = (
-            (with_failed(rows, flow.checks) if flow.checks else rows)
+            (with_failed(rows, flow.checks) if checked else rows)
             .writeStream.foreachBatch(
                 lambda batch, number: batches.append((number, batch.toArrow()))
             )
@@ -183,7 +203,7 @@ class GivenRun:
             for state in progress["stateOperators"]:
                 result.late += state["numRowsDroppedByWatermark"]
         for number, batch in batches:
-            if flow.checks:
+            if checked:
                 self._divide(flow, batch, number // 2, result, streams)
             else:
                 result.rows += sorted(batch.to_pylist(), key=_order)
@@ -199,7 +219,9 @@ class GivenRun:
     ) -> None:
         """Divide the rows of a micro-batch by the checks that they fail."""
         topics = list(dict.fromkeys(streams.read_topics))
-        checks = RowChecks(flow.checks, topics[0] if len(topics) == 1 else "", None)
+        checks = RowChecks(
+            flow.checks, topics[0] if len(topics) == 1 else "", None, unique=flow.unique
+        )
         division = Division(checks)
         for _ in division.divided(batch.to_batches()):
             pass  # The rows to write are chosen below, without those for the quarantine.

@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace.pipeline.declarations import sources
+from headrace.pipeline.intervals import interval_ms
 from headrace.pipeline.plan.plan_step import PlanStep
-from headrace.pipeline.replays.bounded_topics import BoundedTopics, delay_ms
+from headrace.pipeline.replays.bounded_topics import BoundedTopics
 from headrace.pipeline.replays.plan_windows import (
     has_outer_join,
     has_session_windows,
@@ -80,7 +81,7 @@ class BatchRows:
         first = _midnight_ms(range_.first)
         if self.slack_ms is not None:
             return first - self.slack_ms
-        delay = None if source.watermark is None else delay_ms(source.watermark)
+        delay = None if source.watermark is None else interval_ms(source.watermark)
         earliest = self._earliest_ms()
         known = [
             *([] if delay is None else [first - delay]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.pipeline.run.progress import batch_event
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.pipeline.run.event_log import EventLog
+    from headrace.pipeline.run.freshness import Freshness
 
 
 class Counts(NamedTuple):
@@ -63,13 +65,16 @@ class BatchEvents:
         with suppress(Exception):  # A report that is missing stops no run.
             context._jsc.sc().listenerBus().waitUntilEmpty(int(seconds * 1000))
 
-    def write(self, log: EventLog) -> None:
-        """Write the collected batches to the log."""
+    def write(self, log: EventLog, freshness: Freshness) -> None:
+        """Write the collected batches to the log, and what has become stale or fresh by now."""
         with suppress(queue.Empty):
             while True:
                 flow, progress = self._arrived.get_nowait()
                 event = batch_event(progress)
-                log.add("batch", flow=flow, **event, **self._counted(flow, event["batch"]))
+                counted = self._counted(flow, event["batch"])
+                log.add("batch", flow=flow, **event, **counted)
+                freshness.take(flow, counted.get("checks", {}).get("newest", {}))
+        freshness.report(log.add, datetime.now(UTC))
 
     def _counted(self, flow: str, batch: int) -> dict[str, Any]:
         found = {

@@ -50,6 +50,8 @@ class FlowState:
     watermark: str | None = None
     failed_checks: dict[str, int] = field(default_factory=dict)
     """Rows that failed each check in this run."""
+    stale: dict[str, str] = field(default_factory=dict)
+    """Checks of freshness that fail, with the time since when."""
 
 
 @dataclass
@@ -93,20 +95,27 @@ class RunState:
                 self._take_flow(event)
             case "batch":
                 self._take_batch(event)
+            case "stale":
+                self._flow(event).stale[event["check"]] = event["since"]
+            case "fresh":
+                self._flow(event).stale.pop(event["check"], None)
             case "end":
                 self.code, self.text = event["code"], event["text"]
                 stopped = event["text"].startswith("stopped") or event["code"] == 130
                 self.state = STOPPED if stopped else FAILED if event["code"] else ENDED
 
+    def _flow(self, event: Mapping[str, Any]) -> FlowState:
+        return self.flows.setdefault(event["flow"], FlowState())
+
     def _take_flow(self, event: Mapping[str, Any]) -> None:
-        flow = self.flows.setdefault(event["flow"], FlowState())
+        flow = self._flow(event)
         flow.restarts += event["state"] == "started" and flow.state == "waiting"
         flow.state, flow.text = event["state"], event.get("text")
         if event["state"] == "waiting":
             flow.failures, flow.failures_max = event.get("failures", 0), event.get("failures_max")
 
     def _take_batch(self, event: Mapping[str, Any]) -> None:
-        flow = self.flows.setdefault(event["flow"], FlowState())
+        flow = self._flow(event)
         flow.batch, flow.lag = event["batch"], event["lag"]
         flow.failures, flow.failures_max = 0, None
         flow.records += event["records"]

@@ -7,6 +7,7 @@
 <storage>/_pipeline/runs/<run>.jsonl  .log        events of a run, messages of Spark
 <storage>/_pipeline/checks/<flow>/<n>/<batch>.json   counts of a batch's checks, until they are read
 <storage>/_pipeline/refused/<flow>/<n>/<batch>.json  counts of a batch's refused records, likewise
+<storage>/_pipeline/newest.json                   newest times of flows with checks of freshness
 <storage>/_pipeline/spool/                        refused records that are not published yet
 """
 
@@ -77,6 +78,11 @@ class Storage:
     def spool(self) -> Path:
         """The directory of refused records that are not published yet."""
         return self.own / "spool"
+
+    @property
+    def newest(self) -> Path:
+        """The file with the newest times that flows with checks of freshness have written."""
+        return self.own / "newest.json"
 
     @property
     def applied(self) -> Path:
