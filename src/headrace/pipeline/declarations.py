@@ -27,7 +27,7 @@ from headrace.spark.checks.check import Fresh, Unique
 from headrace.spark.checks.check import Outcome as Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -66,6 +66,8 @@ class TopicSource:
     """Whether records without a value advance the watermark."""
     meta: Meta
     """Whether rows have the record's position and time; `key`: its key, too."""
+    hidden: tuple[str, ...] = ()
+    """Columns whose values are masked wherever rows are shown."""
 
 
 class Sources(Protocol):
@@ -99,13 +101,14 @@ def topic(
     watermark: str | None = None,
     heartbeats: bool = False,
     meta: Meta = True,
+    hidden: Sequence[str] = (),
 ) -> DataFrame:
     """Return the records of a topic as rows: the value's columns, then the record's position.
 
     `columns`: DDL for values that are JSON objects, such as "id BIGINT NOT NULL, at TIMESTAMP", or
     a `parser`. `event_time` and `watermark`: column and delay of the watermark. `heartbeats`:
     records without a value advance it. `meta`: whether rows have `_partition`, `_offset` and
-    `_timestamp`; "key" adds `_key`.
+    `_timestamp`; "key" adds `_key`. `hidden`: columns whose values a dry run does not show.
     """
     if not name:
         raise DeclarationError("topic: the name is empty")
@@ -115,10 +118,12 @@ def topic(
         raise DeclarationError(f"topic {name}: heartbeats need a watermark to advance")
     if meta not in (True, False, "key"):
         raise DeclarationError(f'topic {name}: meta is {meta!r}, not True, False or "key"')
+    if isinstance(hidden, str):
+        raise DeclarationError(f"topic {name}: hidden is a list of columns: hidden=[{hidden!r}]")
     parser = columns if isinstance(columns, Parser) else None
     ddl = columns.columns if isinstance(columns, Parser) else columns
     return _given("topic").topic(
-        TopicSource(name, ddl, parser, event_time, watermark, heartbeats, meta)
+        TopicSource(name, ddl, parser, event_time, watermark, heartbeats, meta, tuple(hidden))
     )
 
 

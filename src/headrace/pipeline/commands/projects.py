@@ -69,10 +69,15 @@ def project_in(directory: Path, profile: str | None) -> "Project":
         raise CommandError(str(error), EXIT_USAGE) from None
 
 
-def cluster_of(options: "BrokerOptions", project: "Project") -> "Chosen":
-    """Return the cluster that the options name, else the one of the project's settings."""
+def with_cluster(options: "BrokerOptions", project: "Project") -> "BrokerOptions":
+    """Return the options, with the project's cluster unless they name another one."""
     given = options.bootstrap if options.bootstrap != os.environ.get(BOOTSTRAP_VARIABLE) else None
     named = options.profile is not None or given is not None or options.settings
     if project.cluster is not None and not named:
-        options = replace(options, profile=project.cluster)
-    return options.chosen()
+        return replace(options, profile=project.cluster)
+    return options
+
+
+def cluster_of(options: "BrokerOptions", project: "Project") -> "Chosen":
+    """Return the cluster that the options name, else the one of the project's settings."""
+    return with_cluster(options, project).chosen()

@@ -92,8 +92,8 @@ def analysed(
         ]
     used = set(_ID.findall("\n".join(line for line in text if "Topic " not in line)))
     for step in root.steps():
-        if (source := _source(step, places)) is not None:
-            found.topics.append((source, _used(step.node, used)))
+        if (source := step.source(places)) is not None:
+            found.topics.append((source, _used(step, used)))
     found.lines = _masked(text)
     found.functions = _functions(spark, parts, directory)
     return found
@@ -125,25 +125,16 @@ def _pruned(spark: SparkSession, node: JavaObject) -> JavaObject:
 
 def _lines(parts: list[PlanStep], places: Mapping[str, TopicSource], depth: int = 0) -> Iterator[str]:
     for step in parts:
-        source = _source(step, places)
+        source = step.source(places)
         text = f"Topic {source.name}" if source else step.node.simpleString(_LINE_CHARS_MAX)
         yield f"{' ' * depth}{text}"
         yield from _lines(list(step.below), places, depth + 1)
 
 
-def _source(step: PlanStep, places: Mapping[str, TopicSource]) -> TopicSource | None:
-    if step.kind != "StreamingRelation":
-        return None
-    name = step.node.sourceName()
-    return next((places[place] for place in places if f"/{place}]" in name), None)
-
-
-def _used(node: JavaObject, used: set[str]) -> tuple[str, ...]:
-    output = node.output()
-    columns = [output.apply(number) for number in range(output.size())]
+def _used(step: PlanStep, used: set[str]) -> tuple[str, ...]:
     return tuple(
         f"{column.name()} {column.dataType().sql()}"
-        for column in columns
+        for column in step.output()
         if str(column.exprId().id()) in used
     )
 

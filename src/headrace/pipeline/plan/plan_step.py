@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from py4j.java_gateway import JavaObject
+
+    from headrace.pipeline.declarations import TopicSource
 
 STATEFUL = frozenset(
     {
@@ -63,6 +65,22 @@ class PlanStep:
         expressions = self.node.expressions()
         for number in range(expressions.size()):
             yield expressions.apply(number)
+
+    def output(self) -> Iterator[JavaObject]:
+        """Yield the node's columns."""
+        output = self.node.output()
+        for number in range(output.size()):
+            yield output.apply(number)
+
+    def source(self, places: Mapping[str, TopicSource]) -> TopicSource | None:
+        """Return the topic that the node reads; None for other nodes.
+
+        `places`: the topic of each directory that stands for one.
+        """
+        if self.kind != "StreamingRelation":
+            return None
+        name = self.node.sourceName()
+        return next((places[place] for place in places if f"/{place}]" in name), None)
 
 
 def kind_of(expression: JavaObject) -> str:

@@ -32,7 +32,7 @@ def longest_window_ms(plan: PlanStep) -> int:
 def has_session_windows(plan: PlanStep) -> bool:
     """Return whether the plan has session windows, whose length the records decide."""
     return any(
-        column.metadata().contains(_SESSION) for step in plan.steps() for column in _output(step)
+        column.metadata().contains(_SESSION) for step in plan.steps() for column in step.output()
     )
 
 
@@ -42,12 +42,6 @@ def has_outer_join(plan: PlanStep) -> bool:
         step.kind == "Join" and str(step.node.joinType().sql()) not in ("INNER", "CROSS")
         for step in plan.steps()
     )
-
-
-def _output(step: PlanStep) -> Iterator[JavaObject]:
-    output = step.node.output()
-    for number in range(output.size()):
-        yield output.apply(number)
 
 
 def _window_us(step: PlanStep) -> int | None:
