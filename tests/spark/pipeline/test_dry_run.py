@@ -83,7 +83,7 @@ def snapshot(project: Project) -> dict[str, Any]:
             for number in range(len(found.partitions))
         ]
         ends = run(list_offsets(client, dict.fromkeys(places, LATEST)))
-        groups = sorted(group.group_id for group in run(list_groups(client)))
+        groups = sorted(group.group for group in run(list_groups(client)))
     return {"files": files, "ends": {at: end.offset for at, end in ends.items()}, "groups": groups}
 
 
