@@ -61,7 +61,7 @@ def test_two_profiles_write_one_topic_by_names_of_their_own(
     assert all(each.startswith((f"{name}-dev.", f"{name}-prod.")) for each in own), own
     owners = {
         bytes(header["value"]).decode()
-        for row in committed_rows(bootstrap, f"{topic}.quarantine", headers=True)
+        for row in committed_rows(bootstrap, f"{topic}.quarantine")
         for header in row["headers"]
         if header["key"] == "headrace.pipeline"
     }
