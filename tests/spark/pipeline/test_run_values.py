@@ -5,10 +5,12 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from headrace.client.sync import connect, run
+from headrace.pipeline.run.run_status import state_of
+from headrace.pipeline.run.storage import Storage
 from headrace.record.batch import Record
 from tests.spark.kit import TIME_MS, Topics
 from tests.spark.pipeline.run_projects import Project, json_records, make_project
-from tests.spark.pipeline.sinks import TOPIC, ids_of
+from tests.spark.pipeline.sinks import TOPIC, declare, ids_of
 from tests.spark.sink_kit import committed_rows
 
 PROFILES = '[profile.dev]\nstorage = "dev"\n[profile.prod]\nstorage = "prod"\n'
@@ -66,3 +68,25 @@ def test_two_profiles_write_one_topic_by_names_of_their_own(
         if header["key"] == "headrace.pipeline"
     }
     assert owners == {f"{name}-dev", f"{name}-prod"}
+
+
+def test_keys_without_a_column_are_counted_by_name(
+    project: Project, sink: str, topics: Topics, topic: str
+) -> None:
+    """Drift is seen before it is missed: in the batch's event and in the status, each key once."""
+    topics.grow(topic, 2)
+    declare(project, sink, topic, "")
+    topics.append(topic, 0, [*json_records(0, 3, city="x"), *json_records(3, 1, zip=1, city="y")])
+    topics.append(topic, 1, json_records(4, 2, zip=1))
+    assert project.run().code == 0
+    assert ids_of(project, sink, topic) == [0, 1, 2, 3, 4, 5]
+    (batch,) = project.of("batch")
+    assert batch["unknown_keys"] == {topic: {"city": 4, "zip": 3}}
+    storage = Storage(project.storage)
+    state = state_of(f"shop-{topic}", None, storage)
+    assert state.flows["rows"].unknown_keys == {"city": 4, "zip": 3}
+    assert [file for file in (storage.own / "unknown_keys").rglob("*") if file.is_file()] == []
+    topics.append(topic, 0, json_records(6, 2))
+    assert project.run().code == 0
+    (batch,) = project.of("batch")
+    assert "unknown_keys" not in batch

@@ -59,6 +59,7 @@ EVENTS: list[dict[str, Any]] = [
         "watermark": "2026-11-28T10:31:00.000Z",
         "late": 17,
         "refused": {"orders": 1200, "returns": 34},
+        "unknown_keys": {"orders": {"zip": 3}},
         "state_rows": 5,
         "events_lost": 2,
         "checks": {

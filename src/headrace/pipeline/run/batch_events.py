@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import queue
+from collections import Counter
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.pipeline.run.progress import batch_event
-from headrace.spark.batch_counts import take_counts
+from headrace.spark.batch_counts import take_counts, take_task_counts
 from headrace.spark.sessions.listener import progress_listener
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -20,14 +21,18 @@ if TYPE_CHECKING:
     from headrace.pipeline.run.event_log import EventLog
     from headrace.pipeline.run.freshness import Freshness
 
+NAMES_MAX = 100
+"""Names of undeclared keys of a topic that an event and the status have."""
 
 class Counts(NamedTuple):
-    """Directories with counts of a flow's batches; the fields are those of a batch's event."""
+    """Directories with counts of a flow's batches."""
 
     checks: Path
     """Rows by the checks that they fail."""
     refused: Path
     """Refused records by topic."""
+    unknown_keys: Path
+    """Keys that no column has, by topic and name; a file of each task."""
 
 
 class BatchEvents:
@@ -77,8 +82,19 @@ class BatchEvents:
         freshness.report(log.add, datetime.now(UTC))
 
     def _counted(self, flow: str, batch: int) -> dict[str, Any]:
+        directories = self._counts[flow]
         found = {
-            name: take_counts(directory, batch)
-            for name, directory in self._counts[flow]._asdict().items()
+            "checks": take_counts(directories.checks, batch),
+            "refused": take_counts(directories.refused, batch),
+            "unknown_keys": _summed(take_task_counts(directories.unknown_keys, batch)) or None,
         }
         return {name: counts for name, counts in found.items() if counts is not None}
+
+
+def _summed(tasks: Iterable[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
+    """Return the sum of tasks' counts by topic and name, the most frequent names first."""
+    sums: dict[str, Counter[str]] = {}
+    for task in tasks:
+        for topic, names in task.items():
+            sums.setdefault(topic, Counter()).update(names)
+    return {topic: dict(names.most_common(NAMES_MAX)) for topic, names in sums.items()}

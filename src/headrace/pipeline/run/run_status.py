@@ -24,6 +24,8 @@ NEVER, RUNNING, ENDED, STOPPED, FAILED, KILLED = (
 )  # fmt: skip
 BAD = frozenset({FAILED, KILLED})
 
+UNKNOWN_MAX = 100
+"""Names of undeclared keys that a flow's state has."""
 
 @dataclass
 class FlowState:
@@ -50,6 +52,8 @@ class FlowState:
     watermark: str | None = None
     failed_checks: dict[str, int] = field(default_factory=dict)
     """Rows that failed each check in this run."""
+    unknown_keys: dict[str, int] = field(default_factory=dict)
+    """Keys that no column has, by name, with their number in this run: at most UNKNOWN_MAX."""
     stale: dict[str, str] = field(default_factory=dict)
     """Checks of freshness that fail, with the time since when."""
 
@@ -124,6 +128,10 @@ class RunState:
         flow.last_batch_at, flow.batch_seconds = event["at"], event["seconds"]
         flow.batch_records = event["records"]
         flow.watermark = event.get("watermark", flow.watermark)
+        for names in event.get("unknown_keys", {}).values():
+            for name, count in names.items():
+                if name in flow.unknown_keys or len(flow.unknown_keys) < UNKNOWN_MAX:
+                    flow.unknown_keys[name] = flow.unknown_keys.get(name, 0) + count
         for name, count in event.get("checks", {}).get("failed", {}).items():
             flow.failed_checks[name] = flow.failed_checks.get(name, 0) + count
 

@@ -204,6 +204,7 @@ class _Run:
                 flow.name: Counts(
                     self.storage.checks(flow.target, flow.name),
                     self.storage.refused(flow.target, flow.name),
+                    self.storage.unknown_keys(flow.target, flow.name),
                 )
                 for flow in flows
             },

@@ -7,6 +7,7 @@
 <storage>/_pipeline/runs/<run>.jsonl  .log        events of a run, messages of Spark
 <storage>/_pipeline/checks/<flow>/<n>/<batch>.json   counts of a batch's checks, until they are read
 <storage>/_pipeline/refused/<flow>/<n>/<batch>.json  counts of a batch's refused records, likewise
+<storage>/_pipeline/unknown_keys/<flow>/<n>/<batch>.<task>.json  keys that no column has, likewise
 <storage>/_pipeline/newest.json                   newest times of flows with checks of freshness
 <storage>/_pipeline/spool/                        refused records that are not published yet
 """
@@ -73,6 +74,10 @@ class Storage:
     def refused(self, target: str, flow: str) -> Path:
         """Return the directory of the counts of refused records of a flow's newest version."""
         return self.own / "refused" / flow / self.checkpoint(target, flow).name
+
+    def unknown_keys(self, target: str, flow: str) -> Path:
+        """Return the directory of the counts of undeclared keys of a flow's newest version."""
+        return self.own / "unknown_keys" / flow / self.checkpoint(target, flow).name
 
     @property
     def spool(self) -> Path:

@@ -111,15 +111,23 @@ def test_flows_sum_what_their_batches_say(tmp_path: Path) -> None:
         Storage(tmp_path),
         BEGIN,
         STARTED,
-        batch(3, late=2, watermark="w1", checks=checks, refused={"t": 2, "u": 1}),
+        batch(
+            3,
+            late=2,
+            watermark="w1",
+            checks=checks,
+            refused={"t": 2, "u": 1},
+            unknown_keys={"t": {"zip": 2}, "u": {"zip": 1, "city": 1}},
+        ),
         WAITING,
         WAITING,
         STARTED,
-        batch(4, lag=4, late=1, checks=checks, refused={"t": 4}),
+        batch(4, lag=4, late=1, checks=checks, refused={"t": 4}, unknown_keys={"t": {"zip": 2}}),
         {**batch(1, lag=None), "flow": "other"},
     )
     found = state(tmp_path)
     flow = found.flows["orders"]
+    assert flow.unknown_keys == {"zip": 5, "city": 1}
     assert (flow.batch, flow.records, flow.lag, flow.late, flow.restarts) == (4, 10, 4, 3, 1)
     assert (flow.state, flow.text, flow.watermark) == ("started", None, "w1")
     assert flow.refused == 7
