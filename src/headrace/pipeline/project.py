@@ -128,8 +128,8 @@ def load_project(directory: Path, profile: str | None = None) -> Project:
         _check(f"{file}: profile.{each}", settings, _KINDS)
         if len(f"{name}-{each}") > NAME_CHARACTERS_MAX:
             raise DeclarationError(
-                f"{file}: the name {name}-{each} has over {NAME_CHARACTERS_MAX} characters, and topics "
-                "are named after it: shorten the name of the pipeline or of the profile"
+                f"{file}: the name {name}-{each} has over {NAME_CHARACTERS_MAX} characters, and "
+                "topics are named after it: shorten the name of the pipeline or of the profile"
             )
     if profile is not None and profile not in profiles:
         known = ", ".join(profiles) or "none"

@@ -28,8 +28,9 @@ def columns_of(source: TopicSource) -> StructType:
             raise DeclarationError(f"topic {source.name}: two columns are named {name}")
     for name in source.hidden:
         if name not in columns.names:
+            known = ", ".join(columns.names)
             raise DeclarationError(
-                f"topic {source.name}: hidden: there is no column {name}: {', '.join(columns.names)}"
+                f"topic {source.name}: hidden: there is no column {name}: {known}"
             )
     return whole
 

@@ -116,7 +116,7 @@ def _targets(loaded: Loaded) -> Iterator[Finding]:
     for flow in graph.flows:
         if not _NAME.fullmatch(flow.name):
             yield Finding(
-                f"{flow.name}: a flow's name has up to 100 letters, digits, _ and - only", flow.place
+                f"{flow.name}: a flow's name has up to 100 letters, digits, _ and -", flow.place
             )
         if flow.target not in known:
             yield Finding(f"{flow.name}: its target {flow.target} is not declared", flow.place)
@@ -134,7 +134,7 @@ def _targets(loaded: Loaded) -> Iterator[Finding]:
 
 def _table(table: StreamingTable, place: Place) -> Iterator[Finding]:
     if not _NAME.fullmatch(table.name):
-        yield Finding(f"{table.name}: a table's name has up to 100 letters, digits, _ and - only", place)
+        yield Finding(f"{table.name}: a table's name has up to 100 letters, digits, _ and -", place)
     if (table.format or FORMATS[0]) not in FORMATS:
         yield Finding(
             f"{table.name}: format is {table.format}; tables are {', '.join(FORMATS)}", place

@@ -39,8 +39,8 @@ def plan(
 ) -> int:
     """Compare a pipeline's flows with the definitions that wrote their checkpoints.
 
-    Nothing is started or changed. A broker is asked only how many records a new flow begins with; if
-    none answers, the number is unknown. A flow whose meaning changes, or whose
+    Nothing is started or changed. A broker is asked only how many records a new flow begins with;
+    if none answers, the number is unknown. A flow whose meaning changes, or whose
     checkpoint does not fit, needs a decision before a run starts: --accept FLOW continues from
     here, and --new-version FLOW computes the flow's table again from the earliest records. For
     example: headrace pipeline plan shop; headrace pipeline plan shop --accept revenue

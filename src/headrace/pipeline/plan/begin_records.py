@@ -32,7 +32,8 @@ class BeginRecords(NamedTuple):
         if len(self.topics) == 1 and counts:
             words = [_records(counts[0])]
         elif counts:
-            each = [f"{_records(n)} of {topic}" for topic, n in self.topics.items() if n is not None]
+            known = [(topic, n) for topic, n in self.topics.items() if n is not None]
+            each = [f"{_records(n)} of {topic}" for topic, n in known]
             words = [*each, *words]
         return ", ".join(words)
 

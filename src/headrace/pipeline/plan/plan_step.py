@@ -22,7 +22,7 @@ STATEFUL = frozenset(
         "Limit",
     }
 )
-"""Kinds of nodes that have state on a stream; so have joins of two streams and kinds in …State…."""
+"""Kinds of nodes that have state on a stream; so have joins of two streams and …State… nodes."""
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,8 @@ class EventLog:
         self._now = now
         self._lost = 0
         self._state: dict[tuple[str, str], Event] = {}
-        """The first event, and the newest of each flow's state and of each check of freshness: how a
-        log begins again."""
+        """The first event, and the newest of each flow's state and of each check of freshness:
+        how a log begins again."""
         self._descriptor: int | None = None
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
