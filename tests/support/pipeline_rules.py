@@ -40,7 +40,7 @@ RULES: dict[int, Rule] = {
         ),
     ),
     4: Rule(
-        "a repeated batch quarantines the same offsets and no more",
+        "a repeated batch quarantines the same offsets and no others",
         (
             f"{_KILLS}::test_a_repeated_batch_publishes_nothing_more",
             f"{_RUNS}/test_run_quarantine.py::test_a_repeated_batch_quarantines_nothing_again",
@@ -48,10 +48,7 @@ RULES: dict[int, Rule] = {
     ),
     5: Rule(
         "refused records are published whatever the query does behind its topic",
-        (
-            "tests/spark/test_quarantine.py::"
-            "test_any_query_quarantines_what_its_source_refuses",
-        ),
+        ("tests/spark/test_quarantine.py::test_any_query_quarantines_what_its_source_refuses",),
     ),
     6: Rule(
         "a failed check leaves nothing of its batch, fails alike again, and is written once later",
@@ -114,18 +111,14 @@ RULES: dict[int, Rule] = {
     15: Rule(
         "ended in any batch, then three runs: the table is that of a batch job",
         (
-            f"{_RUNS}/test_live_runs.py::"
-            "test_runs_that_are_ended_in_any_batch_write_each_row_once",
+            f"{_RUNS}/test_live_runs.py::test_runs_that_are_ended_in_any_batch_write_each_row_once",
             f"{_RUNS}/test_live_runs.py::test_a_run_holds_its_pipeline_until_it_is_stopped",
             f"{_UNIT}/run/test_supervisor.py::test_a_stop_waits_for_the_end_of_a_running_batch",
         ),
     ),
     16: Rule(
         "retention took unread offsets: exit 12 with the ranges, at each start",
-        (
-            f"{_RUNS}/test_run_endings.py::"
-            "test_records_deleted_before_they_were_read_end_the_run",
-        ),
+        (f"{_RUNS}/test_run_endings.py::test_records_deleted_before_they_were_read_end_the_run",),
     ),
     17: Rule(
         "an applied replay: its days and the live rows, each offset once, killed anywhere",
@@ -139,10 +132,7 @@ RULES: dict[int, Rule] = {
     ),
     18: Rule(
         "a reader of a Delta table sees the old version or the new one",
-        (
-            f"{_UNIT}/replays/test_replay_steps.py::"
-            "test_reader_sees_the_old_rows_or_the_new_ones",
-        ),
+        (f"{_UNIT}/replays/test_replay_steps.py::test_reader_sees_the_old_rows_or_the_new_ones",),
     ),
     19: Rule(
         "retention takes records during a replay: exit 12, the table is as before",
@@ -156,8 +146,7 @@ RULES: dict[int, Rule] = {
     20: Rule(
         "replayed windows equal a batch group-by; open windows are refused",
         (
-            f"{_RUNS}/test_pipeline_replay.py::"
-            "test_windows_of_late_records_equal_a_batch_group_by",
+            f"{_RUNS}/test_pipeline_replay.py::test_windows_of_late_records_equal_a_batch_group_by",
             f"{_RUNS}/test_pipeline_replay.py::test_days_with_open_windows_are_refused",
         ),
     ),
@@ -186,8 +175,7 @@ RULES: dict[int, Rule] = {
             f"{_RUNS}/test_plan_and_run.py::test_changed_window_is_refused_until_it_is_accepted",
             f"{_UNIT}/replays/test_replay_records.py::test_diff_changes_nothing",
             f"{_RUNS}/test_dry_run.py::test_a_dry_run_changes_nothing_before_and_after_runs",
-            "tests/broker/pipeline/test_project_tests.py::"
-            "test_exit_code_tells_how_the_tests_ended",
+            "tests/broker/pipeline/test_project_tests.py::test_exit_code_tells_how_the_tests_ended",
         ),
     ),
     24: Rule(
@@ -204,8 +192,7 @@ RULES: dict[int, Rule] = {
     25: Rule(
         "secrets are in no event, file, plan or process list; hidden columns are masked",
         (
-            f"{_RUNS}/test_guarded_runs.py::"
-            "test_no_secret_is_in_events_files_or_the_process_list",
+            f"{_RUNS}/test_guarded_runs.py::test_no_secret_is_in_events_files_or_the_process_list",
             f"{_RUNS}/test_dry_run.py::test_a_dry_run_shows_rows_counts_refusals_and_checks",
         ),
     ),
@@ -225,8 +212,7 @@ RULES: dict[int, Rule] = {
     28: Rule(
         "a profile never writes another one's storage, tables or topics",
         (
-            f"{_RUNS}/test_run_endings.py::"
-            "test_a_profile_does_not_write_the_storage_of_another",
+            f"{_RUNS}/test_run_endings.py::test_a_profile_does_not_write_the_storage_of_another",
             f"{_RUNS}/test_run_values.py::test_two_profiles_write_one_topic_by_names_of_their_own",
             f"{_UNIT}/run/test_run_files.py::"
             "test_storage_of_another_profile_or_pipeline_is_refused",

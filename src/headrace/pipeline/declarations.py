@@ -228,7 +228,8 @@ def _declared(kind: str, check: Check | Unique | Fresh) -> Callable[[Function], 
             raise DeclarationError(
                 f"check {check.name!r}: put @hp.expect… below @dp.table, next to the function"
             )
-        names = [each.name for each in (*checks_of(function), *unique_of(function))]
+        names = [each.name for each in checks_of(function)]
+        names += [each.name for each in unique_of(function)]
         names += [each.name for each in fresh_of(function)]
         if check.name in names:
             raise DeclarationError(f"check {check.name!r} is declared twice")

@@ -58,7 +58,9 @@ class DeclaredFlow:
     @property
     def check_names(self) -> tuple[str, ...]:
         """The names of all its checks."""
-        return tuple(each.name for each in (*self.checks, *self.unique, *self.fresh))
+        names = [check.name for check in self.checks]
+        names += [check.name for check in self.unique]
+        return (*names, *(check.name for check in self.fresh))
 
 
 @dataclass

@@ -53,6 +53,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _NO_KEYS = (ArrayType, MapType, StructType, VariantType, DoubleType, FloatType)
 """Types that Arrow does not group by, and those whose zeros and NaN have several forms."""
 
+
 @dataclass
 class EmptyStreams:
     """Gives the pipeline's functions streams without rows."""
@@ -193,11 +194,12 @@ def _check_columns(rows: DataFrame, flow: DeclaredFlow) -> None:
     """Raise DeclarationError for the columns of checks of uniqueness and freshness."""
     kinds = {column.name: column.dataType for column in rows.schema.fields}
     wanted = [(check, name) for check in flow.unique for name in check.columns]
-    for check, name in [*wanted, *((check, check.column) for check in flow.fresh)]:
+    named = [(check.name, name) for check, name in wanted]
+    for check, name in [*named, *((each.name, each.column) for each in flow.fresh)]:
         if name not in kinds:
             columns = ", ".join(kinds)
             raise DeclarationError(
-                f"check {check.name!r}: there is no column {name}; the rows have {columns}"
+                f"check {check!r}: there is no column {name}; the rows have {columns}"
             )
     for unique, name in wanted:
         if isinstance(kinds[name], _NO_KEYS):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -40,7 +41,10 @@ def plan_of(project: object, storage: object) -> ProjectPlan:
     """A plan with two new flows and one that is the same."""
     flows = tuple(
         PlannedFlow(
-            name, TABLE, Comparison(Verdict.SAME if name == "old" else Verdict.NEW, ("starts",)), None
+            name,
+            TABLE,
+            Comparison(Verdict.SAME if name == "old" else Verdict.NEW, ("starts",)),
+            None,
         )
         for name in TOPICS
     )
@@ -66,9 +70,9 @@ def test_new_flows_are_counted_by_first_and_end_offsets(
 ) -> None:
     broker.create_topics("orders", partitions=2)
     with connect(broker.bootstrap) as client:
-        producer = Producer(client)
+        producer, now_ms = Producer(client), int(time.time() * 1000)
         for number in range(1234):
-            run(producer.send("orders", b"x", partition=int(number < 34)))
+            run(producer.send("orders", b"x", timestamp=now_ms, partition=int(number < 34)))
         run(producer.flush())
     words = ["pipeline", "plan", shop, "-b", broker.bootstrap]
     assert command(words) == 10
@@ -77,7 +81,9 @@ def test_new_flows_are_counted_by_first_and_end_offsets(
     assert lines[1] == "two  NEW         starts: 1,234 records of orders, none does not exist yet"
     assert lines[2] == "old  same        starts"
     with connect(broker.bootstrap) as client:
-        run(delete_records(client, {TopicPartition("orders", 0): 4, TopicPartition("orders", 1): 1}))
+        run(
+            delete_records(client, {TopicPartition("orders", 0): 4, TopicPartition("orders", 1): 1})
+        )
         assert "none" not in run(client.metadata()).topics, "a plan creates no topic"
     assert command([*words, "--json"]) == 10
     found = json.loads(capsys.readouterr().out)

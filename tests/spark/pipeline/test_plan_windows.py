@@ -2,7 +2,7 @@
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 from headrace.pipeline.plan.plan_step import PlanStep
 from headrace.pipeline.replays.plan_windows import (
@@ -18,7 +18,7 @@ DECOY = "name <> '+ 99000000000), LongType, TimestampType Join LeftOuter'"
 @pytest.fixture
 def rows(spark: SparkSession) -> DataFrame:
     return spark.range(3).select(
-        F.timestamp_seconds("id").alias("at"), F.lit("n").alias("name"), "id"
+        sf.timestamp_seconds("id").alias("at"), sf.lit("n").alias("name"), "id"
     )
 
 
@@ -28,17 +28,17 @@ def plan(rows: DataFrame) -> PlanStep:
 
 def test_longest_window_is_that_of_the_expressions(rows: DataFrame) -> None:
     def counted(*window: str) -> DataFrame:
-        return rows.groupBy(F.window("at", *window), "name").agg(F.count("*").alias("n"))
+        return rows.groupBy(sf.window("at", *window), "name").agg(sf.count("*").alias("n"))
 
-    hours = counted("90 minutes").select(F.window_time("window").alias("time"), "n")
+    hours = counted("90 minutes").select(sf.window_time("window").alias("time"), "n")
     lengths = {
         "tumbling": counted("30 minutes"),
         "sliding": counted("10 minutes", "1 minute"),
         "with a start": counted("1 hour", "1 hour", "15 minutes"),
         "not whole milliseconds": counted("1500 microseconds"),
-        "two": hours.groupBy(F.window("time", "1 day")).agg(F.sum("n")),
+        "two": hours.groupBy(sf.window("time", "1 day")).agg(sf.sum("n")),
         "none": rows.groupBy("name").count(),
-        "a time that is computed": rows.withColumn("at", F.expr("at + INTERVAL 2 HOURS")),
+        "a time that is computed": rows.withColumn("at", sf.expr("at + INTERVAL 2 HOURS")),
         "a text": rows.where(DECOY),
     }
     assert {name: longest_window_ms(plan(each)) for name, each in lengths.items()} == {
@@ -54,9 +54,9 @@ def test_longest_window_is_that_of_the_expressions(rows: DataFrame) -> None:
 
 
 def test_session_windows_are_told_from_time_windows(rows: DataFrame) -> None:
-    sessions = rows.groupBy(F.session_window("at", "5 minutes"), "name").count()
+    sessions = rows.groupBy(sf.session_window("at", "5 minutes"), "name").count()
     assert has_session_windows(plan(sessions.select("count")))
-    assert not has_session_windows(plan(rows.groupBy(F.window("at", "5 minutes")).count()))
+    assert not has_session_windows(plan(rows.groupBy(sf.window("at", "5 minutes")).count()))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_session_windows_are_told_from_time_windows(rows: DataFrame) -> None:
     [("inner", False), ("left", True), ("right", True), ("full", True), ("leftsemi", True)],
 )
 def test_outer_joins_are_found_by_their_type(rows: DataFrame, how: str, outer: bool) -> None:
-    joined = rows.alias("a").join(rows.alias("b"), F.expr("a.id = b.id"), how)
+    joined = rows.alias("a").join(rows.alias("b"), sf.expr("a.id = b.id"), how)
     assert has_outer_join(plan(joined)) is outer
     assert not has_outer_join(plan(rows.where(DECOY)))
 

@@ -21,7 +21,12 @@ def decoded(ddl: str, *values: bytes | None) -> JsonDecoder:
 
 def test_keys_are_counted_by_name() -> None:
     decoder = decoded(
-        "a INT", b'{"a":1}', b'{"b":1,"c":{"d":1},"a":2}', None, b'{"A":1,"b":[{"x":1}]}', b'{"b":0}'
+        "a INT",
+        b'{"a":1}',
+        b'{"b":1,"c":{"d":1},"a":2}',
+        None,
+        b'{"A":1,"b":[{"x":1}]}',
+        b'{"b":0}',
     )
     assert decoder.unknown_names == {"b": 3, "c": 1, "A": 1}
     assert decoder.unknown_keys == 5
@@ -38,7 +43,7 @@ def test_names_are_told_apart_by_each_byte(size: int) -> None:
     names = {"n" * size, *("n" * place + "m" + "n" * (size - place - 1) for place in range(size))}
     records = [json.dumps(dict.fromkeys([name], 1)).encode() for name in names]
     found = [decoded("a INT", *records[at : at + 20]) for at in range(0, len(records), 20)]
-    assert {name: 1 for name in names} == {
+    assert dict.fromkeys(names, 1) == {
         name: count for each in found for name, count in each.unknown_names.items()
     }
 

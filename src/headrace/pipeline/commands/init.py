@@ -89,8 +89,5 @@ def _newest(options: BrokerOptions, topic: str) -> list[bytes]:
 
     found = newest_records(options.client, topic, SAMPLE_RECORDS, ("value",), note)
     return [
-        value
-        for batch in found
-        for value in batch.column("value").to_pylist()
-        if value is not None
+        value for batch in found for value in batch.column("value").to_pylist() if value is not None
     ]

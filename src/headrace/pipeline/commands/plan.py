@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _BROKER_SECONDS = 3.0
 """How long a plan waits for brokers, which it does not need."""
 
+
 def plan(
     directory: Path = Path(),
     *,
@@ -62,7 +63,6 @@ def plan(
 
     from headrace.pipeline.declarations import DeclarationError
     from headrace.pipeline.exit_codes import DECISION_NEEDED, HELD
-    from headrace.pipeline.plan.begin_records import new_topics
     from headrace.pipeline.plan.decisions import DecisionError, UnknownFlowError
     from headrace.pipeline.plan.planned import plan_of
     from headrace.pipeline.run.lock import HeldError
@@ -82,13 +82,10 @@ def plan(
         raise CommandError(str(error), EXIT_USAGE) from None
     if found.findings:
         raise CommandError("\n".join(map(str, found.findings)), EXIT_USAGE)
-    records, unknown = _records(found, with_cluster(options or BrokerOptions(), project))
+    records, words = _records(found, with_cluster(options or BrokerOptions(), project))
     if json:
         print_json(_json(found, records))
     else:
-        words = {name: each.text for name, each in records.items()}
-        if unknown is not None:
-            words = dict.fromkeys(new_topics(found), f"how many is unknown: {unknown}")
         for line in lines_of(found, project.directory, storage, words):
             print_line(line)
     return DECISION_NEEDED if found.differing else 0
@@ -110,8 +107,8 @@ def _decide(
 
 def _records(
     plan: "ProjectPlan", options: BrokerOptions
-) -> "tuple[dict[str, BeginRecords], str | None]":
-    """Return the records that new flows begin with, and why they are unknown."""
+) -> "tuple[dict[str, BeginRecords], dict[str, str]]":
+    """Return the records that new flows begin with, if they are known, and words about them."""
     from headrace.client.transport.port import ClientError
     from headrace.model.errors import ApiError
     from headrace.pipeline.plan.begin_records import BeginRecords, count_records, new_topics
@@ -119,16 +116,17 @@ def _records(
     flows = new_topics(plan)
     topics = {topic for names in flows.values() for topic in names}
     if not topics:
-        return {}, None
+        return {}, {}
     try:
         with options.client(retry_seconds=_BROKER_SECONDS) as client:
             counts = count_records(client, topics)
     except (ClientError, ApiError, CommandError) as error:
-        return {}, str(error)
-    return {
+        return {}, dict.fromkeys(flows, f"how many is unknown: {error}")
+    records = {
         flow: BeginRecords({topic: counts[topic] for topic in names})
         for flow, names in flows.items()
-    }, None
+    }
+    return records, {flow: each.text for flow, each in records.items()}
 
 
 def _json(plan: "ProjectPlan", records: "Mapping[str, BeginRecords]") -> dict[str, Any]:

@@ -80,7 +80,12 @@ def run(
     project = project_in(directory, profile)
     if dry:
         return _dry(project, options or BrokerOptions(), LAST if last is None else last, json)
-    chosen = cluster_of(options or BrokerOptions(), project)
+    mode = "once" if once else "until-idle" if until_idle else "continuous"
+    return _run(project, options or BrokerOptions(), mode, json)
+
+
+def _run(project: "Project", options: BrokerOptions, mode: str, json: bool) -> int:
+    chosen = cluster_of(options, project)
 
     from headrace.pipeline.declarations import DeclarationError
     from headrace.pipeline.exit_codes import HELD
@@ -88,11 +93,9 @@ def run(
     from headrace.pipeline.run.runner import RunRequest, run_pipeline
     from headrace.pipeline.run.supervisor import Mode
 
-    mode = Mode.ONCE if once else Mode.UNTIL_IDLE if until_idle else Mode.CONTINUOUS
-
     try:
         with _shown(project, json) as show:
-            request = RunRequest(project, chosen.bootstrap, chosen.settings, mode, show)
+            request = RunRequest(project, chosen.bootstrap, chosen.settings, Mode(mode), show)
             ending = run_pipeline(request)
     except HeldError as error:
         raise CommandError(str(error), HELD) from None

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _NAMES_SHOWN = 5
 """Names of keys without a column that a flow's line has; --json has more."""
 
+
 def status(directory: Path = Path(), *, profile: ProjectProfile = None, json: Json = False) -> int:
     """Show the newest run of a pipeline with each profile: its state, its lag, its errors.
 

@@ -126,7 +126,7 @@ def dry_run(
         findings, topics = findings_of(spark, found)
         if findings:
             raise DeclarationError("\n".join(map(str, findings)))
-        before = spark.conf.get(_SHUFFLE)
+        before = spark.conf.get(_SHUFFLE) or "200"
         # A state store for each partition costs time; these records are few.
         spark.conf.set(_SHUFFLE, "1")
         stack.callback(spark.conf.set, _SHUFFLE, before)

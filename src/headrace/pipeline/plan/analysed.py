@@ -123,7 +123,9 @@ def _pruned(spark: SparkSession, node: JavaObject) -> JavaObject:
     return node
 
 
-def _lines(parts: list[PlanStep], places: Mapping[str, TopicSource], depth: int = 0) -> Iterator[str]:
+def _lines(
+    parts: list[PlanStep], places: Mapping[str, TopicSource], depth: int = 0
+) -> Iterator[str]:
     for step in parts:
         source = step.source(places)
         text = f"Topic {source.name}" if source else step.node.simpleString(_LINE_CHARS_MAX)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from headrace.pipeline.run.topic_streams import ClusterAddress
 
 
-
 @dataclass
 class BoundedTopics:
     """Reads each topic from a time on up to the live flow's end."""
@@ -51,4 +50,3 @@ class BoundedTopics:
             **options,
         )
         return reader.load()
-

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 NAMES_MAX = 100
 """Names of undeclared keys of a topic that an event and the status have."""
 
+
 class Counts(NamedTuple):
     """Directories with counts of a flow's batches."""
 

@@ -27,6 +27,7 @@ BAD = frozenset({FAILED, KILLED})
 UNKNOWN_MAX = 100
 """Names of undeclared keys that a flow's state has."""
 
+
 @dataclass
 class FlowState:
     """A flow as the events of a run describe it."""

@@ -30,7 +30,7 @@ def sum_of(tallies: Iterable[Tally | None]) -> Tally:
 
 
 def check_batch(checks: RowChecks, tally: Tally, batch: int | None) -> None:
-    """Raise CheckFailedError if too few rows pass a check that ends the run, or rows share a key."""
+    """Raise CheckFailedError if too few rows pass a check that ends the run, or two share a key."""
     for check in checks.checks:
         if check.outcome is Outcome.FAIL and _too_few(check, tally):
             raise CheckFailedError(_text(checks, check, tally, batch))
@@ -50,12 +50,12 @@ def report(checks: RowChecks, tally: Tally, batch: int) -> None:
     """Write the counts of a committed batch for the run to read; a full disk loses them."""
     if checks.counts is None:
         return
+    names = [check.name for check in checks.checks]
+    names += [check.name for check in checks.unique]
     said: dict[str, Any] = {
         "rows": tally.rows,
         "dropped": tally.dropped,
-        "failed": {
-            check.name: tally.failed.get(check.name, 0) for check in (*checks.checks, *checks.unique)
-        },
+        "failed": {name: tally.failed.get(name, 0) for name in names},
         "below": [
             check.name
             for check in checks.checks

@@ -85,15 +85,15 @@ def read_task(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     if partition.quarantine is None:
         return typed_rows(typed, columns, str(partition.place), batches)
     offsets = (partition.begin, partition.end)
-    return QuarantinedRange(
-        typed, columns, partition.quarantine, partition.place, offsets
-    ).rows(batches)
+    return QuarantinedRange(typed, columns, partition.quarantine, partition.place, offsets).rows(
+        batches
+    )
 
 
 def _count_unknown(partition: RangePartition, names: Mapping[str, int]) -> None:
     """Report a task's undeclared keys to the process that runs the query; batch reads do not."""
     context = TaskContext.get()
-    batch = context and context.getLocalProperty("streaming.sql.batchId")
+    batch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
     if batch is not None and partition.unknown_keys is not None:
         counts = {partition.topic: dict(names)}
         task = f"{partition.place}.{partition.begin}"

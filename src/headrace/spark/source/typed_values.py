@@ -26,6 +26,7 @@ from headrace.typed.ddl import SchemaError
 UNKNOWN_KEYS = "unknownKeyCounts"
 """The option with the directory for counts of keys that the schema does not declare."""
 
+
 def given_typed(given: GivenOptions, columns: Sequence[str]) -> TypedValues | None:
     """Return how the options say that values are decoded; None without `valueSchema`."""
     ddl = given.text("valueSchema")

@@ -349,6 +349,4 @@ def test_a_query_that_does_not_stop_does_not_hold_the_run() -> None:
     assert hanging.stops == 1
     assert played.query("b").stops == 1
     assert played.states("a") == ["started", "interrupted"]
-    assert played.events[-1]["text"] == (
-        "the query does not stop: TimeoutException: still running"
-    )
+    assert played.events[-1]["text"] == ("the query does not stop: TimeoutException: still running")

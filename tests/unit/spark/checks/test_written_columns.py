@@ -84,9 +84,7 @@ def test_rows_without_positions_are_named_by_their_key() -> None:
         (pa.date32(), TIME.date(), TIME.date() + timedelta(days=1)),
     ],
 )
-def test_keys_of_each_type_are_compared_by_value(
-    kind: pa.DataType, same: Any, other: Any
-) -> None:
+def test_keys_of_each_type_are_compared_by_value(kind: pa.DataType, same: Any, other: Any) -> None:
     checks = unique()
     check_batch(checks, tally_of(checks, [rows([same, other], kind=kind)]), 0)
     with pytest.raises(CheckFailedError, match="1 row of batch 0"):
