@@ -67,9 +67,8 @@ def plan(
     from headrace.pipeline.plan.planned import plan_of
     from headrace.pipeline.run.lock import HeldError
     from headrace.pipeline.run.storage import Storage
-    from headrace.spark.tables.options import local_path
 
-    storage = Storage(local_path("storage", str(project.storage)))
+    storage = Storage.of(project)
     try:
         if accept is not None or new_version is not None:
             return _decide(project, storage, accept, new_version)
