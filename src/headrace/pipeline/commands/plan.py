@@ -60,7 +60,6 @@ def plan(
         raise UsageError("--json shows a plan: leave out --accept and --new-version")
     check_installed("pyspark", "pyarrow")
     project = project_in(directory, profile)
-
     from headrace.pipeline.declarations import DeclarationError
     from headrace.pipeline.exit_codes import DECISION_NEEDED, HELD
     from headrace.pipeline.plan.decisions import DecisionError, UnknownFlowError
