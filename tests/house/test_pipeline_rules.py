@@ -13,7 +13,7 @@ RULES_IN_ALL = 28
 
 
 @cache
-def tests_in(path: str) -> frozenset[str]:
+def names_in(path: str) -> frozenset[str]:
     file = ROOT / path
     if not file.is_file():
         return frozenset()
@@ -24,7 +24,7 @@ def tests_in(path: str) -> frozenset[str]:
 def missing(tests: tuple[str, ...]) -> list[str]:
     """The tests that do not exist."""
     split = (test.partition("::") for test in tests)
-    return [f"{path}::{name}" for path, _, name in split if name not in tests_in(path)]
+    return [f"{path}::{name}" for path, _, name in split if name not in names_in(path)]
 
 
 @pytest.mark.parametrize("number", sorted(RULES))
