@@ -24,8 +24,8 @@ setup-dev: ## The same, with what tests and lint need
 	@tools/setup.sh dev
 
 .PHONY: demo
-demo: setup ## nginx log -> topic -> Spark -> Parquet, a table and a picture
-	@$(PY) -m examples.access_log.demo $(ARGS)
+demo: setup ## nginx log -> topic -> Spark -> Parquet, a table and a picture (LOG=/path FORMAT=combined|json: your own log)
+	@$(PY) -m examples.access_log.demo $(if $(LOG),--log "$(LOG)" --format $(or $(FORMAT),combined)) $(ARGS)
 
 .PHONY: check
 check: lint ## Lint, and the tests that start no process and no broker but the long ones: three minutes

@@ -21,13 +21,13 @@ from headrace.config.broker import load
 from headrace.coordination.groups import records
 from headrace.coordination.groups.committed_offsets import Committed
 from headrace.coordination.groups.group_coordinators import GroupCoordinators
-from headrace.coordination.runtime.shard import World
 from headrace.log.segment.batch_reader import ReadResult
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import Offset
 from headrace.posix.clock import RealClock, RealRandom
 from headrace.record.batch import build_pairs, stamp
 from headrace.server.main import GC_THRESHOLDS
+from headrace.shards.shard import World
 
 _BATCH_RECORDS = 100
 _GROUPS = 50

@@ -30,7 +30,16 @@ SCHEMAS = "src/headrace/wire/kafka/hot/"
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|\bfor now\b")
 NO_AWAIT = tuple(
     f"src/headrace/{room}/"
-    for room in ("broker", "coordination", "delivery", "log", "logtools", "record", "wire")
+    for room in (
+        "broker",
+        "coordination",
+        "delivery",
+        "log",
+        "logtools",
+        "record",
+        "shards",
+        "wire",
+    )
 )
 NAMELESS = frozenset({"one", "ones", "thing", "things"})
 """Names that say nothing of what a variable holds."""

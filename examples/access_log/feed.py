@@ -9,17 +9,24 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from examples.access_log.line import parse
 from headrace.pipeline import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-STEP_S = 5  # of event time
+    from examples.access_log.pipeline.access_line import AccessLine
+
+    Parse = Callable[[bytes], AccessLine]
+
+STEP_S = 5
+"""Seconds of event time that are sent at once."""
+LONG_STEP_S = 60
+"""The same for a log that is fed as fast as possible; still less than the windows' lateness."""
+STEP_RECORDS_MAX = 100_000
 
 
 class Record(NamedTuple):
-    """What is handed to the producer; the timestamp in milliseconds since 1970."""
+    """A record for the producer; the timestamp in milliseconds since 1970."""
 
     key: bytes | None
     value: bytes | None
@@ -27,58 +34,66 @@ class Record(NamedTuple):
 
 
 class Sink(Protocol):
-    """Where records go."""
+    """The receiver of the records."""
 
     def send(self, records: list[Record]) -> None:
         """Send them all, and return when all of them are acknowledged."""
 
 
-def records(lines: Iterable[bytes]) -> Iterator[Record]:
-    """One record per line, in the same order."""
+def records(lines: Iterable[bytes], parse: Parse) -> Iterator[Record]:
+    """Yield one record per line, in the same order."""
     for line in lines:
         try:
             request = parse(line)
         except Unreadable:
             yield Record(None, line, time.time_ns() // 1_000_000)
         else:
-            yield Record(request.client.encode(), line, request.event_time_us // 1000)
+            client, event_time_us = request.client or "", request.event_time or 0
+            yield Record(client.encode(), line, event_time_us // 1000)
 
 
-def steps(lines: Iterable[bytes]) -> Iterator[tuple[float, list[Record]]]:
-    """Records of `STEP_S` of event time each, and how many seconds after the first they begin.
+def steps(
+    lines: Iterable[bytes], parse: Parse, step_s: int = STEP_S
+) -> Iterator[tuple[float, list[Record]]]:
+    """Yield records of `step_s` of event time each, and their seconds after the first record.
 
     Every step is acknowledged before the next is sent, so no partition is ahead of another by more
-    than a step of event time: far less than the lateness the windows allow.
+    than a step of event time: less than the lateness that the windows allow.
     """
     step: list[Record] = []
     first: int | None = None
     begin_ms = 0
-    for record in records(lines):
+    for record in records(lines, parse):
         if record.key is not None:
             first = record.timestamp_ms if first is None else first
             elapsed_ms = record.timestamp_ms - first
-            if elapsed_ms >= begin_ms + STEP_S * 1000:
+            if elapsed_ms >= begin_ms + step_s * 1000:
                 yield begin_ms / 1000, step
                 step = []
-                begin_ms = elapsed_ms - elapsed_ms % (STEP_S * 1000)
+                begin_ms = elapsed_ms - elapsed_ms % (step_s * 1000)
         step.append(record)
+        if len(step) == STEP_RECORDS_MAX:
+            yield begin_ms / 1000, step
+            step = []
     if step:
         yield begin_ms / 1000, step
 
 
-def feed(lines: Iterable[bytes], sink: Sink, speed: float | None) -> Iterator[int]:
-    """Send all lines; yields how many records each step had, once they are acknowledged.
+def feed(
+    lines: Iterable[bytes], parse: Parse, sink: Sink, speed: float | None
+) -> Iterator[list[Record]]:
+    """Send all lines; yield each step's records once they are acknowledged.
 
     `speed` is seconds of event time per second, None for as fast as they are taken.
     """
     started = time.monotonic()
-    for begin_s, step in steps(lines):
+    for begin_s, step in steps(lines, parse, LONG_STEP_S if speed is None else STEP_S):
         if speed is not None:
             time.sleep(max(0.0, started + begin_s / speed - time.monotonic()))
         sink.send(step)
-        yield len(step)
+        yield step
 
 
 def heartbeat(event_time_ms: int) -> Record:
-    """A record without key and value: nothing more comes from before its timestamp."""
+    """Return a record without key and value: no line from before its timestamp follows."""
     return Record(None, None, event_time_ms)

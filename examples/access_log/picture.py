@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -111,7 +112,7 @@ def _latency(axes: Axes, windows: Sequence[dict[str, Any]]) -> None:
     times = [row["window_start"] for row in windows]
     for name, colour, label in (("p99_ms", SLOWEST, "p99"), ("p50_ms", MEDIAN, "p50")):
         # nginx counts in whole milliseconds; a zero has no place on a logarithmic axis.
-        values = [max(row[name], 0.5) for row in windows]
+        values = [math.nan if row[name] is None else max(row[name], 0.5) for row in windows]
         axes.plot(times, values, color=colour, linewidth=2, label=f"{label} request time")
     axes.set_yscale("log")
     _dress(axes, "latency", "{:,g} ms")

@@ -1,48 +1,56 @@
-"""What the pipeline wrote, read back from its Parquet files."""
+"""The tables that the pipeline wrote, read back from their Parquet files."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as sf
-
-from headrace.pipeline import Account
+from pyarrow import dataset
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+TABLES = ("requests", "quarantine", "windows")
 
 
 @dataclass(frozen=True)
 class Results:
-    """The windows in order of time, the reasons for refusal with their counts, and the sums."""
+    """The windows in order of time, the reasons of refusals with their counts, and the sums."""
 
     windows: list[dict[str, Any]]
     reasons: list[tuple[str, int]]
-    account: Account
+    requests: int
+
+    @property
+    def quarantined(self) -> int:
+        """The number of rows in `quarantine`."""
+        return sum(count for _, count in self.reasons)
+
+    @property
+    def windowed(self) -> int:
+        """The number of requests in all windows."""
+        return sum(row["requests"] for row in self.windows)
 
 
-def read_back(spark: SparkSession, out: Path, *, fed: int, stored: int, damaged: int) -> Results:
-    """Count what is in the three tables below `out`."""
-    windows = _table(spark, out / "windows").orderBy("window_start").collect()
-    reasons = _table(spark, out / "quarantine").groupBy("reason").agg(sf.count("*")).collect()
-    account = Account(
-        fed=fed,
-        stored=stored,
-        damaged=damaged,
-        written=_table(spark, out / "requests").count(),
-        quarantined=_table(spark, out / "quarantine").count(),
-        windowed=sum(row.requests for row in windows),
-    )
+def read_back(storage: Path) -> Results:
+    """Read the tables below `storage`. OSError."""
+    windows = _table(storage / "windows")
+    refused = _table(storage / "quarantine")
+    requests = _table(storage / "requests")
     return Results(
-        [row.asDict(recursive=True) for row in windows],
-        [(reason, count) for reason, count in reasons],
-        account,
+        sorted(
+            windows.to_table().to_pylist() if windows else [], key=lambda row: row["window_start"]
+        ),
+        Counter(
+            refused.to_table(["reason"])["reason"].to_pylist() if refused else []
+        ).most_common(),
+        requests.count_rows() if requests else 0,
     )
 
 
-def _table(spark: SparkSession, folder: Path) -> DataFrame:
-    """A Parquet table of the file sink, by the files its own log lists as committed."""
-    return spark.read.parquet(str(folder))
+def _table(directory: Path) -> dataset.Dataset | None:
+    """Return a table; None if no row was written to it."""
+    if not directory.is_dir() or not any(directory.rglob("*.parquet")):
+        return None
+    return dataset.dataset(directory, format="parquet", partitioning="hive")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.coordination.runtime.group_partition import partition_for
+from headrace.shards.group_partition import partition_for
 from tests.outside.clients.clients.base import NEWER, QUICK, Client, Rec
 from tests.outside.clients.scenarios import eventually, poll_until, read_by
 from tests.outside.clients.scenarios_txn import END, some, values, words

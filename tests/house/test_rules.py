@@ -139,6 +139,7 @@ AGAINST_THE_RULES = [
         for room in (
             "broker",
             "coordination",
+            "shards",
             "delivery",
             "replication",
             "log",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+import os
+import re
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 PNG = b"\x89PNG"
+NOON = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
+SECONDS_MAX = 600
 pytestmark = pytest.mark.slow
 
 
@@ -33,27 +39,77 @@ def running(session: int, mention: str) -> Iterator[str]:
             yield command
 
 
-def test_the_demo_accounts_for_every_line_and_leaves_nothing_running(tmp_path: Path) -> None:
-    out = tmp_path / "demo"
-    demo = subprocess.Popen(
-        [sys.executable, "-m", "examples.access_log.demo", "--speed", "max", "--out", str(out)],
+def demo(out: Path, *words: str) -> str:
+    """Run the demo to its end, as `make demo` does; return what it has printed."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "examples.access_log.demo", "--out", str(out), *words],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        env=os.environ | {"COLUMNS": "200"},
     )
-    said, _ = demo.communicate(timeout=290)
-    assert demo.returncode == 0, said
-    log = archive.load()
-    rows = {table: pq.read_table(out / table).num_rows for table in ("requests", "quarantine")}
-    assert rows == {"requests": len(log.lines) - log.damaged, "quarantine": log.damaged}
-    windows = pq.read_table(out / "windows")
-    assert sum(windows["requests"].to_pylist()) == rows["requests"]
-    assert (out / "access_log.png").read_bytes().startswith(PNG)
-    for name in ("windows", "requests", "quarantine", "access_log.png"):
-        assert str(out / name) in said
+    said, _ = process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == 0, said
     give_up = time.monotonic() + 20
-    while (left := list(running(demo.pid, str(out)))) and time.monotonic() < give_up:
+    while (left := list(running(process.pid, str(out)))) and time.monotonic() < give_up:
         time.sleep(0.2)
     assert left == []
+    return said
+
+
+def rows(out: Path, table: str) -> list[dict[str, Any]]:
+    """Return the rows of a table, as readers other than Spark see them."""
+    found: list[dict[str, Any]] = pq.read_table(out / "pipeline" / "data" / table).to_pylist()
+    return found
+
+
+def combined(second: int, *, seconds_late: int = 0) -> str:
+    """A line in the combined format."""
+    at = f"{NOON + timedelta(seconds=second - seconds_late):%d/%b/%Y:%H:%M:%S} +0000"
+    request = f"GET /{second % 3} HTTP/1.1"
+    return f'192.0.2.{second % 9} - - [{at}] "{request}" 200 9 "-" "-"'
+
+
+@pytest.mark.timeout(SECONDS_MAX + 60)
+def test_the_demo_accounts_for_every_line_and_leaves_nothing_running(tmp_path: Path) -> None:
+    out = tmp_path / "demo"
+    said = demo(out, "--speed", "max")
+    log = archive.load()
+    count = len(log.lines) - log.damaged
+    places = {(row["_partition"], row["_offset"]) for row in rows(out, "requests")}
+    assert (len(rows(out, "requests")), len(places)) == (count, count)
+    refused = rows(out, "quarantine")
+    assert len(refused) == log.damaged
+    assert {row["raw"] for row in refused} <= set(log.lines)
+    windows = rows(out, "windows")
+    assert sum(row["requests"] for row in windows) == count
+    assert len({row["window_start"] for row in windows}) == len(windows)
+    assert (out / "access_log.png").read_bytes().startswith(PNG)
+    for name in ("pipeline/data/windows", "pipeline/data/requests", "access_log.png"):
+        assert str(out / name) in said
+    for title in ("One-minute windows", "Noisy clients", "Quarantine", "Consumer groups"):
+        assert title in said
+    assert re.search(r"access-log\.windows +[\d,]+ +0 *\n", said)
+    assert re.search(r"requests +server errors are rare +258,876 +[\d,]+ *\n", said)
+
+
+@pytest.mark.timeout(SECONDS_MAX + 60)
+def test_the_demo_reads_a_log_of_ones_own_with_damaged_and_late_lines(tmp_path: Path) -> None:
+    lines = [combined(second) for second in range(600)]
+    lines[100::50] = [line[:30] for line in lines[100::50]]
+    lines.append(combined(600, seconds_late=590))
+    path = tmp_path / "access.log.gz"
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    out = tmp_path / "demo"
+    said = demo(out, "--log", str(path), "--format", "combined")
+    damaged = len(range(100, 600, 50))
+    assert len(rows(out, "requests")) == 601 - damaged
+    assert {row["reason"][:14] for row in rows(out, "quarantine")} == {"no local time "}
+    assert len(rows(out, "quarantine")) == damaged
+    windows = rows(out, "windows")
+    late = 601 - damaged - sum(row["requests"] for row in windows)
+    assert late in (0, 1)  # whether it is late depends on the batch that has it
+    assert ("too late for their minute" in said) == bool(late)
+    assert {row["p50_ms"] for row in windows} == {None}

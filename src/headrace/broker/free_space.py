@@ -1,10 +1,10 @@
 """`FreeSpace`: refuse producers before a file system is full.
 
     free bytes of a log directory's file system, against m = log.dirs.free.bytes.min
-    below 2 m     the reserve file of the next start is written
-    below m       clients' records are refused (KAFKA_STORAGE_ERROR); retention runs at once,
-                  repeatedly, and deletes files without delay
-    below m / 2   followers stop fetching too
+    below 2 m + 1 MiB   the reserve file of the next start (1 MiB) is written if m stay free
+    below m             clients' records are refused (KAFKA_STORAGE_ERROR); retention runs at once,
+                        repeatedly, and deletes files without delay
+    below m / 2         followers stop fetching too
 
 A full disk would fence the directory until a restart. Reads, commits and transactions continue.
 Followers have the lower limit, so that they are not the first to leave the ISR.
@@ -131,16 +131,20 @@ class FreeSpace:
     def _act(
         self, directory: LogDirectory, mark: FreeSpaceMark, least: int, *, was_low: bool
     ) -> None:
-        """Free space below the threshold; near it, write the reserve file of the next start."""
+        """Free space below the threshold; near it, write the reserve file of the next start.
+
+        A reserve that took the space below the threshold could fill a small file system, or leave a
+        clean stop too little for its checkpoints.
+        """
         now = self._clock.monotonic()
         is_due = now - mark.acted_at >= LOOK_SECONDS_MAX or (mark.is_low and not was_low)
-        if not is_due or mark.free >= 2 * least:
+        if not is_due or mark.free >= 2 * least + reserve.RESERVE_BYTES:
             return
         mark.acted_at = now
         if mark.is_low:
             directory.make_room()
         else:
-            self._disk.run(partial(reserve.make, self._disk, directory.path), _made)
+            self._disk.run(partial(reserve.make, self._disk, directory.path, least), _made)
 
     def _report(
         self, directory: LogDirectory, mark: FreeSpaceMark, least: int, *, was_low: bool

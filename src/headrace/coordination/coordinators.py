@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.coordination.groups.group_coordinators import GroupCoordinators
     from headrace.coordination.groups.share.admin_offsets import LogEnds
-    from headrace.coordination.runtime.led_shards import LedShards
-    from headrace.coordination.runtime.shard import World
     from headrace.coordination.share.all_share_states import OtherStates
     from headrace.coordination.share.share_service import ShareService
     from headrace.coordination.transactions.all_transactions import (
@@ -31,6 +29,8 @@ if TYPE_CHECKING:
     from headrace.coordination.transactions.transaction_coordinators import TransactionCoordinators
     from headrace.model.errors import ApiError
     from headrace.ports.callbacks import Done
+    from headrace.shards.led_shards import LedShards
+    from headrace.shards.shard import World
 
 
 class Others(Protocol):
@@ -75,7 +75,7 @@ class Coordinators:
     @cached_property
     def _world(self) -> "World":
         """The clock, random source, disk and replay turns that all shards share."""
-        from headrace.coordination.runtime.shard import World
+        from headrace.shards.shard import World
 
         return World(self._broker.clock, self._broker.random, self._broker.disk)
 

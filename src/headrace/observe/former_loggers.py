@@ -23,6 +23,8 @@ FORMER_LOGGERS = {
     "headrace.coordination.queues.messages.topic_writer": "headrace.queues.stores.topic.topic_writer",
     "headrace.coordination.queues.permissions": "headrace.queues.permissions",
     "headrace.coordination.queues.permissions.definitions": "headrace.queues.permissions.definitions",
+    "headrace.coordination.runtime": "headrace.shards",
+    "headrace.coordination.runtime.shard": "headrace.shards.shard",
     "headrace.frontends.amqp.adoption": "headrace.vhosts.password_migration",
     "headrace.frontends.amqp.alarms": "headrace.vhosts.alarms",
     "headrace.frontends.amqp.consumer_timeouts": "headrace.frontends.amqp.channel.consumer_timeouts",

@@ -1,10 +1,8 @@
-"""Declare pipelines for Spark; parse values, keep the refused ones and balance the counts.
+"""Declare pipelines for Spark.
 
 * `topic`, `read`, `parser` and the checks `expect…`, `unique` and `fresh` are the names that a
   pipeline's files use next to Spark's own `pyspark.pipelines`; `headrace pipeline validate` checks
   the files.
-* `parse_values` runs a plain Python parser over the values of a topic. A refused value is kept with
-  the reason and its place in the topic.
 * A record without a value is a *heartbeat*: its timestamp advances the watermark, so the last
   windows close. It has no parsed fields and does not count as a line.
 * `Account` compares the number of records fed with the number written plus the number quarantined.

@@ -1,7 +1,8 @@
-"""Infer the columns of JSON records: types that decode each record of a sample.
+"""Infer the columns of JSON records: types that decode nearly each record of a sample.
 
-A type is tried with the decoder of typed topics, so the columns decode at least the sample. A key
-whose values have no common type is left out and named.
+A type is tried with the decoder of typed topics. Up to a tenth of the records may be damaged: they
+do not decide about a type, and a run refuses them. A key whose values have no common type is left
+out and named.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TEXT_TYPES = ("TIMESTAMP", "DATE", "TIMESTAMP_NTZ")
 _INTEGER_TYPES = ("BIGINT", "DECIMAL(38,0)")
+_DAMAGED_SHARE_MAX = 0.1
+"""Share of a sample's records, or of a key's values, that may be damaged."""
 
 
 @dataclass(frozen=True)
@@ -33,37 +36,51 @@ class InferredColumns:
     """Keys without a common type."""
     event_time: str | None
     """The first TIMESTAMP column; None without one."""
+    refused: int = 0
+    """Records of the sample that do not fit the columns."""
 
 
 def infer_columns(values: Sequence[bytes]) -> InferredColumns | None:
-    """Return the columns of a sample; None if a value is not an object, or no key has a type."""
-    records = []
-    for value in values:
-        try:
-            record = json.loads(value)
-        except ValueError:
-            return None
-        if not isinstance(record, dict):
-            return None
-        records.append(record)
+    """Return the columns of a sample; None if too few values are objects, or no key has a type."""
+    found = [(record, value) for value in values if (record := _object(value)) is not None]
+    if not nearly_all(len(found), len(values)):
+        return None
+    records = [record for record, _ in found]
+    objects = [value for _, value in found]
     ddl, left_out, event_time = [], [], None
     taken: set[str] = set()
     for key in dict.fromkeys(key for record in records for key in record):
         kind = _type([record[key] for record in records if key in record])
         name = _quoted(key)
-        if kind is None or key.casefold() in taken or not _decodes(f"{name} {kind}", values):
+        if kind is None or key.casefold() in taken or not _decodes(f"{name} {kind}", objects):
             left_out.append(key)
             continue
         taken.add(key.casefold())
         ddl.append(f"{name} {kind}")
         if kind == "TIMESTAMP" and event_time is None:
             event_time = key
-    return InferredColumns(tuple(ddl), tuple(left_out), event_time) if ddl else None
+    if not ddl:
+        return None
+    refused = _refused(", ".join(ddl), values)
+    return InferredColumns(tuple(ddl), tuple(left_out), event_time, refused)
+
+
+def _object(value: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(value)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def nearly_all(count: int, of: int) -> bool:
+    """Return whether the rest of a sample may be damaged."""
+    return of - count <= of * _DAMAGED_SHARE_MAX
 
 
 def _type(values: Sequence[Any]) -> str | None:
-    """Return a type for the values of one key; None without one."""
-    found = [value for value in values if value is not None]
+    """Return a type for nearly all values of one key; None without one."""
+    found = _alike([value for value in values if value is not None])
     kinds = {type(value) for value in found}
     if not kinds:
         return "STRING"
@@ -81,9 +98,18 @@ def _type(values: Sequence[Any]) -> str | None:
     return None
 
 
+def _alike(values: Sequence[Any]) -> Sequence[Any]:
+    """Return the values of the kind that nearly all have; all values without one."""
+    for kinds in ({int, float}, {str}, {bool}, {list}, {dict}):
+        alike = [value for value in values if type(value) in kinds]
+        if alike and nearly_all(len(alike), len(values)):
+            return alike
+    return values
+
+
 def _number_type(values: Sequence[int]) -> str:
     encoded = [json.dumps({"x": value}).encode() for value in values]
-    return next((kind for kind in _INTEGER_TYPES if _decodes(f"x {kind}", encoded)), "DOUBLE")
+    return next((kind for kind in _INTEGER_TYPES if not _refused(f"x {kind}", encoded)), "DOUBLE")
 
 
 def _text_type(values: Sequence[str]) -> str:
@@ -102,10 +128,15 @@ def _struct_type(values: Sequence[dict[str, Any]]) -> str | None:
 
 def _decodes(column: str, values: Sequence[bytes]) -> bool:
     try:
-        schema = parse_ddl(column)
-    except ValueError:
+        return nearly_all(len(values) - _refused(column, values), len(values))
+    except ValueError:  # a name or a type that is no DDL
         return False
-    return not any(isinstance(decode_record(value, schema), Refusal) for value in values)
+
+
+def _refused(columns: str, values: Sequence[bytes]) -> int:
+    """Return how many records do not fit columns."""
+    schema = parse_ddl(columns)
+    return sum(isinstance(decode_record(value, schema), Refusal) for value in values)
 
 
 def _quoted(name: str) -> str:

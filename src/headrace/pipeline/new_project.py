@@ -7,10 +7,11 @@ import re
 from typing import TYPE_CHECKING
 
 from headrace.pipeline.declarations import DeclarationError
+from headrace.pipeline.inferred_columns import nearly_all
 from headrace.pipeline.project import FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from headrace.pipeline.inferred_columns import InferredColumns
@@ -57,6 +58,55 @@ def parse(value: bytes) -> Line:
         raise hp.Unreadable(f"not UTF-8 at byte {error.start}") from None
 
 '''
+_COMBINED = r'''
+# The combined format of nginx and Apache; fields behind it are not read.
+LINE = re.compile(
+    r'(\S+) \S+ (\S+) \[([^]]+)\] "((?:[^"\\]|\\.)*)" ([1-5]\d\d) (\d+|-) '
+    r'"((?:[^"\\]|\\.)*)" "((?:[^"\\]|\\.)*)"(?: .*)?'
+)
+
+
+class Request(NamedTuple):
+    """The columns of a line."""
+
+    client: str
+    user: str | None
+    at: datetime
+    request: str
+    status: int
+    bytes: int
+    referer: str | None
+    agent: str | None
+
+
+def parse(value: bytes) -> Request:
+    """Return the columns of a record, or raise hp.Unreadable for one that cannot be read."""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError as error:
+        raise hp.Unreadable(f"not UTF-8 at byte {error.start}") from None
+    found = LINE.fullmatch(text)
+    if found is None:
+        raise hp.Unreadable("not in the combined format")
+    client, user, time, request, status, size, referer, agent = found.groups()
+    try:
+        at = datetime.strptime(time, "%d/%b/%Y:%H:%M:%S %z")
+    except ValueError:
+        raise hp.Unreadable(f"no time: {time}") from None
+    count = 0 if size == "-" else int(size)
+    return Request(
+        client, known(user), at, request, int(status), count, known(referer), known(agent)
+    )
+
+
+def known(field: str) -> str | None:
+    """Return a field; None for the dash that stands for none."""
+    return None if field == "-" else field
+
+'''
+_COMBINED_LINE = re.compile(
+    rb'\S+ \S+ \S+ \[\d\d/[A-Z][a-z]{2}/\d{4}:[\d:]{8} [+-]\d{4}\] "[^"]*" \d{3} (?:\d+|-) "'
+)
 EXAMPLE_COLUMNS = ("id BIGINT NOT NULL", "customer STRING", "amount DOUBLE", "at TIMESTAMP")
 
 
@@ -75,13 +125,23 @@ def typed_declarations(topic: str, columns: InferredColumns) -> str:
     return _HEAD + note + _table(topic, columns.ddl, columns.event_time, None)
 
 
-def parsed_declarations(topic: str) -> str:
-    """Return the declarations of a table of a topic's lines, with a parser to extend."""
-    columns = "hp.parser(parse, Line)"
+def parsed_declarations(topic: str, sample: Sequence[bytes] = ()) -> str:
+    """Return the declarations of a table of a topic's lines, with a parser to extend.
+
+    Lines of a sample that are nearly all in the combined format get the columns of a request.
+    """
+    matching = sum(_COMBINED_LINE.match(line) is not None for line in sample)
+    combined = matching > 0 and nearly_all(matching, len(sample))
     table = _TABLE.format(
-        topic=topic, table=table_name(topic), partitions="", checks="", columns=columns
+        topic=topic,
+        table=table_name(topic),
+        partitions=', partition_cols=["day(at)"]' if combined else "",
+        checks="",
+        columns=f"hp.parser(parse, {'Request' if combined else 'Line'})",
     )
-    return "from typing import NamedTuple\n\n" + _HEAD + _PARSER + table
+    imports = "import re\nfrom datetime import datetime\n" if combined else ""
+    parser = _COMBINED if combined else _PARSER
+    return f"{imports}from typing import NamedTuple\n\n{_HEAD}{parser}{table}"
 
 
 def _table(

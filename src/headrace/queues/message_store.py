@@ -93,6 +93,9 @@ class StoreOwner(Protocol):
     def arrived(self, priority: int, count: int, size: int) -> None:
         """Count `count` messages of `size` bytes that Kafka producers wrote to the store."""
 
+    def refused_late(self, priority: int, count: int, size: int, error: HeadraceError) -> None:
+        """Forget the `count` messages of a priority, `size` bytes: no log could be created."""
+
     def failed(self, error: HeadraceError) -> None:
         """Note that the store has failed: it accepts and returns no messages any more."""
 

@@ -1,7 +1,7 @@
 """A declared pipeline in a test, on given records and without a broker: the fixture `pipeline`."""
 
 import atexit
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -36,7 +36,7 @@ class PipelineUnderTest:
     spark: "SparkSession"
     loaded: "Loaded"
 
-    def given(self, topic: str, *batches: list[object]) -> GivenRun:
+    def given(self, topic: str, *batches: Sequence[object]) -> GivenRun:
         """Return a run whose topic has these records: a list for each micro-batch.
 
         A record is a value (bytes, text, None, or a dictionary that is written as JSON), or one

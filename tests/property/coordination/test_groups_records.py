@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from headrace.coordination.groups import records
 from headrace.coordination.groups.classic.subscription import subscribed_topics
 from headrace.coordination.groups.committed_offsets import Committed
-from headrace.coordination.runtime.group_partition import java_string_hash, partition_for
+from headrace.shards.group_partition import java_string_hash, partition_for
 from headrace.wire.kafka.coordinator_records.consumer_offsets import (
     OffsetKey,
     OffsetValue,

@@ -9,8 +9,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from headrace.coordination.groups import commit
 from headrace.coordination.groups.committed_offsets import OffsetStore
-from headrace.coordination.runtime.journal import Journal
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.shards.journal import Journal
 from tests.property.coordination.test_groups_machine import GroupMachine
 
 LIVES = settings(

@@ -4,7 +4,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.coordination.groups.committed_offsets import Committed, OffsetStore, Place
-from headrace.coordination.runtime.latest_records import Latest
+from headrace.shards.latest_records import Latest
 
 PRODUCERS = st.integers(1, 3)
 KEYS = st.sampled_from([b"a", b"b", b"c"])

@@ -83,6 +83,42 @@ def test_a_files_columns_are_inferred_and_run(
         assert rows["line"].to_pylist() == ["GET /a 200", "GET /b 404"]
 
 
+def test_a_combined_log_has_the_columns_of_a_request(
+    init: Init, tmp_path: Path, bootstrap: str, topics: Topics
+) -> None:
+    line = '192.0.2.7 - - [20/Nov/2026:19:04:43 +0000] "GET /a HTTP/1.1" 200 138 "-" "Bot/1.0"'
+    file = tmp_path / "access_combined.log"
+    file.write_text(f"{line}\n{line.replace('200', '404')}\n")
+    project = init("--from-file", str(file))
+    topics.create(1, "access_combined")
+    assert command(["produce", "access_combined", str(file), "-b", bootstrap]) == 0
+    assert project.run().code == 0, project.events
+    table = DeltaTable(str(project.storage / "access_combined")).to_pyarrow_table()
+    assert sorted(table["status"].to_pylist()) == [200, 404]
+    assert {str(day) for day in table["at_day"].to_pylist()} == {"2026-11-20"}
+
+
+def test_a_json_log_with_damaged_lines_is_typed_and_quarantined(
+    init: Init,
+    tmp_path: Path,
+    bootstrap: str,
+    topics: Topics,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = [f'{{"status": {200 + number % 3}}}' for number in range(100)]
+    lines[50], lines[98] = lines[50][:7], '{"status": "ok"}'
+    file = tmp_path / "damaged_json.log"
+    file.write_text("\n".join(lines) + "\n")
+    project = init("--from-file", str(file))
+    assert "2 of 100 lines do not fit the columns" in capsys.readouterr().err
+    topics.create(1, "damaged_json")
+    assert command(["produce", "damaged_json", str(file), "-b", bootstrap]) == 0
+    assert project.run().code == 0, project.events
+    assert DeltaTable(str(project.storage / "damaged_json")).to_pyarrow_table().num_rows == 98
+    (batch,) = project.of("batch")
+    assert batch["refused"] == {"damaged_json": 2}
+
+
 def test_nothing_to_infer_from_is_an_error(
     tmp_path: Path, bootstrap: str, topics: Topics, capsys: pytest.CaptureFixture[str]
 ) -> None:

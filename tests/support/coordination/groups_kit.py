@@ -19,11 +19,11 @@ from headrace.coordination.groups.messages import (
     SyncAnswer,
     SyncRequest,
 )
-from headrace.coordination.runtime.shard import World
 from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
 from headrace.record.batch import iterate, next_offset, records, size_of, stamp
+from headrace.shards.shard import World
 
 T = TypeVar("T")
 RANGE = (("range", b"r"),)

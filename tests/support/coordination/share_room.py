@@ -10,7 +10,6 @@ from headrace.cluster.topics.creation import NewTopic
 from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer
 from headrace.coordination.groups.share.heartbeat import Heartbeat
 from headrace.coordination.groups.share.model import Assigned
-from headrace.coordination.runtime.shard import ShardState
 from headrace.coordination.share.acknowledgements import Ack, AckKind
 from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.share.share_partition import SharePartition
@@ -20,6 +19,7 @@ from headrace.log.segment.batch_reader import ReadResult
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from headrace.record.batch import Record, build, parse_header
+from headrace.shards.shard import ShardState
 from headrace.testing.disk import SimDisk
 from tests.support.processes.broker import Room, room, until
 

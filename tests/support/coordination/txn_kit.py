@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from headrace.broker.metadata_image import MetadataImage
 from headrace.config.keys.transactions import TransactionKeys
 from headrace.config.value_types import Value
-from headrace.coordination.runtime.shard import World
 from headrace.coordination.transactions.markers import Marker, MarkerWritten
 from headrace.coordination.transactions.producers import ProducerEpoch
 from headrace.coordination.transactions.transaction_coordinators import TransactionCoordinators
@@ -31,6 +30,7 @@ from headrace.record.batch import (
     iterate,
     parse_header,
 )
+from headrace.shards.shard import World
 from tests.support.coordination.groups_kit import (
     CountingRandom,
     HandClock,

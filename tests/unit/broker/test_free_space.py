@@ -2,6 +2,7 @@
 
 import errno
 import logging
+from collections.abc import Callable
 
 import pytest
 
@@ -136,9 +137,9 @@ def test_a_small_file_system_has_a_tenth_as_its_mark() -> None:
 def test_a_reserve_is_written_near_the_mark_and_removed_by_a_full_start() -> None:
     room, path = Watched(), f"/data/{file_names.RESERVE}"
     disk = room.place.disk
-    room.look(2 * LEAST)
+    room.look(2 * LEAST + RESERVE_BYTES)
     assert not disk.exists(path)
-    room.look(2 * LEAST - 1)
+    room.look(2 * LEAST + RESERVE_BYTES - 1)
     assert read_file(disk, path) == bytes(RESERVE_BYTES)
     room.free = RESERVE_BYTES
     reserve.release(disk, "/data")
@@ -150,10 +151,30 @@ def test_a_reserve_is_written_near_the_mark_and_removed_by_a_full_start() -> Non
     assert not disk.exists(path), "below the mark its room is needed"
 
 
+def test_a_reserve_never_takes_the_free_space_below_the_mark() -> None:
+    """Otherwise it would have producers refused, or fill a small file system."""
+    room, path = Watched(), f"/data/{file_names.RESERVE}"
+    room.look(LEAST + RESERVE_BYTES - 1)
+    assert not room.place.disk.exists(path)
+    room.look(LEAST + RESERVE_BYTES)
+    assert room.place.disk.exists(path)
+
+
+def test_a_reserve_is_not_written_if_the_disk_filled_before_its_thread_ran() -> None:
+    room, path = Watched(), f"/data/{file_names.RESERVE}"
+    disk, waiting = room.place.disk, list[Callable[[], object]]()
+    disk.run = lambda work, done: waiting.append(work)  # type: ignore[method-assign]
+    room.look(LEAST + RESERVE_BYTES)
+    (make,) = waiting
+    room.free = LEAST + RESERVE_BYTES - 1
+    make()
+    assert not disk.exists(path)
+
+
 def test_a_reserve_that_finds_no_room_leaves_nothing() -> None:
     room = Watched()
     room.place.disk.fail_writes(code=errno.ENOSPC)
-    room.look(LEAST)
+    room.look(LEAST + RESERVE_BYTES)
     assert not room.place.disk.exists(f"/data/{file_names.RESERVE}")
     assert not room.directory.fenced
 

@@ -7,7 +7,7 @@ from headrace.coordination.groups.messages import CommitRequest
 from headrace.coordination.groups.modern.group import INITIAL_EPOCH
 from headrace.coordination.groups.share import records as share_records
 from headrace.coordination.groups.share.group import ShareGroup
-from headrace.coordination.runtime.shard import JournalLimits
+from headrace.shards.shard import JournalLimits
 
 
 def test_each_kind_of_group_replays_the_records_of_its_own_types() -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from headrace.coordination.groups.classic.states import NEXT, GroupState, step
 from headrace.coordination.groups.classic.subscription import subscribed_topics
-from headrace.coordination.runtime.group_partition import java_string_hash, partition_for
 from headrace.model.invariant import InvariantError
+from headrace.shards.group_partition import java_string_hash, partition_for
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from headrace.coordination.groups.group_shard import GroupShard
-from headrace.coordination.runtime.shard import ShardState
 from headrace.model.errors import ErrorCode, StorageError
+from headrace.shards.shard import ShardState
 from tests.support.coordination.groups_kit import Room
 
 

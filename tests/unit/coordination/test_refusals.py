@@ -9,11 +9,11 @@ from headrace.coordination.groups.consumer.model import LegacyTopics
 from headrace.coordination.groups.messages import CommitRequest, OffsetToCommit
 from headrace.coordination.groups.modern.changes import GroupEpoch
 from headrace.coordination.groups.share.heartbeat import Heartbeat, validate
-from headrace.coordination.runtime.loader import Loader
-from headrace.coordination.runtime.replay_turns import ReplayTurns
-from headrace.coordination.runtime.shard import ShardState
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.record.batch import build, new_record
+from headrace.shards.loader import Loader
+from headrace.shards.replay_turns import ReplayTurns
+from headrace.shards.shard import ShardState
 from tests.support.client.consumer_kit import Consumer, cluster, group_of, room
 from tests.support.coordination import txn_kit
 from tests.support.coordination.groups_kit import (

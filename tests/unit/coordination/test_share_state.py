@@ -7,7 +7,6 @@ import pytest
 
 from headrace.cluster.topics.creation import NewTopic
 from headrace.config.durations import duration_ms
-from headrace.coordination.runtime.shard import ShardState
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.coordination.share.state_shard import FORGOTTEN_AFTER_MS, StateShard
 from headrace.delivery.batches import covering, stretches
@@ -16,6 +15,7 @@ from headrace.delivery.record_states import Acquired, RecordState, StateBatch
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import SHARE_STATE_TOPIC
 from headrace.record.batch import ControlType, Record, build, build_marker, stamp
+from headrace.shards.shard import ShardState
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.coordinator_records import share_state as wire
 from tests.support.processes.broker import Room, created, play, room, until

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.runtime.shard import ShardState
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.coordination.share.state_shard import StateShard
 from headrace.delivery.cursor_state import CursorState
 from headrace.delivery.record_states import RecordState, StateBatch
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import SHARE_STATE_TOPIC
+from headrace.shards.shard import ShardState
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.coordinator_records import share_state as wire
 from tests.support.processes.broker import Room, play, room, until

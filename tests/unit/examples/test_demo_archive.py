@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from examples.access_log import archive
-from examples.access_log.line import parse
+from examples.access_log.pipeline.access_line import parse_timed
 from headrace.pipeline import Unreadable
 
 MANIFEST = json.loads((archive.HERE / "manifest.json").read_text())
@@ -28,7 +28,7 @@ def test_exactly_the_lines_damaged_by_hand_are_refused(shipped: archive.Archive)
     refused = []
     for number, line in enumerate(shipped.lines, start=1):
         try:
-            parse(line)
+            parse_timed(line)
         except Unreadable:
             refused.append(number)
     assert refused == MANIFEST["damaged_lines"]

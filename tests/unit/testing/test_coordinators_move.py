@@ -6,11 +6,11 @@ from collections import Counter
 import pytest
 
 from headrace.broker.waiters import CommitWaiters
-from headrace.coordination.runtime import journal
-from headrace.coordination.runtime.journal import Journal
 from headrace.coordination.transactions.markers import Markers
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
+from headrace.shards import journal
+from headrace.shards.journal import Journal
 from headrace.testing.sim.history import Broken
 from headrace.testing.sim.loop import Standstill
 from headrace.testing.sim.stories import play

@@ -9,10 +9,10 @@ import pytest
 from headrace.client.admin.topics import alter_configs, create_topic
 from headrace.client.client import Client
 from headrace.client.producer.producer import Producer
-from headrace.coordination.runtime.group_partition import partition_for
 from headrace.coordination.share.keys import ShareKey
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC, BrokerId, TopicPartition
+from headrace.shards.group_partition import partition_for
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.loop import SimLoop
 from headrace.testing.sim.world import WALL_MS

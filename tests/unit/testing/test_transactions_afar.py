@@ -10,7 +10,6 @@ import pytest
 from headrace.client.admin.groups import committed
 from headrace.client.admin.topics import create_topic
 from headrace.client.client import Client
-from headrace.coordination.runtime.group_partition import partition_for
 from headrace.coordination.transactions.all_transactions import Membership
 from headrace.coordination.transactions.markers import Marker as Sent
 from headrace.coordination.transactions.producers import ProducerEpoch
@@ -25,6 +24,7 @@ from headrace.model.nouns import (
 )
 from headrace.record.batch import CONTROL, iterate, parse_control, records
 from headrace.server.assembly import Server
+from headrace.shards.group_partition import partition_for
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.loop import SimLoop
 from tests.support.sim.cluster import until

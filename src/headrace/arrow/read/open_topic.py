@@ -35,6 +35,7 @@ from headrace.log.segment.scan import BadBatch
 from headrace.model.errors import ApiError, CorruptLogError, ErrorCode
 from headrace.model.nouns import Offset, TopicPartition, topic_name_problem
 from headrace.posix.read_only_disk import ReadOnlyDisk
+from headrace.typed.ddl import SchemaError
 
 BATCH_ROWS = 8192
 """Rows per RecordBatch. Three of them, one being filled, fit into a core's cache: measured a tenth
@@ -145,11 +146,10 @@ def _typed(ddl: str, mode: str, columns: Sequence[str]) -> TypedValues:
     modes = get_args(RefusedMode)
     if mode not in modes:
         raise ValueError(f"mode {mode!r}: {', '.join(modes)}")
-    typed = TypedValues(ddl, Mode(mode))
-    problem = typed.problem(columns)
-    if problem is not None:
-        raise ValueError(f"value_schema: {problem}")
-    return typed
+    try:
+        return TypedValues(ddl, Mode(mode)).checked(columns)
+    except SchemaError as error:
+        raise SchemaError(f"value_schema: {error}") from None
 
 
 def _typed_rows(

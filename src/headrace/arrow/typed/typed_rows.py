@@ -7,7 +7,7 @@ row's schema even if the declared schema says NOT NULL, which the decoder checks
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from headrace.arrow.read.columns import NEVER_NULL, TYPES
 from headrace.arrow.typed.arrow_types import arrow_schema
 from headrace.arrow.typed.json_decoder import JsonDecoder, TypedRows
 from headrace.model.errors import HeadraceError
-from headrace.typed.ddl import parse_ddl
+from headrace.typed.ddl import SchemaError, parse_ddl
 from headrace.typed.types import ColumnType, Kind
 
 RECORD_COLUMNS = ("partition", "offset", "timestamp")
@@ -68,16 +68,17 @@ class TypedValues:
             fields=tuple(field for field in schema.fields if not self._is_corrupt(field.name)),
         )
 
-    def problem(self, columns: Sequence[str]) -> str | None:
-        """Return why the schema cannot be used with these columns of the record."""
+    def checked(self, columns: Sequence[str]) -> Self:
+        """Return self; raise SchemaError if the schema is invalid or does not fit these columns of
+        the record."""
         if not self.fields().fields:
-            return "no field but the column for refused values"
+            raise SchemaError("no field but the column for refused values")
         for field in parse_ddl(self.ddl).fields:
             if field.name in {PREFIX + name for name in columns}:
-                return f"{field.name} is a column of the record: see columns"
+                raise SchemaError(f"{field.name} is a column of the record: see columns")
             if self._is_corrupt(field.name) and field.type.kind is not Kind.STRING:
-                return f"{field.name} {field.type}: it must be STRING"
-        return None
+                raise SchemaError(f"{field.name} {field.type}: it must be STRING")
+        return self
 
     def has_corrupt(self) -> bool:
         """Return whether rows have the field for refused values."""

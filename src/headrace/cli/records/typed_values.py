@@ -36,14 +36,10 @@ def typed_values(ddl: str, mode: str | None, columns: Sequence[str]) -> "TypedVa
     from headrace.arrow.typed.typed_rows import Mode, TypedValues
     from headrace.typed.ddl import SchemaError
 
-    typed = TypedValues(ddl, Mode(mode or "failfast"))
     try:
-        problem = typed.problem(columns)
+        return TypedValues(ddl, Mode(mode or "failfast")).checked(columns)
     except SchemaError as error:
         raise UsageError(f"--value-schema: {error}") from None
-    if problem is not None:
-        raise UsageError(f"--value-schema: {problem}")
-    return typed
 
 
 def refused_line(error: "RefusedRecordError") -> str:

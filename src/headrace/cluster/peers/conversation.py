@@ -16,7 +16,7 @@ one turn of the event loop, are sent in one request, in the order of asking; two
 are never in one request. So a slow peer receives fewer and larger requests.
 
 A conversation retries only if its exchange does (`Peer.ask_until_answered`), where a request must
-arrive. Otherwise the caller retries (`coordination.runtime.ask_leader`), as another broker may be
+arrive. Otherwise the caller retries (`shards.ask_leader`), as another broker may be
 the right one by then. A conversation is closed when the broker's registration ends
 (`registrations`).
 """

@@ -10,10 +10,10 @@ from headrace.client.transport.peer_clients import PeerClients
 from headrace.client.transport.port import Address
 from headrace.cluster.peers.conversation import Conversation, Limits, Run
 from headrace.cluster.peers.registrations import RegisteredPeers
-from headrace.coordination.runtime.ask_leader import by_leader
 from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId, Offset, TopicPartition
 from headrace.ports.callbacks import Done, gather
+from headrace.shards.ask_leader import by_leader
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import list_offsets
 

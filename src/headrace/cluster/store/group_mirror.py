@@ -23,9 +23,9 @@ from headrace.coordination.groups.classic.subscription import CONSUMER_PROTOCOL,
 from headrace.coordination.groups.consumer.group import ConsumerGroup
 from headrace.coordination.groups.context import ShardContext
 from headrace.coordination.groups.group_coordinators import GroupCoordinators
-from headrace.coordination.runtime.shard import ShardState
 from headrace.model.errors import Malformed
 from headrace.ports.store import NodeExists, NoNode, NotEmpty, Store, StoreError
+from headrace.shards.shard import ShardState
 from headrace.wire.kafka.consumer_protocol import read_assignment
 
 _logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ become visible, and commits and assignments are answered, only after the high wa
 their records.
 
     group_coordinators   the facade: group id -> shard, and all requests of the frontends
-    group_shard          one partition's groups, as `coordination.runtime` loads and drops them
+    group_shard          one partition's groups, as `shards` loads and drops them
     context              the state that all handlers of a shard share
     classic/             the classic protocol: its states, and one file for each request
     modern/              code shared by groups whose coordinator computes the assignment

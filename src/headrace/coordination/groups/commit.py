@@ -18,9 +18,9 @@ from headrace.coordination.groups.context import ShardContext
 from headrace.coordination.groups.messages import CommitRequest
 from headrace.coordination.groups.modern import ending
 from headrace.coordination.groups.repeated_commits import RepeatedCommit
-from headrace.coordination.runtime.journal import KeyValue
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.callbacks import Done, Once
+from headrace.shards.journal import KeyValue
 
 _S = GroupState
 _ANSWERS_UNKNOWN_GROUP_SINCE = 9

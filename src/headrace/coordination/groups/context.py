@@ -11,9 +11,9 @@ from headrace.coordination.groups.committed_offsets import OffsetStore
 from headrace.coordination.groups.limits import GroupLimits
 from headrace.coordination.groups.modern.group import ModernGroup
 from headrace.coordination.groups.modern.groups import ModernGroups
-from headrace.coordination.runtime.journal import Journal
 from headrace.ports.clock import Clock, Random
 from headrace.ports.deadlines import Deadlines
+from headrace.shards.journal import Journal
 
 
 @dataclass(slots=True)

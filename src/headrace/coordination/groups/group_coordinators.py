@@ -36,12 +36,12 @@ from headrace.coordination.groups.messages import (
 from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer
 from headrace.coordination.groups.repeated_commits import RepeatedCommit
 from headrace.coordination.groups.share.group import ShareGroup
-from headrace.coordination.runtime.derived import Derived
-from headrace.coordination.runtime.led_shards import LedShards
-from headrace.coordination.runtime.shard import ShardPartition, World
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC
 from headrace.ports.callbacks import Done
+from headrace.shards.derived import Derived
+from headrace.shards.led_shards import LedShards
+from headrace.shards.shard import ShardPartition, World
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker

@@ -20,16 +20,16 @@ from headrace.coordination.groups.modern.changes import GroupEpoch
 from headrace.coordination.groups.share import heartbeat as share_heartbeat
 from headrace.coordination.groups.share import records as share_records
 from headrace.coordination.groups.share.group import ShareGroup
-from headrace.coordination.runtime.shard import (
+from headrace.model.errors import ErrorCode
+from headrace.model.nouns import OFFSETS_TOPIC
+from headrace.ports.callbacks import ignore_result
+from headrace.shards.shard import (
     JournalLimits,
     Shard,
     ShardPartition,
     ShardState,
     World,
 )
-from headrace.model.errors import ErrorCode
-from headrace.model.nouns import OFFSETS_TOPIC
-from headrace.ports.callbacks import ignore_result
 
 if TYPE_CHECKING:
     from headrace.ports.clock import Timer

@@ -10,7 +10,7 @@ from itertools import chain, repeat
 from headrace.coordination.groups import records
 from headrace.coordination.groups.committed_offsets import Committed, Place
 from headrace.coordination.groups.messages import CommitRequest
-from headrace.coordination.runtime.journal import KeyValue
+from headrace.shards.journal import KeyValue
 
 _RECORD_BYTES = 60
 """Upper bound of a record's size in bytes apart from its key and metadata."""

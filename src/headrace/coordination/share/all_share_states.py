@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, cast
 
-from headrace.coordination.runtime.ask_leader import LEADER_CHANGES, AskLeader, Retry
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.coordination.share.questions import (
     Answer,
@@ -29,6 +28,7 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId
 from headrace.ports.callbacks import Done, first_error
 from headrace.ports.clock import Clock
+from headrace.shards.ask_leader import LEADER_CHANGES, AskLeader, Retry
 
 RETRY_SECONDS = 20.0
 """Seconds in which a question is retried: longer than a broker's session in the store, shorter than

@@ -11,14 +11,14 @@ from headrace.coordination.groups.share.group import ShareGroup
 from headrace.coordination.groups.share.limits import ShareLimits
 from headrace.coordination.groups.share.model import Assigned
 from headrace.coordination.groups.share.settings import GroupSettings
-from headrace.coordination.runtime.derived import Derived
-from headrace.coordination.runtime.shard import ShardState, World
 from headrace.coordination.share.all_share_states import AllShareStates, OtherStates
 from headrace.coordination.share.sessions import SessionKey, ShareSession, ShareSessions
 from headrace.coordination.share.share_partitions import SharePartitions
 from headrace.coordination.share.share_states import ShareStates
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.callbacks import Done, when_all
+from headrace.shards.derived import Derived
+from headrace.shards.shard import ShardState, World
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker

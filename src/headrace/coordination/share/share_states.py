@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING, cast
 
 from headrace.broker.metadata_image import MetadataImage
 from headrace.coordination.groups.share.limits import ShareLimits
-from headrace.coordination.runtime.led_shards import LedShards
-from headrace.coordination.runtime.shard import ShardPartition, ShardState, World
 from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.share.state_port import StateRead, StateSummary
 from headrace.coordination.share.state_shard import StateShard
@@ -14,6 +12,8 @@ from headrace.delivery.cursor_state import CursorState
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import SHARE_STATE_TOPIC
 from headrace.ports.callbacks import Done, first_error, ignore_result
+from headrace.shards.led_shards import LedShards
+from headrace.shards.shard import ShardPartition, ShardState, World
 
 if TYPE_CHECKING:
     from headrace.coordination.share.state_shard import StatePartition

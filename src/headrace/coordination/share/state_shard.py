@@ -10,14 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.coordination.groups.share.limits import ShareLimits
-from headrace.coordination.runtime.loader import LoadLog
-from headrace.coordination.runtime.shard import (
-    JournalLimits,
-    Shard,
-    ShardPartition,
-    ShardState,
-    World,
-)
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.coordination.share.state_port import StateRead
 from headrace.delivery.cursor_state import CursorState, StateMap
@@ -25,6 +17,14 @@ from headrace.delivery.record_states import RecordState, StateBatch
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import SHARE_STATE_TOPIC, Offset
 from headrace.ports.callbacks import Done, Once, ignore_result
+from headrace.shards.loader import LoadLog
+from headrace.shards.shard import (
+    JournalLimits,
+    Shard,
+    ShardPartition,
+    ShardState,
+    World,
+)
 from headrace.wire.kafka.coordinator_records import share_state as wire
 
 if TYPE_CHECKING:

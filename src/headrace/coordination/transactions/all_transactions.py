@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from headrace.broker.metadata_image import NO_LEADER, MetadataImage
-from headrace.coordination.runtime.ask_leader import AskLeader, Retry, by_leader
 from headrace.coordination.transactions.limits import TransactionLimits
 from headrace.coordination.transactions.markers import Marker, MarkerWritten, Participants
 from headrace.coordination.transactions.producers import TV2, ProducerEpoch
@@ -17,6 +16,7 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.callbacks import Done
 from headrace.ports.clock import Clock
+from headrace.shards.ask_leader import AskLeader, Retry, by_leader
 
 ADD_RETRY = Retry(
     frozenset({ErrorCode.CONCURRENT_TRANSACTIONS}), TransactionLimits.wait_ms / 1000, 0.02, 0.02

@@ -4,8 +4,6 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from headrace.coordination.runtime.led_shards import LedShards
-from headrace.coordination.runtime.shard import ShardState
 from headrace.coordination.transactions import decide
 from headrace.coordination.transactions.counts import TransactionCounts
 from headrace.coordination.transactions.limits import TransactionLimits
@@ -13,6 +11,8 @@ from headrace.coordination.transactions.transaction_shard import TransactionShar
 from headrace.coordination.transactions.transaction_state import TransactionState
 from headrace.model.errors import ApiError
 from headrace.ports.clock import Clock, Timer
+from headrace.shards.led_shards import LedShards
+from headrace.shards.shard import ShardState
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
 
 _logger = logging.getLogger(__name__)

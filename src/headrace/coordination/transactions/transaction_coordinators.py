@@ -6,9 +6,6 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.metadata_image import MetadataImage
 from headrace.config.keys.transactions import TransactionKeys
-from headrace.coordination.runtime.derived import Derived
-from headrace.coordination.runtime.led_shards import LedShards
-from headrace.coordination.runtime.shard import ShardPartition, World
 from headrace.coordination.transactions import decide, describe
 from headrace.coordination.transactions.counts import TransactionCounts
 from headrace.coordination.transactions.limits import TransactionLimits
@@ -23,6 +20,9 @@ from headrace.coordination.transactions.transaction_state import NO_TIMEOUT_MS, 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TRANSACTIONS_TOPIC, TopicPartition
 from headrace.ports.callbacks import Done
+from headrace.shards.derived import Derived
+from headrace.shards.led_shards import LedShards
+from headrace.shards.shard import ShardPartition, World
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
 
 if TYPE_CHECKING:

@@ -5,13 +5,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.coordination.runtime.shard import (
-    JournalLimits,
-    Shard,
-    ShardPartition,
-    ShardState,
-    World,
-)
 from headrace.coordination.transactions import decide, records
 from headrace.coordination.transactions.counts import TransactionCounts
 from headrace.coordination.transactions.decide import NeedsProducerId, UnderWay
@@ -22,6 +15,13 @@ from headrace.coordination.transactions.transaction_state import DECIDED, NEXT, 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TRANSACTIONS_TOPIC, TopicPartition
 from headrace.ports.callbacks import Done
+from headrace.shards.shard import (
+    JournalLimits,
+    Shard,
+    ShardPartition,
+    ShardState,
+    World,
+)
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
 
 if TYPE_CHECKING:
@@ -265,7 +265,8 @@ class TransactionShard(Shard):
             return
         found.committed = state
         done(state)
-        if state.status in DECIDED and found.state is state and not self._held:
+        # No other state follows a decided one before its markers are written (`NEXT`).
+        if state.status in DECIDED and not self._held:
             self._write_markers(transactional_id, found)
 
     def _write_markers(self, transactional_id: str, found: Transaction) -> None:

@@ -136,7 +136,7 @@ class GroupLags:
     def _groups(self) -> "Iterator[tuple[str, ByTopic]]":
         if OFFSETS_TOPIC not in self._broker.image.topics:
             return  # the broker has no group: the coordinator's code is not loaded
-        from headrace.coordination.runtime.shard import ShardState
+        from headrace.shards.shard import ShardState
 
         for shard in self._coordinators.groups.led:
             if shard.state is ShardState.ACTIVE:

@@ -14,12 +14,17 @@ _logger = logging.getLogger(__name__)
 RESERVE_BYTES = 1 << 20
 
 
-def make(disk: Disk, path: str) -> None:
-    """Write the reserve file if it is missing; remove it if the disk is too full. Blocking."""
+def make(disk: Disk, path: str, least: int) -> None:
+    """Write the reserve file if it is missing and leaves `least` bytes free. Blocking.
+
+    If it cannot be written, a warning is logged and the rest of it removed.
+    """
     where = f"{path}/{file_names.RESERVE}"
     if disk.exists(where):
         return
     try:
+        if disk.free_bytes(path) < least + RESERVE_BYTES:
+            return
         with closing(disk.open(where, create=True)) as file:
             # Written zeros, as a sparse file would reserve nothing.
             file.write_at(0, (bytes(RESERVE_BYTES),))

@@ -28,9 +28,10 @@ def init(
 ) -> int:
     """Create a pipeline's project: its settings and a first file of declarations that runs.
 
-    Columns are inferred from at most 1,000 records. JSON objects become typed columns; other lines
-    become one column, with a parser to extend. For example: headrace pipeline init shop; headrace
-    pipeline init shop --from-topic orders; headrace pipeline init web --from-file access.log
+    Columns are inferred from at most 1,000 records, of which a tenth may be damaged. JSON objects
+    become typed columns, lines of a web server's combined log those of a request, and other lines
+    one column, with a parser to extend. For example: headrace pipeline init shop; headrace pipeline
+    init shop --from-topic orders; headrace pipeline init web --from-file access.log
 
     Parameters
     ----------
@@ -72,7 +73,14 @@ def _inferred(topic: str, values: list[bytes], noun: str) -> str:
     if not values:
         raise CommandError(f"{topic}: there are no {noun} to infer columns from")
     columns = infer_columns(values)
-    return parsed_declarations(topic) if columns is None else typed_declarations(topic, columns)
+    if columns is None:
+        return parsed_declarations(topic, values)
+    if columns.refused:
+        note(
+            f"{columns.refused:,} of {len(values):,} {noun} do not fit the columns: a run moves "
+            f"them to {topic}.quarantine"
+        )
+    return typed_declarations(topic, columns)
 
 
 def _lines(file: Path) -> list[bytes]:

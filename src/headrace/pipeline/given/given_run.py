@@ -32,7 +32,7 @@ from headrace.spark.checks.verdict import check_batch
 from headrace.spark.checks.with_failed import with_failed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -73,7 +73,7 @@ class GivenRun:
     _flows: dict[str, FlowRows] = field(default_factory=dict)
     _decoded: dict[TopicSource, DecodedTopic] = field(default_factory=dict)
 
-    def given(self, topic: str, *batches: list[object]) -> GivenRun:
+    def given(self, topic: str, *batches: Sequence[object]) -> GivenRun:
         """Add the records of a topic: a list for each micro-batch, in step with other topics'.
 
         A record is a value (bytes, text, None, or a dictionary that is written as JSON), or one

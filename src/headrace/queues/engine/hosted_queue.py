@@ -295,6 +295,22 @@ class HostedQueue(MessageQueue):
         else:
             self._hooks.readable(self)
 
+    def refused_late(self, priority: int, count: int, size: int, error: HeadraceError) -> None:
+        """Forget messages that have no log; waiting basic.gets of an empty queue get the error.
+
+        Implements `StoreOwner`.
+        """
+        level = self._levels[priority]
+        level.fresh -= count
+        level.claimed = 0
+        self.ready -= count
+        self.ready_bytes -= size
+        if self.ready:
+            return
+        getters, self._getters = self._getters, deque()
+        for getter in getters:
+            getter.done(error)
+
     def failed(self, error: HeadraceError) -> None:
         """Answer waiting basic.gets with a store's error. Implements `StoreOwner`."""
         self._store_error = error

@@ -258,6 +258,10 @@ class StreamQueue:
     def arrived(self, priority: int, count: int, size: int) -> None:
         """Ignore the call: readers find what Kafka producers wrote. Implements `StoreOwner`."""
 
+    def refused_late(self, priority: int, count: int, size: int, error: HeadraceError) -> None:
+        """Count the messages again. Implements `StoreOwner`."""
+        self.ready = self._stream.ready
+
     def failed(self, error: HeadraceError) -> None:
         """Let readers continue, which find the store's error. Implements `StoreOwner`."""
         self._hooks.readable(self)

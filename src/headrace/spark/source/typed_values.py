@@ -42,12 +42,9 @@ def given_typed(given: GivenOptions, columns: Sequence[str]) -> TypedValues | No
         given.text("columnNameOfCorruptRecord") or CORRUPT,
     )
     try:
-        problem = typed.problem(columns)
+        return typed.checked(columns)
     except SchemaError as error:
         raise OptionError(f"valueSchema: {error}") from None
-    if problem is not None:
-        raise OptionError(f"valueSchema: {problem}")
-    return typed
 
 
 def given_unknown_keys(given: GivenOptions) -> str | None:

@@ -15,7 +15,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headrace.model.invariant import InvariantError
 from headrace.spark.tables.attempts import Attempt
+from headrace.spark.tables.dictionaries import dictionary_columns
 from headrace.spark.tables.errors import TableError, gone
 from headrace.spark.tables.partition import Key, PartitionField, directory_of, split
 from headrace.spark.tables.statistics import (
@@ -131,13 +133,7 @@ class _OpenFile:
         self._layout, self._path, self._key = layout, path, key
         self._footers: list[pq.FileMetaData] = []
         self._file = (layout.location / path).open("wb")
-        self._writer = pq.ParquetWriter(
-            self._file,
-            layout.schema,
-            compression=layout.compression,
-            write_statistics=with_footer_bounds(layout.schema),
-            metadata_collector=self._footers,
-        )
+        self._writer: pq.ParquetWriter | None = None
         self._looked = RowBounds(layout.schema)
         self._waiting: list[pa.RecordBatch] = []
         self.waiting_bytes = 0
@@ -163,6 +159,8 @@ class _OpenFile:
     def close(self) -> WrittenFile:
         """Finish the file, flush it to disk and return its description."""
         self._write_waiting()
+        if self._writer is None:
+            raise InvariantError("a file is closed that no row was written to")
         self._writer.close()
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -175,8 +173,9 @@ class _OpenFile:
 
     def drop(self) -> None:
         """Abandon an unfinished file; a later sweep deletes it."""
-        # Otherwise the writer's destructor would write a footer to the closed file.
-        self._writer.is_open = False
+        if self._writer is not None:
+            # Otherwise the writer's destructor would write a footer to the closed file.
+            self._writer.is_open = False
         with suppress(OSError):  # A full disk refuses buffered bytes, too.
             self._file.close()
 
@@ -188,7 +187,20 @@ class _OpenFile:
             rows = rows.sort_by([(column, "ascending") for column in self._layout.sort_by])
         self._waiting, self.waiting_bytes = [], 0
         self._looked.look_at(rows)
+        if self._writer is None:
+            self._writer = self._begin(rows)
         self._writer.write_table(rows)
+
+    def _begin(self, rows: pa.Table) -> pq.ParquetWriter:
+        schema = self._layout.schema
+        return pq.ParquetWriter(
+            self._file,
+            schema,
+            compression=self._layout.compression,
+            use_dictionary=dictionary_columns(rows),
+            write_statistics=with_footer_bounds(schema),
+            metadata_collector=self._footers,
+        )
 
 
 def disk_error(location: Path, error: OSError) -> TableError:

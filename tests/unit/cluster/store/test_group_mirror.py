@@ -11,8 +11,8 @@ import pytest
 from headrace.cluster.store.catalog import Catalog
 from headrace.cluster.store.group_mirror import GroupMirror
 from headrace.coordination.groups.messages import OffsetToCommit
-from headrace.coordination.runtime.shard import ShardState
 from headrace.ports.store import NoNode, SessionLost, Store
+from headrace.shards.shard import ShardState
 from headrace.testing.disk import SimDisk
 from headrace.testing.sim.ensemble import Ensemble
 from headrace.wire.kafka.consumer_protocol import assignment, subscription

@@ -11,7 +11,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from headrace import __version__
 from headrace.broker.quotas import QuotaKey
-from headrace.coordination.runtime.shard import ShardState
 from headrace.coordination.share.acknowledgements import AckKind
 from headrace.frontends.http import coordinator_gauges, gauges
 from headrace.frontends.http.exposition import render, rendered
@@ -24,6 +23,7 @@ from headrace.model.nouns import (
     TopicPartition,
 )
 from headrace.observe.metrics import LABELS_MAX, Metrics
+from headrace.shards.shard import ShardState
 from headrace.testing.clock import SimClock
 from headrace.wire.kafka.api import ApiKey
 

@@ -70,6 +70,55 @@ def test_where_no_log_can_be_made_all_is_refused_and_who_waits_is_told() -> None
         here.queue.publish(Published(message("b"), 0, None, True), here.now)
     here.store.when_stored(here.told.append)
     assert here.told == [False, False]
+    assert (here.queue.ready, here.queue.ready_bytes) == (0, 0)
+
+
+def test_queue_recovers_without_a_restart_once_its_log_can_be_created(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """RabbitMQ restarts a queue that crashed, too: no restart of the broker is needed."""
+    here = DurableQueue()
+    here.publish("lost")
+    for requests, problem in enumerate(("no room", "no controller"), 1):
+        assert here.asked == [here.store] * requests
+        here.store.have_log(HeadraceError(problem))
+        for _ in range(2):
+            with pytest.raises(HeadraceError, match=problem):
+                here.publish("refused")
+    assert here.asked == [here.store] * 3, "one request at a time"
+    here.make_log()
+    here.publish("a", "bb")
+    for _ in range(3):
+        here.ask()
+    here.world.settle()
+    assert (here.told, here.bodies()) == ([False, True], ["a", "bb", None])
+    assert (here.queue.ready, here.queue.ready_bytes) == (0, 0)
+    logged = [text for text in caplog.messages if "cannot be created" in text]
+    assert len(logged) == 1
+    assert "queue 'q' (vhost '/'): its log cannot be created: no room" in logged[0]
+
+
+def test_claims_of_messages_without_a_log_end_when_they_are_refused() -> None:
+    here = DurableQueue(settings(ttl_ms=1000))
+    here.publish("lost")
+    here.queue._levels[0].claimed = 1
+    here.store.have_log(HeadraceError("no room"))
+    assert here.queue._levels[0].claimed == 0
+
+
+def test_messages_of_other_priorities_stay_if_one_has_no_log() -> None:
+    here = DurableQueue(settings(priority_max=2))
+    here.publish("stays")
+    here.make_log()
+    here.ask()
+    other = next(store for store in here.stores if store.priority == 2)
+    here.queue.publish(Published(message("lost"), 2, None, True), here.now)
+    other.have_log(HeadraceError("no room"))
+    here.world.settle()
+    assert here.bodies() == ["stays"]
+    here.publish("more")
+    here.world.settle()
+    assert (here.queue.ready, here.queue.ready_bytes) == (1, 4)
 
 
 def test_more_than_may_wait_for_the_log_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.queues.engine import stream_queue
 from headrace.queues.queue_settings import StreamOffset, StreamStart
 from headrace.queues.refusals import Refused
@@ -86,6 +86,22 @@ def test_a_stream_has_no_files_before_its_first_message() -> None:
     here.run()
     assert reader.bodies == ["b"]
     assert here.confirmed == [True, True]
+
+
+def test_readers_skip_no_message_after_a_refused_log_of_their_stream() -> None:
+    """The refused messages have no offsets: the first one stored has 0."""
+    here = Stream(make_log=False)
+    here.publish("lost")
+    readers = [here.read(start) for start in (NEXT, offset(1), FIRST)]
+    here.store.have_log(HeadraceError("no room"))
+    assert (here.store.ready, here.queue.ready) == (0, 0)
+    with pytest.raises(HeadraceError, match="no room"):
+        here.publish("refused")
+    here.store.have_log(here.make_partition())
+    here.run()
+    here.published("a", "b")
+    assert [reader.bodies for reader in readers] == [["a", "b"], ["b"], ["a", "b"]]
+    assert here.confirmed == [False, True]
 
 
 @pytest.mark.parametrize(("seconds", "first"), [(-1, 0), (0, 0), (5, 1), (15, 2), (20, 2), (25, 3)])

@@ -57,6 +57,18 @@ def test_rows_without_positions_are_counted_without_places() -> None:
     assert division.tally.examples == {"f": []}
 
 
+def test_rows_with_a_null_position_are_counted_without_a_place() -> None:
+    """Such as the rows of an outer join."""
+    joined = batch(["f"], ["f"], ["f"])
+    for name, values in {"_partition": [None, 1, 1], "_offset": [0, None, 2]}.items():
+        at = joined.schema.get_field_index(name)
+        joined = joined.set_column(at, name, pa.array(values, joined.schema.field(at).type))
+    division = Division(ALL)
+    assert [len(rows) for rows in division.divided([joined])] == [3]
+    assert division.tally.failed == {"f": 3}
+    assert division.tally.examples == {"f": [(1, 2)]}
+
+
 def test_tallies_of_tasks_are_added_in_the_order_of_positions() -> None:
     first = Tally(2, {"f": 2}, {"f": [(1, 5), (1, 9)]}, 1)
     second = Tally(3, {"f": 2, "k": 1}, {"f": [(0, 8), (1, 7)], "k": []}, 2)

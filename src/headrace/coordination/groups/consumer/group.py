@@ -27,8 +27,8 @@ from headrace.coordination.groups.consumer.model import (
 )
 from headrace.coordination.groups.modern.changes import GroupEpoch, MemberTarget, TargetEpoch
 from headrace.coordination.groups.modern.group import ModernGroup
-from headrace.coordination.runtime.journal import KeyValue
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.shards.journal import KeyValue
 
 NOTHING: Partitions = {}
 NOT_OWNED = -1

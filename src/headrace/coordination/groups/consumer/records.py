@@ -29,7 +29,7 @@ from headrace.coordination.groups.consumer.model import (
 )
 from headrace.coordination.groups.modern import records as tables
 from headrace.coordination.groups.modern.changes import GroupEpoch, MemberTarget, TargetEpoch
-from headrace.coordination.runtime.journal import KeyValue
+from headrace.shards.journal import KeyValue
 
 KEY_TYPES = frozenset({3, 4, 5, 6, 7, 8, 16})
 _Read = tables.Fields

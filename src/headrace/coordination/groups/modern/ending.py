@@ -6,9 +6,9 @@ from typing import Any
 from headrace.coordination.groups.context import ShardContext
 from headrace.coordination.groups.modern.group import ModernGroup
 from headrace.coordination.groups.modern.group_change import Turn
-from headrace.coordination.runtime.journal import KeyValue
 from headrace.model.errors import ErrorCode
 from headrace.ports.callbacks import Done
+from headrace.shards.journal import KeyValue
 
 
 def enter(turn: Turn[ModernGroup[Any, Any]]) -> None:

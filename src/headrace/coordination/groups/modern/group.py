@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from headrace.coordination.groups.modern.changes import GroupEpoch, MemberTarget, TargetEpoch
 from headrace.coordination.groups.modern.timers import Timers
-from headrace.coordination.runtime.journal import KeyValue
+from headrace.shards.journal import KeyValue
 
 INITIAL_EPOCH = 1
 """Group epoch and target epoch of a new group, as in Kafka 4.3's ModernGroup.

@@ -10,9 +10,9 @@ from typing import Any, Generic, TypeVar
 from headrace.coordination.groups.context import ShardContext
 from headrace.coordination.groups.modern.changes import GroupEpoch, MemberTarget, TargetEpoch
 from headrace.coordination.groups.modern.group import ModernGroup
-from headrace.coordination.runtime.journal import KeyValue
 from headrace.model.errors import ErrorCode
 from headrace.ports.callbacks import Done
+from headrace.shards.journal import KeyValue
 
 P = TypeVar("P")
 C = TypeVar("C")

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from headrace.coordination.runtime.journal import KeyValue
 from headrace.model.errors import Malformed
 from headrace.record.compression import CorruptBatch
+from headrace.shards.journal import KeyValue
 from headrace.wire.kafka.coordinator_records.offsets_tables import CONSUMER_OFFSETS
 
 Fields = Mapping[str, Any]

@@ -18,7 +18,7 @@ from headrace.coordination.groups.share.model import (
     StatePartitions,
     TopicState,
 )
-from headrace.coordination.runtime.journal import KeyValue
+from headrace.shards.journal import KeyValue
 
 
 class ShareGroup(ModernGroup[Assigned, OwnChange]):

@@ -22,7 +22,7 @@ from headrace.coordination.groups.share.model import (
     TopicState,
     by_topic,
 )
-from headrace.coordination.runtime.journal import KeyValue
+from headrace.shards.journal import KeyValue
 
 _MEMBER, _GROUP, _TARGET, _TARGET_MEMBER, _CURRENT_MEMBER, _STATE = 10, 11, 12, 13, 14, 15
 KEY_TYPES = range(_MEMBER, _STATE + 1)

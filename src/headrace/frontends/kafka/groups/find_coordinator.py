@@ -22,7 +22,7 @@ from headrace.frontends.kafka.connection.response_entities import Entity, Make, 
 from headrace.model.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
-    from headrace.coordination.runtime.led_shards import LedShards
+    from headrace.shards.led_shards import LedShards
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 _SHARE_KEY_PARTS = 3

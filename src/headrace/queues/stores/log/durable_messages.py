@@ -3,8 +3,12 @@
 Messages published before the log exists wait in memory, and are confirmed once committed, as all
 others. Once the log is open the queue uses it directly (`StoreOwner.opened`); this store keeps the
 log's lifecycle and the callbacks of publishes that are not stored yet.
+
+If the log cannot be created, the waiting messages are refused. So is each later one, but it
+requests the log again: the queue recovers without a restart, as RabbitMQ restarts a crashed queue.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -28,6 +32,8 @@ from headrace.wire.amqp.content import Message
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
+
+_logger = logging.getLogger(__name__)
 
 WAITING_BYTES_MAX = 64 * 1024 * 1024
 """Bytes of a queue's messages that wait for its log; above, more are refused until it exists."""
@@ -117,13 +123,14 @@ class DurableMessages:
             self._logs.ask_for_log(self)
 
     def have_log(self, partition: "Partition | HeadraceError") -> None:
-        """Open the created log and write the waiting messages to it; with an error, fail."""
+        """Open the created log and write the waiting messages to it; with an error, refuse them."""
         if self._gone or self._opened:
             return
         if isinstance(partition, HeadraceError):
             self._asked = False
-            self.failed(partition)
+            self._refuse_waiting(partition)
             return
+        self._error = None
 
         def opened(error: HeadraceError | None) -> None:
             messages = self._messages
@@ -190,6 +197,20 @@ class DurableMessages:
         for _, done in awaited:
             self.when_stored(done)
 
+    def _refuse_waiting(self, error: HeadraceError) -> None:
+        """Refuse messages until the log is created, those that wait for it included."""
+        if self._error is None:
+            _logger.error(
+                "queue %r (vhost %r): its log cannot be created: %s. Publishes are refused; each"
+                " one tries again", self.queue.name, self.vhost, error,
+            )  # fmt: skip
+        self._error = error
+        sizes = [len(each.published.message.body) for each in self._waiting]
+        self._take_waiting()
+        if self._owner is not None:
+            self._owner.refused_late(self.priority, len(sizes), sum(sizes), error)
+        self._tell_awaited(False)
+
     def _take_waiting(self) -> "list[_Waiting]":
         """Remove and return the waiting messages, and resume paused publishers."""
         waiting, self._waiting = self._waiting, []
@@ -223,6 +244,7 @@ class DurableMessages:
 
     def _wait(self, published: Published, expires_at: float | None) -> None:
         if self._error is not None:
+            self.want_log()  # does nothing once the log was open
             raise self._error
         if self._gone:
             raise HeadraceError("the broker is stopping: the message was not stored")

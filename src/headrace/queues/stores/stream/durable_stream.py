@@ -23,6 +23,8 @@ class DurableStream(DurableMessages):
     def __init__(self, logs: QueueLogs, vhost: str, queue: DeclaredQueue, priority: int) -> None:
         super().__init__(logs, vhost, queue, priority)
         self._readers: dict[StreamReader, None] = {}
+        self._at_next: set[StreamReader] = set()
+        """Readers that began behind the messages that waited for the log."""
 
     @classmethod
     def of_topic(
@@ -82,6 +84,7 @@ class DurableStream(DurableMessages):
         if log is not None:
             log.find(start, reader.begin)
         elif start.start is StreamStart.NEXT:
+            self._at_next.add(reader)
             reader.begin(len(self._waiting))
         else:
             # The log does not exist: all messages will be of now, or later.
@@ -91,8 +94,14 @@ class DurableStream(DurableMessages):
     def leave(self, reader: StreamReader) -> None:
         """Remove a reader of the stream."""
         self._readers.pop(reader, None)
+        self._at_next.discard(reader)
         if self.log is not None:
             self.log.forget(reader)
+
+    def _refuse_waiting(self, error: HeadraceError) -> None:
+        super()._refuse_waiting(error)
+        for reader in self._at_next:
+            reader.begin(0)  # the refused messages have no offsets
 
     def end_turn(self, *, complete: bool) -> None:
         """Note that readers had their turn; `complete`: all of them."""

@@ -8,7 +8,6 @@ import pytest
 
 from headrace.client.calls.call import ColdCall, Maker
 from headrace.cluster.peers.share_state_calls import call_of
-from headrace.coordination.runtime.shard import ShardState
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.coordination.share.questions import (
     Answer,
@@ -27,6 +26,7 @@ from headrace.frontends.kafka.authentication.authorisation import CLUSTER_ACTION
 from headrace.model.errors import ApiError
 from headrace.model.errors import ErrorCode as E
 from headrace.model.nouns import SHARE_STATE_TOPIC
+from headrace.shards.shard import ShardState
 from headrace.testing.sim.cluster import SimCluster
 from headrace.wire.kafka.api import ApiKey
 from tests.support.cluster.peer_kit import BROKERS, CLIENTS, Asker, play

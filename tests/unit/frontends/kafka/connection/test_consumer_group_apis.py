@@ -11,7 +11,6 @@ import pytest
 from headrace.cluster.topics.creation import NewTopic
 from headrace.coordination.groups.consumer.messages import HeartbeatRequest
 from headrace.coordination.groups.group_coordinators import GroupCoordinators
-from headrace.coordination.runtime.shard import World
 from headrace.frontends.kafka.connection import api_versions
 from headrace.frontends.kafka.groups import (
     consumer_group_describe,
@@ -21,6 +20,7 @@ from headrace.frontends.kafka.groups import (
 )
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC
+from headrace.shards.shard import World
 from tests.support.admin import tell, versions
 from tests.support.coordination.groups_wire import TOPIC_ID, Wire
 from tests.support.net.served import served

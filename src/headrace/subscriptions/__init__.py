@@ -1,0 +1,1 @@
+"""Consumer groups whose clients share queues among themselves: members, locks, offsets, rules."""

@@ -1,0 +1,119 @@
+"""Offsets of groups in the group coordinator, as their clients store and read them.
+
+An offset is answered by a read at once, and written soon: an offset that waits for the write before
+it is replaced by a newer one, so that a busy group has one record in flight for each queue. `done`
+of a store is called when its offset, or a later one, is on disk.
+
+These offsets never expire (ADR 74): the coordinator's record has an expiry time that never comes.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from headrace.coordination.groups.committed_offsets import Committed
+from headrace.coordination.groups.messages import CommitRequest, OffsetToCommit
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.ports.callbacks import Done
+
+NEVER_MS = 1 << 62
+"""Retention in ms of an offset that never expires; a time of now and this is no overflow."""
+UNSET = -1
+"""The offset that a client stores to have none."""
+
+QueuePlace = tuple[str, str, int]
+"""Group, topic, partition."""
+
+
+class OffsetCoordinator(Protocol):
+    """The coordinator's part that is used: `coordination.groups.GroupCoordinators`."""
+
+    def commit(self, request: CommitRequest, done: Done[ErrorCode], /) -> None: ...
+
+    def offset(self, group_id: str, topic: str, partition: int, /) -> Committed | None: ...
+
+    def delete_offsets(
+        self,
+        group_id: str,
+        wanted: list[tuple[str, int]],
+        done: Callable[[ErrorCode, list[ErrorCode]], None],
+        /,
+    ) -> None: ...
+
+
+class _Writing:
+    """The writes of one place: the offset in flight, and the newest one behind it."""
+
+    __slots__ = ("behind", "newest", "waiting")
+
+    def __init__(self, offset: int, done: Done[ErrorCode]) -> None:
+        self.newest = offset
+        self.waiting = [done]
+        """Callbacks of the write in flight."""
+        self.behind: list[Done[ErrorCode]] = []
+        """Callbacks of the newest offset, if it is not the one in flight."""
+
+
+class GroupOffsets:
+    """The offsets of all groups, for clients on this broker. On the deciding thread."""
+
+    def __init__(self, coordinators: Callable[[], OffsetCoordinator]) -> None:
+        """`coordinators`: made by its first call, which comes with the first offset."""
+        self._coordinators = coordinators
+        self._writing: dict[QueuePlace, _Writing] = {}
+
+    def read(self, group: str, topic: str, partition: int) -> int | None:
+        """Return a group's offset of a partition, None if it has none.
+
+        ApiError: the coordinator is loading, or elsewhere.
+        """
+        writing = self._writing.get((group, topic, partition))
+        if writing is not None:
+            return None if writing.newest == UNSET else writing.newest
+        committed = self._coordinators().offset(group, topic, partition)
+        return None if committed is None else committed.offset
+
+    def store(
+        self, group: str, topic: str, partition: int, offset: int, done: Done[ErrorCode]
+    ) -> None:
+        """Store an offset, which may be lower than the present one; UNSET deletes it.
+
+        `done` is called once, with NONE when it is on disk, or with why it is not stored.
+        """
+        place = (group, topic, partition)
+        writing = self._writing.get(place)
+        if writing is None:
+            self._writing[place] = _Writing(offset, done)
+            self._write(place, offset)
+        else:
+            writing.newest = offset
+            writing.behind.append(done)
+
+    def _write(self, place: QueuePlace, offset: int) -> None:
+        group, topic, partition = place
+        try:
+            coordinators = self._coordinators()
+            if offset == UNSET:
+                coordinators.delete_offsets(
+                    group, [(topic, partition)], lambda code, _: self._written(place, code)
+                )
+                return
+            entry = OffsetToCommit(topic, partition, offset, -1, "")
+            request = CommitRequest(group, -1, "", None, [entry], retention_ms=NEVER_MS)
+            coordinators.commit(request, partial(self._written, place))
+        except ApiError as error:
+            self._written(place, error.code)
+
+    def _written(self, place: QueuePlace, code: ErrorCode) -> None:
+        """Call back, and write the newest offset if a later one has come."""
+        writing = self._writing[place]
+        if code is ErrorCode.GROUP_ID_NOT_FOUND:
+            code = ErrorCode.NONE  # deleted from a group that has no offset
+        done, writing.waiting, writing.behind = writing.waiting, writing.behind, []
+        offset, more = writing.newest, bool(writing.waiting)
+        if not more:
+            del self._writing[place]
+        for callback in done:
+            callback(code)
+        if more:
+            self._write(place, offset)

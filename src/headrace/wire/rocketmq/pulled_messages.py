@@ -1,0 +1,192 @@
+"""Record batches as the stored messages that pulls deliver.
+
+A record that a RocketMQ client sent has its facts in one header (`record_header`), from which its
+stored message is put together: the properties are copied, not read. Records of Kafka's and AMQP's
+producers get properties instead: the key as KEYS, and each header whose value is text. A record
+without a value is delivered with an empty body.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from headrace.record.record import Header, Record
+from headrace.wire.rocketmq.message_ids import (
+    HOST_V6_BYTES,
+    OFFSET_MAX,
+    PlaceInCluster,
+    physical_offset,
+)
+from headrace.wire.rocketmq.properties import (
+    ENTRY_END,
+    KEYS,
+    NAME_END,
+    PROPERTIES_BYTES_MAX,
+    closed,
+)
+from headrace.wire.rocketmq.record_header import NAME, MessageFacts, decode_facts
+from headrace.wire.rocketmq.stored_messages import (
+    HEAD,
+    SIZE_I16,
+    STORED_AT,
+    TAIL,
+    SystemFlag,
+    body_crc,
+    topic_field,
+)
+
+Wanted = Callable[[bytes], bool]
+"""Whether a consumer wants a message with these properties."""
+_NO_TEXT = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+"""Bytes that a property's name or value does not have, its separators among them."""
+_UNKNOWN_HOST = bytes(8)
+"""The born host of a record that no RocketMQ client sent: 0.0.0.0, port 0."""
+
+
+class PulledBatch(NamedTuple):
+    """The messages of some records, to be joined."""
+
+    parts: list[bytes]
+    message_count: int
+    size: int
+    """Bytes of all parts."""
+    next_offset: int
+    """The offset from which the next pull should read."""
+    is_full: bool
+    """Whether a bound was reached, so that later records are left."""
+
+
+class PulledQueue:
+    """The fields that all messages of one queue have in common."""
+
+    def __init__(
+        self,
+        topic: bytes,
+        queue_id: int,
+        partition_number: int,
+        store_host: bytes,
+        broker_properties: bytes,
+    ) -> None:
+        """`topic`: as the consumer named it, which for a retry topic is not Kafka's name.
+        `broker_properties`: those that the broker adds to each message, each with its end.
+        ValueError: the partition's number is no such number."""
+        self._magic, self._topic = topic_field(topic)
+        self._queue_id = queue_id
+        self._physical_base = physical_offset(PlaceInCluster(partition_number, 0))
+        self._store_host = store_host
+        self._store_flag = SystemFlag.STORE_HOST_V6 if len(store_host) == HOST_V6_BYTES else 0
+        self._added = broker_properties
+        self._fixed_bytes = HEAD.size + STORED_AT.size + len(store_host) + TAIL.size
+        self._fixed_bytes += len(self._topic) + SIZE_I16.size
+
+    def pulled(
+        self,
+        records: Iterable[Record],
+        begin: int,
+        *,
+        count_max: int,
+        bytes_max: int,
+        wanted: Wanted | None = None,
+    ) -> PulledBatch:
+        """Return the messages of `records` from offset `begin` on, in their order.
+
+        Stops before the message that would pass `count_max` or `bytes_max`, but for the first one,
+        which may have any size. `wanted`: None takes all. Records that are not wanted are passed
+        over: the next offset is behind them.
+        """
+        parts: list[bytes] = []
+        count = size = 0
+        following = begin
+        for record in records:
+            if record.offset < begin:
+                continue
+            if count >= count_max:
+                return PulledBatch(parts, count, size, following, True)
+            facts, properties = self._facts(record)
+            if wanted is None or wanted(properties):
+                body = record.value or b""
+                more = self._fixed_bytes + len(facts.born_host) + len(body) + len(properties)
+                if count and size + more > bytes_max:
+                    return PulledBatch(parts, count, size, following, True)
+                self._append(parts, more, record, body, facts, properties)
+                count += 1
+                size += more
+            following = record.offset + 1
+        return PulledBatch(parts, count, size, following, size >= bytes_max)
+
+    def _facts(self, record: Record) -> tuple[MessageFacts, bytes]:
+        """Return a record's facts, and its properties with those that the broker adds."""
+        headers = record.headers
+        for name, value in headers:
+            if name == NAME and (facts := decode_facts(value)) is not None:
+                properties = closed(facts.properties) + self._added
+                if len(properties) > PROPERTIES_BYTES_MAX:
+                    properties = facts.properties
+                return facts, properties
+        properties = record_properties(record.key, headers, PROPERTIES_BYTES_MAX - len(self._added))
+        return MessageFacts(0, 0, record.timestamp, 0, _UNKNOWN_HOST, b""), properties + self._added
+
+    def _append(
+        self,
+        parts: list[bytes],
+        total: int,
+        record: Record,
+        body: bytes,
+        facts: MessageFacts,
+        properties: bytes,
+    ) -> None:
+        flag, system_flag, born_at_ms, reconsume_times, born_host, _ = facts
+        if record.offset > OFFSET_MAX:
+            raise ValueError(f"offset {record.offset} has more than 40 bits")
+        parts += (
+            HEAD.pack(
+                total,
+                self._magic,
+                body_crc(body),
+                self._queue_id,
+                flag,
+                record.offset,
+                self._physical_base | record.offset,
+                system_flag | self._store_flag,
+                born_at_ms,
+            ),
+            born_host,
+            STORED_AT.pack(record.timestamp),
+            self._store_host,
+            TAIL.pack(reconsume_times, 0, len(body)),
+            body,
+            self._topic,
+            SIZE_I16.pack(len(properties)),
+            properties,
+        )
+
+
+def record_properties(key: bytes | None, headers: Sequence[Header], bytes_max: int) -> bytes:
+    """Return the properties of a record that no RocketMQ client sent.
+
+    Its key as KEYS, then its headers. Names and values that are no UTF-8 text or have control
+    characters are left out, and so are those behind `bytes_max`.
+    """
+    parts: list[bytes] = []
+    size = 0
+    named = [] if key is None else [(KEYS, key)]
+    named += [(name.encode(), value or b"") for name, value in headers if name != NAME]
+    for name, value in named:
+        size += len(name) + len(value) + 2
+        if size > bytes_max:
+            break
+        if name and _is_text(name) and _is_text(value):
+            parts += (name, NAME_END, value, ENTRY_END)
+        else:
+            size -= len(name) + len(value) + 2
+    return b"".join(parts)
+
+
+def _is_text(value: bytes) -> bool:
+    if _NO_TEXT.search(value):
+        return False
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,196 @@
+"""Offsets of groups: read at once, one write in flight for each queue, none lost or reordered."""
+
+from collections.abc import Callable
+
+import pytest
+
+from headrace.coordination.groups.committed_offsets import Committed
+from headrace.coordination.groups.messages import CommitRequest
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.ports.callbacks import Done
+from headrace.subscriptions.group_offsets import UNSET, GroupOffsets
+
+
+class Coordinator:
+    """A coordinator that stores when it is told to. Implements `OffsetCoordinator`."""
+
+    def __init__(self) -> None:
+        self.stored: dict[tuple[str, str, int], Committed] = {}
+        self.asked: list[tuple[str, int, int]] = []
+        """Topic, partition and offset of each write; -1 for a deletion."""
+        self.flying: list[Callable[[ErrorCode], None]] = []
+        self.fails: ErrorCode | None = None
+
+    def commit(self, request: CommitRequest, done: Done[ErrorCode]) -> None:
+        """Note a commit."""
+        if self.fails:
+            raise ApiError(self.fails)
+        ((topic, partition, offset, epoch, metadata),) = request.offsets
+        assert (request.generation, request.member_id) == (-1, "")
+        self.asked.append((topic, partition, offset))
+        committed = Committed(offset, epoch, metadata, 0, request.retention_ms)
+        place = (request.group_id, topic, partition)
+
+        def end(code: ErrorCode) -> None:
+            if code is ErrorCode.NONE:
+                self.stored[place] = committed
+            done(code)
+
+        self.flying.append(end)
+
+    def offset(self, group_id: str, topic: str, partition: int) -> Committed | None:
+        """Return what is stored."""
+        if self.fails:
+            raise ApiError(self.fails)
+        return self.stored.get((group_id, topic, partition))
+
+    def delete_offsets(
+        self,
+        group_id: str,
+        wanted: list[tuple[str, int]],
+        done: Callable[[ErrorCode, list[ErrorCode]], None],
+    ) -> None:
+        """Note a deletion."""
+        ((topic, partition),) = wanted
+        self.asked.append((topic, partition, -1))
+
+        def end(code: ErrorCode) -> None:
+            if code is ErrorCode.NONE:
+                del self.stored[group_id, topic, partition]
+            done(code, [])
+
+        self.flying.append(end)
+
+    def land(self, code: ErrorCode = ErrorCode.NONE) -> None:
+        """End the oldest write."""
+        self.flying.pop(0)(code)
+
+
+class Play:
+    """Offsets of queue t-0 of group g on a coordinator, and the answers to stores."""
+
+    def __init__(self) -> None:
+        self.coordinator = Coordinator()
+        self.offsets = GroupOffsets(lambda: self.coordinator)
+        self.answers: list[tuple[int, ErrorCode]] = []
+
+    def store(self, offset: int, partition: int = 0) -> None:
+        """Store an offset."""
+        self.offsets.store("g", "t", partition, offset, lambda c: self.answers.append((offset, c)))
+
+    def read(self) -> int | None:
+        """Return the offset."""
+        return self.offsets.read("g", "t", 0)
+
+
+def test_an_offset_is_read_at_once_and_answered_when_stored() -> None:
+    play = Play()
+    assert play.read() is None
+    play.store(5)
+    assert (play.read(), play.answers) == (5, [])
+    play.coordinator.land()
+    assert (play.read(), play.answers) == (5, [(5, ErrorCode.NONE)])
+
+
+def test_an_offset_never_expires() -> None:
+    play = Play()
+    play.store(5)
+    play.coordinator.land()
+    retention = play.coordinator.stored["g", "t", 0].expires_ms
+    assert (1 << 63) > retention + 1_800_000_000_000 > 100 * 365 * 86_400_000 * 1000
+
+
+def test_an_offset_may_go_backwards() -> None:
+    play = Play()
+    for offset in (5, 3):
+        play.store(offset)
+        play.coordinator.land()
+    assert play.read() == 3
+
+
+def test_offsets_behind_a_write_are_one_write_of_the_newest() -> None:
+    play = Play()
+    for offset in (1, 2, 9, 4):
+        play.store(offset)
+    assert play.coordinator.asked == [("t", 0, 1)]
+    assert play.read() == 4
+    play.coordinator.land()
+    assert play.answers == [(1, ErrorCode.NONE)], "the others are not on disk"
+    assert play.coordinator.asked == [("t", 0, 1), ("t", 0, 4)]
+    assert play.read() == 4
+    play.coordinator.land()
+    assert play.answers == [(n, ErrorCode.NONE) for n in (1, 2, 9, 4)]
+    assert not play.coordinator.flying
+
+
+def test_queues_are_written_beside_each_other() -> None:
+    play = Play()
+    play.store(1)
+    play.store(2, partition=1)
+    assert play.coordinator.asked == [("t", 0, 1), ("t", 1, 2)]
+
+
+def test_minus_one_deletes_the_offset() -> None:
+    play = Play()
+    play.store(5)
+    play.coordinator.land()
+    play.store(UNSET)
+    assert play.read() is None
+    play.coordinator.land()
+    assert play.read() is None
+    assert play.answers[-1] == (UNSET, ErrorCode.NONE)
+
+
+def test_minus_one_without_an_offset_is_no_error() -> None:
+    play = Play()
+    play.store(UNSET)
+    play.coordinator.land(ErrorCode.GROUP_ID_NOT_FOUND)
+    assert play.answers == [(UNSET, ErrorCode.NONE)]
+    assert play.read() is None
+
+
+def test_a_failed_write_is_answered_and_the_stored_offset_read() -> None:
+    play = Play()
+    play.store(5)
+    play.coordinator.land()
+    play.store(6)
+    play.coordinator.land(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert play.answers[-1] == (6, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert play.read() == 5
+
+
+def test_an_offset_behind_a_failed_write_is_written_all_the_same() -> None:
+    play = Play()
+    play.store(5)
+    play.store(6)
+    play.coordinator.land(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    play.coordinator.land()
+    assert play.answers == [(5, ErrorCode.COORDINATOR_NOT_AVAILABLE), (6, ErrorCode.NONE)]
+    assert play.read() == 6
+
+
+def test_a_coordinator_that_is_loading_is_reported_and_asked_again_later() -> None:
+    play = Play()
+    play.coordinator.fails = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    with pytest.raises(ApiError, match="LOAD"):
+        play.read()
+    play.store(5)
+    assert play.answers == [(5, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
+    play.coordinator.fails = None
+    assert play.read() is None
+    play.store(6)
+    play.coordinator.land()
+    assert play.read() == 6
+
+
+def test_a_store_out_of_a_callback_is_written_too() -> None:
+    play = Play()
+    play.offsets.store("g", "t", 0, 1, lambda code: play.store(2))
+    play.store(3)
+    play.coordinator.land()
+    assert play.coordinator.asked == [("t", 0, 1), ("t", 0, 3)]
+    play.coordinator.land()
+    play.coordinator.land()
+    assert play.coordinator.asked[-1] == ("t", 0, 2)
+    assert play.read() == 2
+    assert not play.coordinator.flying
