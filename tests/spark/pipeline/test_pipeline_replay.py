@@ -362,7 +362,7 @@ def orders():
 
 
 SESSIONS = (
-    '.groupBy(F.session_window("at", "5 minutes").alias("s")).count()'
+    '.groupBy("id", F.session_window("at", "5 minutes").alias("s")).count()'
     '.select(F.col("s.start").alias("at"), "count")'
 )
 
