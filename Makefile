@@ -8,7 +8,7 @@ PYTEST := $(PY) -m pytest -n $(or $(TEST_PROCESSES),3) --dist loadfile
 # CPU time of all that a run started, beside the clock's: a loaded machine changes only the latter.
 MEASURED := TIMEFORMAT='CPU %lU + %lS (programs, kernel), %lR by the clock'; time
 # What a release is held to besides all tests, without what needs root.
-RELEASE := crash typed-test pipeline-test security-test clients-test spark-test sim sim-moves amqp-model soak cluster-test compat compat-kafka amqp-test spark-compat docs-test dist-test
+RELEASE := crash typed-test pipeline-test security-test clients-test spark-test sim sim-moves amqp-model soak cluster-test compat compat-kafka amqp-test rocketmq-test spark-compat docs-test dist-test
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -134,6 +134,10 @@ compat-rabbitmq: setup-dev ## RabbitMQ 4.0 beside us: the scenarios of its clien
 .PHONY: amqp-test
 amqp-test: setup-dev ## RabbitMQ's clients against our broker: a matrix of clients and scenarios (Java, Go and Node: Maven, Go, npm)
 	@$(PY) -m tests.outside.amqp --broker ours $(ARGS)
+
+.PHONY: rocketmq-test
+rocketmq-test: setup-dev ## RocketMQ's Java clients 5.5.0 and 4.9.7, unmodified, against our broker (Java, Maven)
+	@$(PY) -m pytest --timeout 900 $(or $(ARGS),tests/outside/rocketmq)
 
 .PHONY: cluster-test
 cluster-test: setup-dev ## Brokers on a real ZooKeeper: alone, and several that are killed, paused and restarted (Java, Maven)

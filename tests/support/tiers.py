@@ -10,6 +10,7 @@ SLOW = {
     "tests/spark/pipeline/": "pipeline-test",
     "tests/spark/": "spark-test",
     "tests/outside/clients/": "clients-test",
+    "tests/outside/rocketmq/": "rocketmq-test",
     "tests/release/": "dist-test",
     "tests/soak/": "soak",
     "tests/crash/test_damaged_files.py": "crash",
