@@ -1,6 +1,6 @@
 """Decoders of values: an array of bytes becomes rows and refused values."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -53,6 +53,10 @@ class ValueDecoder(Protocol):
     @property
     def arrow_schema(self) -> pa.Schema:
         """The schema of the rows."""
+
+    @property
+    def unknown_names(self) -> Mapping[str, int]:
+        """Undeclared keys by name, in all records so far; empty where values have no keys."""
 
     def decode(self, values: pa.Array) -> Iterator[TypedRows]:
         """Decode an array of type `binary`. WrongRowError for a fault of the decoder itself."""

@@ -45,6 +45,7 @@ class FunctionDecoder:
     ) -> None:
         """`arrow_schema`: of the tuples; `required`: numbers of the columns that are NOT NULL."""
         self._function = function
+        self.unknown_names: dict[str, int] = {}
         self.arrow_schema = arrow_schema
         self._required = required
 

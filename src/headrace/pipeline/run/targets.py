@@ -56,7 +56,7 @@ class Targets:
             kind, options = TOPIC, self._of_topic(flow, self.graph.sinks[flow.target])
         if streams.used_quarantine is not None:
             options |= self.cluster.options() | streams.used_quarantine.sink_options()
-        if flow.checks:
+        if flow.check_names:
             options |= self._checks(flow, streams).to_option()
             rows = with_failed(rows, flow.checks)
         checkpoint = str(self.storage.checkpoint(flow.target, flow.name))
@@ -71,7 +71,7 @@ class Targets:
         only = len(streams.topics) == 1
         topic, digest = next(iter(streams.topics.items())) if only else ("", "")
         counts = self.storage.checks(flow.target, flow.name)
-        return RowChecks(flow.checks, topic, counts, digest)
+        return RowChecks(flow.checks, topic, counts, digest, unique=flow.unique, fresh=flow.fresh)
 
     def of_table(self, flow: DeclaredFlow) -> dict[str, str]:
         """Return the options of a flow's table."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.spark.checks.check import FAILED, Check, Outcome
+from headrace.spark.checks.check import FAILED, Check, Fresh, Outcome, Unique
 from headrace.spark.errors import OptionError
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ class RowChecks:
     """Directory for the counts of each batch; None: they are not reported."""
     schema_digest: str = ""
     """Digest of the topic's declared columns, for records that a check moves to the quarantine."""
+    unique: tuple[Unique, ...] = ()
+    fresh: tuple[Fresh, ...] = ()
 
     def to_option(self) -> dict[str, str]:
         """Return the option."""
@@ -43,6 +45,8 @@ class RowChecks:
             "topic": self.topic,
             "counts": None if self.counts is None else str(self.counts),
             "schema": self.schema_digest,
+            "unique": [each.columns for each in self.unique],
+            "fresh": [[each.column, each.within] for each in self.fresh],
         }
         return {CHECKS: json.dumps(said)}
 
@@ -73,7 +77,9 @@ def given_checks(given: GivenOptions) -> RowChecks | None:
             ),
             str(said["topic"]),
             None if counts is None else Path(counts),
-            str(said["schema"]),
+            unique=tuple(Unique(tuple(map(str, columns))) for columns in said["unique"]),
+            fresh=tuple(Fresh(str(column), str(within)) for column, within in said["fresh"]),
+            schema_digest=str(said["schema"]),
         )
     except (ValueError, KeyError, TypeError):
         raise OptionError(f"{CHECKS}: {text!r} is not what a pipeline's run writes") from None

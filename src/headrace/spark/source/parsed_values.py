@@ -42,6 +42,7 @@ class ParsedValues:
     """Name of the file with modules that the decoder imports; empty: none."""
     mode: Mode = Mode.FAILFAST
     corrupt: str = ""
+    on_unknown: None = None
 
     def decoder(self) -> ValueDecoder:
         """Return a decoder, for one thread. Runs in a task, or in a process with the modules."""

@@ -26,6 +26,9 @@ from headrace.spark.quarantine.options import (
 from headrace.spark.source.parsed_values import ParsedValues, given_parser
 from headrace.typed.ddl import SchemaError
 
+UNKNOWN_KEYS = "unknownKeyCounts"
+"""The option with the directory for counts of keys that the schema does not declare."""
+
 
 def given_typed(given: GivenOptions, columns: Sequence[str]) -> TypedValues | ParsedValues | None:
     """Return how the options say that values are decoded; None for rows of bytes."""
@@ -34,7 +37,7 @@ def given_typed(given: GivenOptions, columns: Sequence[str]) -> TypedValues | Pa
         return parsed
     ddl = given.text("valueSchema")
     if ddl is None:
-        for name in ("mode", "columnNameOfCorruptRecord", *SOURCE_NAMES):
+        for name in ("mode", "columnNameOfCorruptRecord", UNKNOWN_KEYS, *SOURCE_NAMES):
             if name in given:
                 raise OptionError(f"{name}: only with valueSchema")
         return None
@@ -48,6 +51,14 @@ def given_typed(given: GivenOptions, columns: Sequence[str]) -> TypedValues | Pa
         return typed.checked(columns)
     except SchemaError as error:
         raise OptionError(f"valueSchema: {error}") from None
+
+
+def given_unknown_keys(given: GivenOptions) -> str | None:
+    """Return the directory for counts of undeclared keys; None without one. OptionError."""
+    text = given.text(UNKNOWN_KEYS)
+    if text is not None and not text.startswith("/"):
+        raise OptionError(f"{UNKNOWN_KEYS}: {text!r} is not an absolute path")
+    return text
 
 
 def given_quarantine(
