@@ -45,7 +45,7 @@ def test_a_connection_with_many_requests_is_read_again_when_some_are_answered(
             assert client.call(7777).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
 
-def test_one_way_requests_do_not_count_when_they_are_done(narrow: BrokerThread) -> None:
+def test_finished_one_way_requests_are_not_counted(narrow: BrokerThread) -> None:
     with RemotingClient(port_of(narrow)) as client:
         made(client, "t")
         for _ in range(20):
