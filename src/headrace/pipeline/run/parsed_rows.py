@@ -9,8 +9,8 @@ from pyspark import cloudpickle
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
+from headrace.pipeline.function_decoder import FunctionDecoder
 from headrace.pipeline.plan.function_digest import function_digest
-from headrace.pipeline.run.function_decoder import FunctionDecoder
 from headrace.pipeline.topic_columns import value_columns
 from headrace.spark.source.parsed_values import ParsedValues
 

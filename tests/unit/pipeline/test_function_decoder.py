@@ -13,7 +13,7 @@ from pyspark import cloudpickle
 
 from headrace.arrow.typed.decoder import TypedRows, WrongRowError
 from headrace.arrow.typed.typed_rows import DecoderError, Mode, RefusedRecordError, TypedRanges
-from headrace.pipeline.run.function_decoder import FunctionDecoder
+from headrace.pipeline.function_decoder import FunctionDecoder
 from headrace.pipeline.unreadable import Unreadable
 from headrace.spark.source.parsed_values import ParsedValues
 
