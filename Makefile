@@ -30,7 +30,8 @@ demo: setup ## nginx log -> topic -> Spark -> Parquet, a table and a picture (LO
 .PHONY: check
 check: lint ## Lint, and the tests that start no process and no broker but the long ones: three minutes
 	@# Its tests wait for no other process: two processes, each of which collects all tests.
-	@$(MEASURED) $(PY) -m pytest -n $(or $(TEST_PROCESSES),2) --dist loadfile -m "not slow and not long" $(or $(ARGS),tests/unit tests/property)
+	@# Property tests try a third of their examples (tests/support/examples.py).
+	@$(MEASURED) HEADRACE_QUICK=1 $(PY) -m pytest -n $(or $(TEST_PROCESSES),2) --dist loadfile -m "not slow and not long" $(or $(ARGS),tests/unit tests/property)
 
 .PHONY: test
 test: setup-dev ## What belongs to every change: check's tests, brokers, a client of each protocol, Spark jobs; ten minutes

@@ -26,7 +26,7 @@ from headrace.ports.callbacks import ignore_result
 from headrace.record.batch import CODEC_MASK, iterate, records
 from headrace.record.batch_layout import ATTRIBUTES, RECORD_COUNT
 from headrace.security.authorizer import Operation
-from headrace.subscriptions.tag_filters import TagFilter
+from headrace.subscriptions.tag_filters import ALL, TagFilter
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.properties import TAGS, find_property
 from headrace.wire.rocketmq.pulled_messages import PulledQueue
@@ -295,7 +295,13 @@ def _begin(
 
 
 def _filter(call: "RemotingCall", request: PullRequest) -> TagFilter:
-    """Return the pull's own filter, or that of the group's heartbeat. Raises RequestRefused."""
+    """Return the pull's own filter, or that of the group's heartbeat. Raises RequestRefused.
+
+    A client that shares the queues again gives its subscription a new number, and its heartbeat
+    with that number may fail: Java's does if another heartbeat is under way. RocketMQ then answers
+    SUBSCRIPTION_NOT_LATEST until the next heartbeat, for up to 30 s. Here such a pull gets all
+    messages: clients filter tags themselves, too.
+    """
     if request.system_flag & PullFlag.SUBSCRIPTION:
         refuse_other_filters(request.expression_type)
         return TagFilter(request.subscription)
@@ -306,9 +312,6 @@ def _filter(call: "RemotingCall", request: PullRequest) -> TagFilter:
             f"group {request.consumer_group} has no subscription of {request.topic}",
         )
     if known.version < request.subscription_version:
-        raise RequestRefused(
-            ResponseCode.SUBSCRIPTION_NOT_LATEST,
-            f"the broker has an older subscription of {request.topic} by {request.consumer_group}",
-        )
+        return TagFilter(ALL)
     refuse_other_filters(known.expression_type)
     return TagFilter(known.expression)

@@ -21,7 +21,13 @@ from headrace.security.authorizer import Operation
 from headrace.wire.rocketmq.batch_bodies import BatchedMessage, decode_batch
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.message_ids import PlaceInCluster, message_id, physical_offset
-from headrace.wire.rocketmq.properties import UNIQUE_KEY, find_property
+from headrace.wire.rocketmq.properties import (
+    ENTRY_END,
+    NAME_END,
+    UNIQUE_KEY,
+    closed,
+    find_property,
+)
 from headrace.wire.rocketmq.record_header import MessageFacts
 from headrace.wire.rocketmq.requests import InvalidField, SendRequest, send_request
 from headrace.wire.rocketmq.sent_messages import (
@@ -95,11 +101,20 @@ def _queue(broker: ServedBroker, topic: ServedTopic, queue_id: int) -> int:
 def _messages(call: "RemotingCall", request: SendRequest) -> list[BatchedMessage]:
     body = call.command.body
     if not request.is_batch:
-        return [BatchedMessage(request.flag, bytes(body), request.properties)]
+        return [BatchedMessage(request.flag, bytes(body), _with_unique_key(call, request))]
     try:
         return decode_batch(body)
     except Malformed as error:
         raise InvalidField(str(error)) from None
+
+
+def _with_unique_key(call: "RemotingCall", request: SendRequest) -> bytes:
+    """Return the properties of a message; one without a client's id gets it here (ali-ons)."""
+    properties = request.properties
+    if find_property(properties, UNIQUE_KEY) is None:
+        made = call.broker.broker.random.uuid().hex().upper().encode()
+        properties = b"".join((closed(properties), UNIQUE_KEY, NAME_END, made, ENTRY_END))
+    return properties
 
 
 def _refuse_later_steps(request: SendRequest, messages: list[BatchedMessage]) -> None:

@@ -48,13 +48,13 @@ def test_records_of_kafkas_producers_are_pulled(
     producer.produce(topic, b"from kafka", b"key", headers={"colour": b"red", "bad": b"\x01"})
     producer.produce(topic, None, b"gone")
     assert producer.flush(30) == 0
-    client.send(topic, b"from rocketmq", i="")
+    client.send(topic, b"from rocketmq", i="UNIQ_KEY\x01u\x02")
     first, second, third = messages_in(client.pull(topic))
     added = b"MSG_REGION\x01DefaultRegion\x02CLUSTER\x01DefaultCluster\x02TRACE_ON\x01true\x02"
     assert first.body == b"from kafka"
     assert first.properties == b"KEYS\x01key\x02colour\x01red\x02" + added
     assert (second.body, second.properties) == (b"", b"KEYS\x01gone\x02" + added)
-    assert (third.body, third.properties) == (b"from rocketmq", added)
+    assert (third.body, third.properties) == (b"from rocketmq", b"UNIQ_KEY\x01u\x02" + added)
 
 
 def test_undecided_and_aborted_transactions_are_not_pulled(
@@ -100,6 +100,17 @@ def test_code_10_names_its_fields_by_words(client: RemotingClient) -> None:
         b"x",
     )  # fmt: skip
     assert code(answer) is ResponseCode.SUCCESS
+
+
+def test_a_message_without_a_unique_key_gets_one(client: RemotingClient) -> None:
+    topic = made(client, "keyless")
+    answers = [fields(client.send(topic, i=properties)) for properties in ("", "TAGS\x01A")]
+    keys = [answer["transactionId"] for answer in answers]
+    assert len(set(keys)) == 2
+    assert {len(key) for key in keys} == {32}
+    pulled = messages_in(client.pull(topic))
+    for message, key, begin in zip(pulled, keys, ("", "TAGS\x01A\x02"), strict=True):
+        assert message.properties.startswith(f"{begin}UNIQ_KEY\x01{key}\x02MSG_".encode())
 
 
 def test_a_batch_has_an_offset_and_an_id_for_each_message(client: RemotingClient) -> None:
