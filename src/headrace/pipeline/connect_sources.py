@@ -14,9 +14,13 @@ from pyspark.sql import SparkSession
 
 from headrace.pipeline.declarations import DeclarationError
 from headrace.pipeline.graph import Graph
-from headrace.pipeline.run.topic_streams import ClusterAddress, TopicStreams
+from headrace.pipeline.run.parsed_rows import VALUE
+from headrace.pipeline.run.topic_streams import ClusterAddress, finished, record_columns
+from headrace.typed.ddl import parse_ddl
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame
 
     from headrace.pipeline.declarations import Sources, TopicSource
@@ -49,17 +53,34 @@ class ConnectSources:
                 f"topic {source.name}: under spark-pipelines the configuration of "
                 f'spark-pipeline.yml needs {BOOTSTRAP}: "host:port"'
             )
-        address = ClusterAddress(bootstrap)
-
-        def records(source: TopicSource, options: dict[str, str]) -> DataFrame:
-            strict = {**options, "mode": "FAILFAST"} if "mode" in options else options
-            reader = self._spark.readStream.format("headrace").options(**address.options())
-            return reader.options(
-                subscribe=source.name, startingOffsets="earliest", **strict
-            ).load()
-
-        return TopicStreams(self._spark, address, Graph(), records=records).topic(source)
+        if source.parser is not None:
+            raise DeclarationError(
+                f"topic {source.name}: parsers run under headrace pipeline only; declare columns "
+                "for values that are JSON"
+            )
+        record = record_columns(source)
+        rows = (
+            self._spark.readStream.format("headrace")
+            .options(**ClusterAddress(bootstrap).options())
+            .option("subscribe", source.name)
+            .option("startingOffsets", "earliest")
+            .option("valueSchema", source.columns)
+            .option("columns", ",".join(record))
+            .option("mode", "FAILFAST")
+            .load()
+        )
+        return finished(rows, source, _names(source, record))
 
     def read(self, name: str) -> DataFrame:
         """Return the stream of a view or table of the pipeline."""
         return self._spark.readStream.table(name)
+
+
+def _names(source: TopicSource, record: Sequence[str]) -> list[str]:
+    """Return the names of a topic's columns, without Spark, which refuses to analyse here."""
+    try:
+        values = [field.name for field in parse_ddl(source.columns).fields]
+    except ValueError as error:
+        raise DeclarationError(f"topic {source.name}: {source.columns!r}: {error}") from None
+    kept = [f"_{name}" for name in record if name != VALUE] if source.meta else []
+    return [*values, *kept]

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow.dataset as ds
@@ -61,7 +62,6 @@ libraries:
 configuration:
   spark.headrace.bootstrap.servers: {bootstrap}
   spark.sql.session.timeZone: UTC
-  spark.sql.warehouse.dir: {warehouse}
   spark.sql.shuffle.partitions: "1"
 """
 
@@ -76,7 +76,9 @@ def main() -> int:
             sparks = _under_spark(directory / "sparks", broker.bootstrap)
     verdicts = {table: ours[table] == sparks[table] and len(ours[table]) > 1 for table in ours}
     for table, same in verdicts.items():
-        print(f"ok      {table}" if same else f"FAILED  {table}: {ours[table]} {sparks[table]}")
+        missing = sorted(set(ours[table]).difference(sparks[table]))
+        more = sorted(set(sparks[table]).difference(ours[table]))
+        print(f"ok      {table}" if same else f"FAILED  {table}: missing {missing}, more {more}")
     return 0 if all(verdicts.values()) else 1
 
 
@@ -116,10 +118,7 @@ def _under_headrace(directory: Path, bootstrap: str) -> Mapping[str, list[str]]:
 
 def _under_spark(directory: Path, bootstrap: str) -> Mapping[str, list[str]]:
     _project(directory)
-    warehouse = directory / "warehouse"
-    specification = SPECIFICATION.format(
-        storage=directory / "storage", bootstrap=bootstrap, warehouse=warehouse
-    )
+    specification = SPECIFICATION.format(storage=directory / "storage", bootstrap=bootstrap)
     (directory / "spark-pipeline.yml").write_text(specification)
     from headrace.spark.sessions.java import find_java
 
@@ -128,10 +127,11 @@ def _under_spark(directory: Path, bootstrap: str) -> Mapping[str, list[str]]:
         "SPARK_HOME": str(home),
         "JAVA_HOME": str(find_java().home),
         "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
         "PYTHONPATH": os.pathsep.join([str(_connect()), str(ROOT / "src")]),
     }
     _run([str(home / "bin" / "spark-pipelines"), "run"], directory, environment)
-    return _tables(warehouse)
+    return _tables(directory / "spark-warehouse")
 
 
 def _connect() -> Path:
@@ -162,13 +162,18 @@ def _tables(storage: Path) -> Mapping[str, list[str]]:
     """Return the rows of each table as sorted texts."""
     return {
         name: sorted(
-            str(sorted(row.items()))
+            str(sorted((column, _plain(value)) for column, value in row.items()))
             for row in ds.dataset(storage / name, format="parquet", partitioning="hive")
             .to_table()
             .to_pylist()
         )
         for name in ("orders", "minutes")
     }
+
+
+def _plain(value: object) -> object:
+    """Return a time as text without its zone: both are in UTC, with another type of Parquet."""
+    return str(value.replace(tzinfo=None)) if isinstance(value, datetime) else value
 
 
 if __name__ == "__main__":
