@@ -8,7 +8,7 @@ PYTEST := $(PY) -m pytest -n $(or $(TEST_PROCESSES),3) --dist loadfile
 # CPU time of all that a run started, beside the clock's: a loaded machine changes only the latter.
 MEASURED := TIMEFORMAT='CPU %lU + %lS (programs, kernel), %lR by the clock'; time
 # What a release is held to besides all tests, without what needs root.
-RELEASE := crash typed-test pipeline-test security-test clients-test spark-test sim sim-moves amqp-model soak cluster-test compat compat-kafka amqp-test spark-compat docs-test dist-test
+RELEASE := crash typed-test pipeline-test security-test clients-test spark-test sim sim-moves amqp-model soak cluster-test compat compat-kafka amqp-test rocketmq-test spark-compat docs-test dist-test
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -30,7 +30,8 @@ demo: setup ## nginx log -> topic -> Spark -> Parquet, a table and a picture (LO
 .PHONY: check
 check: lint ## Lint, and the tests that start no process and no broker but the long ones: three minutes
 	@# Its tests wait for no other process: two processes, each of which collects all tests.
-	@$(MEASURED) $(PY) -m pytest -n $(or $(TEST_PROCESSES),2) --dist loadfile -m "not slow and not long" $(or $(ARGS),tests/unit tests/property)
+	@# Property tests try a third of their examples (tests/support/examples.py).
+	@$(MEASURED) HEADRACE_QUICK=1 $(PY) -m pytest -n $(or $(TEST_PROCESSES),2) --dist loadfile -m "not slow and not long" $(or $(ARGS),tests/unit tests/property)
 
 .PHONY: test
 test: setup-dev ## What belongs to every change: check's tests, brokers, a client of each protocol, Spark jobs; ten minutes
@@ -135,6 +136,10 @@ compat-rabbitmq: setup-dev ## RabbitMQ 4.0 beside us: the scenarios of its clien
 amqp-test: setup-dev ## RabbitMQ's clients against our broker: a matrix of clients and scenarios (Java, Go and Node: Maven, Go, npm)
 	@$(PY) -m tests.outside.amqp --broker ours $(ARGS)
 
+.PHONY: rocketmq-test
+rocketmq-test: setup-dev ## RocketMQ's Java clients 5.5.0 and 4.9.7, unmodified, against our broker (Java, Maven)
+	@$(PY) -m pytest --timeout 900 $(or $(ARGS),tests/outside/rocketmq)
+
 .PHONY: cluster-test
 cluster-test: setup-dev ## Brokers on a real ZooKeeper: alone, and several that are killed, paused and restarted (Java, Maven)
 	@$(PY) -m pytest $(or $(ARGS),tests/cluster)
@@ -149,8 +154,8 @@ spark-test: setup-dev ## All tests of the Spark side on a real Spark, drivers ki
 	@HEADRACE_LONG=1 $(PY) -m pytest --timeout 900 $(or $(ARGS),tests/spark)
 
 .PHONY: pipeline-test
-pipeline-test: setup-dev ## Declared pipelines on a real Spark: runs, kills, stops, checks
-	@HEADRACE_LONG=1 $(PY) -m pytest --timeout 900 $(or $(ARGS),tests/spark/pipeline)
+pipeline-test: setup-dev ## Declared pipelines on a real Spark: runs, kills, stops, checks, and the tests of each rule
+	@HEADRACE_LONG=1 $(PY) -m pytest -n $(or $(TEST_PROCESSES),2) --dist loadfile --timeout 900 $(or $(ARGS),tests/spark/pipeline $$($(PY) -m tests.support.pipeline_rules))
 
 .PHONY: spark-compat
 spark-compat: setup-dev ## Spark's own Kafka connector against our broker; Delta's and Iceberg's jars on the tables we write; a project under spark-pipelines (Maven; ARGS="Delta")

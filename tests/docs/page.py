@@ -94,7 +94,9 @@ class Run:
             raise Failed(f"not printed: {line}\n{_cut(self._last.output)}")
 
     def _write(self, block: Block, name: str) -> None:
-        (self._reader.place / name).write_text(block.text)
+        path = self._reader.place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(block.text)
         self.counts["run"] += 1
         if block.language in {"json", "properties", "yaml"}:
             self._judge(block)

@@ -147,12 +147,31 @@ def test_each_recorded_send_and_pull_has_its_fields() -> None:
         command = cut(raw)[1]
         if command.is_response or entry["scenario"].startswith("raw"):
             continue  # the recorder's own client leaves fields out on purpose
+        recorded: dict[str, Any] = entry["header"].get("extFields") or {}
+        letters = "b" in recorded
         if command.code in SENDS:
             sent = send_request(command)
-            assert sent.topic
+            assert (sent.producer_group, sent.topic, sent.queue_id, sent.born_at_ms) == (
+                recorded["a" if letters else "producerGroup"],
+                recorded["b" if letters else "topic"],
+                int(recorded["e" if letters else "queueId"]),
+                int(recorded["g" if letters else "bornTimestamp"]),
+            )
             assert sent.is_batch == (command.code == RequestCode.SEND_BATCH_MESSAGE)
         elif command.code in PULLS:
-            assert pull_request(command).messages_max > 0
+            pull = pull_request(command)
+            assert (
+                pull.consumer_group, pull.topic, pull.queue_id, pull.queue_offset,
+                pull.messages_max, pull.system_flag, pull.commit_offset, pull.suspend_ms,
+                pull.subscription_version,
+            ) == (
+                recorded["consumerGroup"], recorded["topic"], int(recorded["queueId"]),
+                int(recorded["queueOffset"]), int(recorded["maxMsgNums"]),
+                int(recorded["sysFlag"]), int(recorded["commitOffset"]),
+                int(recorded["suspendTimeoutMillis"]), int(recorded["subVersion"]),
+            )  # fmt: skip
+            assert pull.subscription == recorded.get("subscription", "")
+            assert pull.expression_type == recorded.get("expressionType", "TAG")
         else:
             continue
         seen[command.code] += 1

@@ -11,9 +11,11 @@ import pytest
 import headrace
 
 ROOT = Path(headrace.__file__).parent
-ROOMS = ("frontends/amqp", "queues", "vhosts", "wire/amqp", "cli/amqp", "arrow/amqp")
-"""The protocol's own rooms, and the folder of its column."""
-WORD = "amqp"
+ROOMS = {
+    "amqp": ("frontends/amqp", "queues", "vhosts", "wire/amqp", "cli/amqp", "arrow/amqp"),
+    "rocketmq": ("frontends/rocketmq", "wire/rocketmq"),
+}
+"""By protocol: its own rooms, and the folder of its column."""
 NAMED = {
     "model/protocols.py": "the rows themselves",
     "cluster/settings/vhost_settings.py": "the row's own settings in the store, which a controller"
@@ -26,10 +28,12 @@ NAMED = {
     "spark/source/options.py": "the public option `includeAmqp`",
 }
 """Files elsewhere that name it, each with its reason."""
+ROW_ALONE = {"model/protocols.py": NAMED["model/protocols.py"]}
+"""Files that name RocketMQ, once it has its row."""
 NAMED_MAX = 12
 
 
-def names_in(source: str) -> Iterator[str]:
+def names_in(source: str, word: str = "amqp") -> Iterator[str]:
     """Yield the identifiers and strings that contain the word; docstrings do not count."""
     prose = {
         (node.value.lineno, node.value.col_offset)
@@ -40,25 +44,30 @@ def names_in(source: str) -> Iterator[str]:
     }
     kinds = {tokenize.NAME, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", -1)}
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type in kinds and token.start not in prose and WORD in token.string.lower():
+        if token.type in kinds and token.start not in prose and word in token.string.lower():
             yield token.string
 
 
-def naming() -> set[str]:
-    """Return the files outside the protocol's rooms that name it, in code or by their own name."""
+def naming(word: str) -> set[str]:
+    """Return the files outside a protocol's rooms that name it, in code or by their own name."""
     found = set()
     for path in ROOT.rglob("*.py"):
         name = path.relative_to(ROOT).as_posix()
-        if not name.startswith(tuple(f"{room}/" for room in ROOMS)) and (
-            WORD in name or any(names_in(path.read_text("utf-8")))
-        ):
+        if name.startswith(tuple(f"{room}/" for room in ROOMS[word])):
+            continue
+        text = path.read_text("utf-8")
+        if word in name or (word in text.lower() and any(names_in(text, word))):
             found.add(name)
     return found
 
 
 def test_other_rooms_do_not_name_the_protocol() -> None:
-    assert naming() == set(NAMED)
+    assert naming("amqp") == set(NAMED)
     assert len(NAMED) <= NAMED_MAX
+
+
+def test_rocketmq_is_named_in_its_rooms_and_its_row_alone() -> None:
+    assert naming("rocketmq") <= set(ROW_ALONE)
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,9 @@ ERRORS = {
     "checks belong to tables and sinks": table(
         TOPIC, '@dp.temporary_view\n@hp.expect("c", "true")'
     ),
+    "large orders: a flow's name has up to 100": 'dp.create_sink("s", "headrace", {"topic": "x"})\n'
+    f'@dp.append_flow(target="s", name="large orders")\ndef f():\n    return {TOPIC}\n',
+    "größe: a table's name has up to 100": f"@dp.table\ndef größe():\n    return {TOPIC}\n",
     "the rows are not a stream": table("SparkSession.active().range(1)"),
 }
 

@@ -21,6 +21,8 @@ class ListenerProtocol(NamedTuple):
     tls: bool = False
     sasl: bool = False
     """Whether clients authenticate by Kafka's SASL, and `sasl.*` of the listener applies."""
+    anonymous: bool = False
+    """Whether clients have no identity: without rules, all may do everything where it listens."""
     certificate_by_listener: bool = False
     """Whether only the listener's own ssl.client.auth asks its clients for a certificate."""
     lacks: str = ""
@@ -114,6 +116,7 @@ KAFKA = ProtocolRow(
     (
         ListenerProtocol(
             "PLAINTEXT",
+            anonymous=True,
             lacks=f"without encryption and authentication; {_OR_LOCK}",
         ),
         ListenerProtocol(
@@ -191,7 +194,34 @@ AMQP = ProtocolRow(
     ),
 )
 
-ROWS = [KAFKA, AMQP]
+ROCKETMQ_TOPICS = ReservedTopics(
+    "RocketMQ",
+    prefix="__rocketmq.",
+    kept_for="a RocketMQ group",
+    plural="RocketMQ's groups",
+    create="RocketMQ's consumers need it, and the broker makes it",
+    partitions="it has as many queues as the broker made",
+    configs="its settings are the broker's",
+)
+ROCKETMQ = ProtocolRow(
+    "RocketMQ",
+    (
+        ListenerProtocol(
+            "ROCKETMQ",
+            9876,
+            anonymous=True,
+            lacks="without encryption and authentication; RocketMQ clients have neither here yet:"
+            " let it listen on loopback",
+        ),
+    ),
+    frontend="headrace.frontends.rocketmq.frontend",
+    settings="headrace.wire.rocketmq.settings:RocketmqKeys",
+    listeners_help="ROCKETMQ://host is for RocketMQ remoting clients, name server and broker on"
+    " one port, 9876 by default.",
+    topics=ROCKETMQ_TOPICS,
+)
+
+ROWS = [KAFKA, AMQP, ROCKETMQ]
 """Every protocol that listeners may speak. Read when a module is imported or called: a row is
 added before the configuration is imported."""
 

@@ -1,7 +1,8 @@
 """Declare pipelines for Spark.
 
-* `topic`, `read`, `parser` and the checks `expect…` are the names that a pipeline's files use next
-  to Spark's own `pyspark.pipelines`; `headrace pipeline validate` checks the files.
+* `topic`, `read`, `parser` and the checks `expect…`, `unique` and `fresh` are the names that a
+  pipeline's files use next to Spark's own `pyspark.pipelines`; `headrace pipeline validate` checks
+  the files.
 * A record without a value is a *heartbeat*: its timestamp advances the watermark, so the last
   windows close. It has no parsed fields and does not count as a line.
 * `Account` compares the number of records fed with the number written plus the number quarantined.
@@ -20,10 +21,12 @@ from headrace.pipeline.declarations import (
     expect_or_drop,
     expect_or_fail,
     expect_or_quarantine,
+    fresh,
     other_runner,
     parser,
     read,
     topic,
+    unique,
 )
 from headrace.pipeline.unreadable import Unreadable
 
@@ -36,9 +39,11 @@ __all__ = [
     "expect_or_drop",
     "expect_or_fail",
     "expect_or_quarantine",
+    "fresh",
     "parser",
     "read",
     "topic",
+    "unique",
 ]
 
 

@@ -81,6 +81,6 @@ def check_project(project: Project) -> Checked:
             "views": len(graph.views),
             "sinks": len(graph.sinks),
             "topics": len(topics),
-            "checks": sum(len(flow.checks) for flow in graph.flows),
+            "checks": sum(len(flow.check_names) for flow in graph.flows),
         }
         return Checked(project.name, counts, tuple(findings))

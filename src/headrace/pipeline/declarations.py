@@ -1,4 +1,4 @@
-"""Names for the functions of a pipeline: `topic`, `read`, `expect*`, `parser`.
+"""Names for the functions of a pipeline: `topic`, `read`, `expect*`, `unique`, `fresh`, `parser`.
 
 They stand next to Spark's own `pyspark.pipelines`:
 
@@ -20,19 +20,21 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
+from headrace.pipeline.intervals import interval_ms
 from headrace.pipeline.parsed_types import columns_of_type
 from headrace.spark.checks.check import Check as Check
+from headrace.spark.checks.check import Fresh, Unique
 from headrace.spark.checks.check import Outcome as Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import DataFrame
 
 Meta = Literal[True, False, "key"]
 Function = TypeVar("Function", bound="Callable[[], object]")
-_CHECKS = "headrace_checks"
-"""Attribute of a query function with its checks."""
+_CHECKS, _UNIQUE, _FRESH = "headrace_checks", "headrace_unique", "headrace_fresh"
+"""Attributes of a query function with its checks."""
 
 
 class DeclarationError(ValueError):
@@ -64,6 +66,8 @@ class TopicSource:
     """Whether records without a value advance the watermark."""
     meta: Meta
     """Whether rows have the record's position and time; `key`: its key, too."""
+    hidden: tuple[str, ...] = ()
+    """Columns whose values are masked wherever rows are shown."""
 
 
 class Sources(Protocol):
@@ -110,13 +114,14 @@ def topic(
     watermark: str | None = None,
     heartbeats: bool = False,
     meta: Meta = True,
+    hidden: Sequence[str] = (),
 ) -> DataFrame:
     """Return the records of a topic as rows: the value's columns, then the record's position.
 
     `columns`: DDL for values that are JSON objects, such as "id BIGINT NOT NULL, at TIMESTAMP", or
     a `parser`. `event_time` and `watermark`: column and delay of the watermark. `heartbeats`:
     records without a value advance it. `meta`: whether rows have `_partition`, `_offset` and
-    `_timestamp`; "key" adds `_key`.
+    `_timestamp`; "key" adds `_key`. `hidden`: columns whose values a dry run does not show.
     """
     if not name:
         raise DeclarationError("topic: the name is empty")
@@ -126,10 +131,12 @@ def topic(
         raise DeclarationError(f"topic {name}: heartbeats need a watermark to advance")
     if meta not in (True, False, "key"):
         raise DeclarationError(f'topic {name}: meta is {meta!r}, not True, False or "key"')
+    if isinstance(hidden, str):
+        raise DeclarationError(f"topic {name}: hidden is a list of columns: hidden=[{hidden!r}]")
     parser = columns if isinstance(columns, Parser) else None
     ddl = columns.columns if isinstance(columns, Parser) else columns
     return _given("topic").topic(
-        TopicSource(name, ddl, parser, event_time, watermark, heartbeats, meta)
+        TopicSource(name, ddl, parser, event_time, watermark, heartbeats, meta, tuple(hidden))
     )
 
 
@@ -171,6 +178,44 @@ def expect_or_quarantine(name: str, condition: str) -> Callable[[Function], Func
     return _check(Check(name, condition, Outcome.QUARANTINE))
 
 
+def unique(*columns: str) -> Callable[[Function], Function]:
+    """End the run before a batch in which two rows share these columns is visible.
+
+    Rows of one batch are compared; those of earlier batches only an upsert tells. A row with a null
+    in one of the columns equals no other.
+    """
+    if not columns or not all(isinstance(name, str) and name for name in columns):
+        raise DeclarationError('unique: give the names of columns: unique("id")')
+    if len(set(columns)) < len(columns):
+        raise DeclarationError(f"unique: a column is named twice: {', '.join(columns)}")
+    return _declared(_UNIQUE, Unique(columns))
+
+
+def fresh(column: str, within: str) -> Callable[[Function], Function]:
+    """Warn while the newest time in a column is older than `within`, such as "15 minutes".
+
+    The run compares it with the clock and reports when it becomes stale and fresh again, and ends
+    no batch.
+    """
+    if not column or interval_ms(within) in (None, 0):
+        raise DeclarationError(
+            f'fresh: {column!r}, {within!r}: give a column and a time: fresh("at", "15 minutes")'
+        )
+    return _declared(_FRESH, Fresh(column, within))
+
+
+def unique_of(function: object) -> tuple[Unique, ...]:
+    """Return the checks of uniqueness of a query function, the upper decorator's first."""
+    found: tuple[Unique, ...] = getattr(function, _UNIQUE, ())
+    return found
+
+
+def fresh_of(function: object) -> tuple[Fresh, ...]:
+    """Return the checks of freshness of a query function, the upper decorator's first."""
+    found: tuple[Fresh, ...] = getattr(function, _FRESH, ())
+    return found
+
+
 def checks_of(function: object) -> tuple[Check, ...]:
     """Return the checks of a query function, the upper decorator's first."""
     found: tuple[Check, ...] = getattr(function, _CHECKS, ())
@@ -185,14 +230,23 @@ def _check(check: Check) -> Callable[[Function], Function]:
             f"check {check.name!r}: at_least is {check.at_least}, and must be above 0 and at most 1"
         )
 
+    return _declared(_CHECKS, check)
+
+
+def _declared(kind: str, check: Check | Unique | Fresh) -> Callable[[Function], Function]:
+    """Return the decorator that adds a check to the attribute `kind` of a function."""
+
     def decorate(function: Function) -> Function:
         if function is None:
             raise DeclarationError(
                 f"check {check.name!r}: put @hp.expect… below @dp.table, next to the function"
             )
-        if any(other.name == check.name for other in checks_of(function)):
+        names = [each.name for each in checks_of(function)]
+        names += [each.name for each in unique_of(function)]
+        names += [each.name for each in fresh_of(function)]
+        if check.name in names:
             raise DeclarationError(f"check {check.name!r} is declared twice")
-        setattr(function, _CHECKS, (check, *checks_of(function)))
+        setattr(function, kind, (check, *getattr(function, kind, ())))
         return function
 
     return decorate

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 from pyspark.pipelines.graph_element_registry import GraphElementRegistry
 from pyspark.pipelines.output import MaterializedView, Sink, StreamingTable, TemporaryView
 
-from headrace.pipeline.declarations import Check, DeclarationError, checks_of
+from headrace.pipeline.declarations import (
+    Check,
+    DeclarationError,
+    checks_of,
+    fresh_of,
+    unique_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +28,8 @@ if TYPE_CHECKING:
     from pyspark.pipelines.output import Output
     from pyspark.pipelines.source_code_location import SourceCodeLocation
     from pyspark.sql import DataFrame
+
+    from headrace.spark.checks.check import Fresh, Unique
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,15 @@ class DeclaredFlow:
     function: Callable[[], DataFrame]
     checks: tuple[Check, ...]
     place: Place
+    unique: tuple[Unique, ...] = ()
+    fresh: tuple[Fresh, ...] = ()
+
+    @property
+    def check_names(self) -> tuple[str, ...]:
+        """The names of all its checks."""
+        names = [check.name for check in self.checks]
+        names += [check.name for check in self.unique]
+        return (*names, *(check.name for check in self.fresh))
 
 
 @dataclass
@@ -90,7 +107,15 @@ class Graph(GraphElementRegistry):
                 "pipeline.toml under configuration"
             )
         self.flows.append(
-            DeclaredFlow(flow.name, flow.target, flow.func, checks_of(flow.func), place)
+            DeclaredFlow(
+                flow.name,
+                flow.target,
+                flow.func,
+                checks_of(flow.func),
+                place,
+                unique_of(flow.func),
+                fresh_of(flow.func),
+            )
         )
 
     def register_auto_cdc_flow(self, flow: AutoCdcFlow) -> None:

@@ -26,6 +26,12 @@ def columns_of(source: TopicSource) -> StructType:
     for name in names:
         if names.count(name) > 1:
             raise DeclarationError(f"topic {source.name}: two columns are named {name}")
+    for name in source.hidden:
+        if name not in columns.names:
+            known = ", ".join(columns.names)
+            raise DeclarationError(
+                f"topic {source.name}: hidden: there is no column {name}: {known}"
+            )
     return whole
 
 

@@ -15,7 +15,16 @@ from pyarrow.parquet import write_table
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import BooleanType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DoubleType,
+    FloatType,
+    MapType,
+    StructType,
+    TimestampType,
+    VariantType,
+)
 
 from headrace.model.errors import HeadraceError
 from headrace.pipeline.declarations import DeclarationError, Outcome, sources
@@ -40,6 +49,9 @@ if TYPE_CHECKING:
 FORMATS = ("parquet", "delta", "iceberg")
 _SINK_FORMAT = "headrace"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
+_NO_KEYS = (ArrayType, MapType, StructType, VariantType, DoubleType, FloatType)
+"""Types that Arrow does not group by, and those whose zeros and NaN have several forms."""
 
 
 @dataclass
@@ -105,11 +117,11 @@ def _targets(loaded: Loaded) -> Iterator[Finding]:
     for flow in graph.flows:
         if not _NAME.fullmatch(flow.name):
             yield Finding(
-                f"{flow.name}: a flow's name has letters, digits, _ and - only", flow.place
+                f"{flow.name}: a flow's name has up to 100 letters, digits, _ and -", flow.place
             )
         if flow.target not in known:
             yield Finding(f"{flow.name}: its target {flow.target} is not declared", flow.place)
-        elif flow.target in graph.views and flow.checks:
+        elif flow.target in graph.views and flow.check_names:
             yield Finding(
                 f"{flow.name}: checks belong to tables and sinks, not to views", flow.place
             )
@@ -122,8 +134,8 @@ def _targets(loaded: Loaded) -> Iterator[Finding]:
 
 
 def _table(table: StreamingTable, place: Place) -> Iterator[Finding]:
-    if not table.name.replace("_", "").replace("-", "").isalnum():
-        yield Finding(f"{table.name}: a table's name has letters, digits, _ and - only", place)
+    if not _NAME.fullmatch(table.name):
+        yield Finding(f"{table.name}: a table's name has up to 100 letters, digits, _ and -", place)
     if (table.format or FORMATS[0]) not in FORMATS:
         yield Finding(
             f"{table.name}: format is {table.format}; tables are {', '.join(FORMATS)}", place
@@ -150,6 +162,7 @@ def _check_flow(given: EmptyStreams, flow: DeclaredFlow) -> None:
     if FAILED in rows.columns:
         raise DeclarationError(f"a run adds the column {FAILED}: give yours another name")
     _check_conditions(rows, flow)
+    _check_columns(rows, flow)
     if flow.target in graph.tables:
         _check_table(rows, graph.tables[flow.target])
     if flow.target in graph.sinks:
@@ -174,6 +187,31 @@ def _check_conditions(rows: DataFrame, flow: DeclaredFlow) -> None:
             raise DeclarationError(
                 f"check {check.name!r}: a quarantine needs the records' positions: keep the "
                 "columns _partition and _offset of hp.topic"
+            )
+
+
+def _check_columns(rows: DataFrame, flow: DeclaredFlow) -> None:
+    """Raise DeclarationError for the columns of checks of uniqueness and freshness."""
+    kinds = {column.name: column.dataType for column in rows.schema.fields}
+    wanted = [(check, name) for check in flow.unique for name in check.columns]
+    named = [(check.name, name) for check, name in wanted]
+    for check, name in [*named, *((each.name, each.column) for each in flow.fresh)]:
+        if name not in kinds:
+            columns = ", ".join(kinds)
+            raise DeclarationError(
+                f"check {check!r}: there is no column {name}; the rows have {columns}"
+            )
+    for unique, name in wanted:
+        if isinstance(kinds[name], _NO_KEYS):
+            raise DeclarationError(
+                f"check {unique.name!r}: {name} is {kinds[name].simpleString()}, whose values are "
+                "not compared: give columns of numbers, texts, times or bytes"
+            )
+    for fresh in flow.fresh:
+        if not isinstance(kinds[fresh.column], TimestampType):
+            raise DeclarationError(
+                f"check {fresh.name!r}: {fresh.column} is {kinds[fresh.column].simpleString()}, "
+                "and must be a timestamp"
             )
 
 

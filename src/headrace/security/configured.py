@@ -39,7 +39,7 @@ def default_authorizer(config: BrokerConfig) -> Authorizer:
 
 def is_open(listener: Listener, *, insecure: bool) -> bool:
     """Return whether a listener needs no authentication, and the operator accepts that."""
-    return listener.protocol == "PLAINTEXT" and (insecure or listener.loopback)
+    return listener.spoken.anonymous and (insecure or listener.loopback)
 
 
 def topics_are_open(config: BrokerConfig) -> bool:

@@ -10,6 +10,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from headrace.posix.kernel.held_file import held_content
+
 NAME = "headrace.pid"
 
 
@@ -52,15 +54,6 @@ class PidFile:
 
 def holder(path: Path) -> int | None:
     """Return the id of the process that holds the pid file, or None."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        text = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
-        return int(text) if text.isdigit() else None
-    finally:
-        os.close(descriptor)
-    return None
+    content = held_content(path)
+    text = "" if content is None else content.decode("ascii", "replace").strip()
+    return int(text) if text.isdigit() else None

@@ -47,9 +47,13 @@ def replace_durably(source: Path, target: Path) -> None:
     flush_directory(target.parent)
 
 
-def replace_file(location: Path, target: Path, content: bytes) -> None:
-    """Write a file below `location`, or replace it, atomically and durably. Raises OSError."""
-    temporary = target.with_suffix(".tmp")
+def replace_file(location: Path, target: Path, content: bytes, *, writer: str = "") -> None:
+    """Write a file below `location`, or replace it, atomically and durably. Raises OSError.
+
+    `writer`: part of the temporary file's name; tells apart processes that write the same file at
+    once.
+    """
+    temporary = target.with_suffix(f".{writer}.tmp" if writer else ".tmp")
     try:
         with temporary.open("wb") as file:
             file.write(content)

@@ -5,21 +5,28 @@ it is replaced by a newer one, so that a busy group has one record in flight for
 of a store is called when its offset, or a later one, is on disk.
 
 These offsets never expire (ADR 74): the coordinator's record has an expiry time that never comes.
+Its metadata says when the group first stored an offset of the topic, as `since=<ms since 1970>`:
+the rule for new groups asks for it, and it must survive a restart.
 """
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.coordination.groups.committed_offsets import Committed
 from headrace.coordination.groups.messages import CommitRequest, OffsetToCommit
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.callbacks import Done
 
+if TYPE_CHECKING:
+    from headrace.ports.clock import Clock
+
 NEVER_MS = 1 << 62
 """Retention in ms of an offset that never expires; a time of now and this is no overflow."""
 UNSET = -1
 """The offset that a client stores to have none."""
+
+_SINCE = "since="
 
 QueuePlace = tuple[str, str, int]
 """Group, topic, partition."""
@@ -57,9 +64,10 @@ class _Writing:
 class GroupOffsets:
     """The offsets of all groups, for clients on this broker. On the deciding thread."""
 
-    def __init__(self, coordinators: Callable[[], OffsetCoordinator]) -> None:
+    def __init__(self, coordinators: Callable[[], OffsetCoordinator], clock: "Clock") -> None:
         """`coordinators`: made by its first call, which comes with the first offset."""
         self._coordinators = coordinators
+        self._clock = clock
         self._writing: dict[QueuePlace, _Writing] = {}
 
     def read(self, group: str, topic: str, partition: int) -> int | None:
@@ -72,6 +80,15 @@ class GroupOffsets:
             return None if writing.newest == UNSET else writing.newest
         committed = self._coordinators().offset(group, topic, partition)
         return None if committed is None else committed.offset
+
+    def first_stored_ms(self, group: str, topic: str, partitions: int) -> int | None:
+        """Return when a group first stored an offset of a topic; None: it has none there.
+
+        Written offsets count. ApiError: the coordinator is loading, or elsewhere.
+        """
+        offset = self._coordinators().offset
+        stored = (offset(group, topic, partition) for partition in range(partitions))
+        return min((_since_ms(found) for found in stored if found is not None), default=None)
 
     def store(
         self, group: str, topic: str, partition: int, offset: int, done: Done[ErrorCode]
@@ -98,7 +115,9 @@ class GroupOffsets:
                     group, [(topic, partition)], lambda code, _: self._written(place, code)
                 )
                 return
-            entry = OffsetToCommit(topic, partition, offset, -1, "")
+            committed = coordinators.offset(group, topic, partition)
+            since_ms = self._clock.wall_ms() if committed is None else _since_ms(committed)
+            entry = OffsetToCommit(topic, partition, offset, -1, f"{_SINCE}{since_ms}")
             request = CommitRequest(group, -1, "", None, [entry], retention_ms=NEVER_MS)
             coordinators.commit(request, partial(self._written, place))
         except ApiError as error:
@@ -117,3 +136,10 @@ class GroupOffsets:
             callback(code)
         if more:
             self._write(place, offset)
+
+
+def _since_ms(committed: Committed) -> int:
+    """Return when the group first stored this offset; its own time, if another client wrote it."""
+    text = committed.metadata.removeprefix(_SINCE)
+    is_ours = text != committed.metadata and text.isascii() and text.isdigit()
+    return int(text) if is_ours else committed.committed_ms

@@ -64,16 +64,19 @@ class HeartbeatMember:
 class _Group:
     """The members of one group, by client id, and its newest subscriptions, by topic."""
 
-    __slots__ = ("members", "topics")
+    __slots__ = ("members", "since", "topics")
 
     def __init__(self) -> None:
         self.members: dict[str, HeartbeatMember] = {}
         self.topics: dict[str, TopicSubscription] = {}
+        self.since: dict[str, float] = {}
+        """When a member first reported each topic."""
 
-    def subscribe(self, topics: Iterable[TopicSubscription]) -> bool:
+    def subscribe(self, topics: Iterable[TopicSubscription], now: float) -> bool:
         """Note newer subscriptions; return whether one is new or differs."""
         changed = False
         for topic in topics:
+            self.since.setdefault(topic.topic, now)
             known = self.topics.get(topic.topic)
             if known is None or topic.version > known.version:
                 changed = changed or known is None or known[:3] != topic[:3]
@@ -87,7 +90,7 @@ class _Group:
         }
         gone = self.topics.keys() - wanted
         for topic in gone:
-            del self.topics[topic]
+            del self.topics[topic], self.since[topic]
         return bool(gone)
 
 
@@ -118,7 +121,7 @@ class GroupMembers:
             if group is None:
                 group = self._groups[subscription.group] = _Group()
             changed = self._renew(group, connection, client_id, subscription, now)
-            changed = group.subscribe(subscription.topics) or changed
+            changed = group.subscribe(subscription.topics, now) or changed
             changed = group.forget_topics() or changed
             if changed:
                 any_changed = True
@@ -215,6 +218,11 @@ class GroupMembers:
         """Return a group's newest subscription of a topic, None if no member has one."""
         found = self._groups.get(group)
         return None if found is None else found.topics.get(topic)
+
+    def subscribed_since(self, group: str, topic: str) -> float | None:
+        """Return when a member first reported a topic, None if no member has it."""
+        found = self._groups.get(group)
+        return None if found is None else found.since.get(topic)
 
     def topics(self, group: str) -> Mapping[str, TopicSubscription]:
         """Return a group's newest subscriptions by topic; read-only."""

@@ -57,6 +57,7 @@ NOT_RUN = {
     "trace": "its --follow goes on until Ctrl-C, by the same client",
     "log import": "asks nobody, and shares its options with the export",
     "log export": "asks only with a whole log directory in hand: see the test of it below",
+    "pipeline plan": "needs a project: tests/broker/pipeline/test_begin_records.py",
     "pipeline run": "needs a project and Spark: tests/spark/pipeline/test_guarded_runs.py",
     "pipeline replay": "needs a project and Spark: tests/spark/pipeline/test_pipeline_replay.py",
     "profile create": "keeps settings, and asks nobody",

@@ -45,7 +45,8 @@ with BrokerThread() as broker:
     assert producer.flush(20) == 0
     print(loaded("headrace.coordination.groups", "headrace.coordination.share", "kio", "hypothesis",
                  "headrace.wire.kafka.coordinator_records", "headrace.frontends.amqp",
-                 "headrace.queues", "headrace.wire.amqp",
+                 "headrace.queues", "headrace.wire.amqp", "headrace.frontends.rocketmq",
+                 "headrace.subscriptions", "headrace.wire.rocketmq",
                  "headrace.cluster.settings.vhost_settings", "headrace.wire.kafka.hot.admin"))
     print(loaded("headrace.frontends.kafka.fetch.fetch."))
     print(loaded("headrace.frontends.kafka.produce.produce")[:1])
@@ -71,7 +72,8 @@ def test_a_broker_that_is_only_written_to_has_no_code_of_groups_nor_any_cold_cod
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         # The settings of every protocol are known, so that a wrong one is refused.
-        "['headrace.wire.amqp', 'headrace.wire.amqp.settings']",
+        "['headrace.wire.amqp', 'headrace.wire.amqp.settings',"
+        " 'headrace.wire.rocketmq', 'headrace.wire.rocketmq.settings']",
         "[]",
         "['headrace.frontends.kafka.produce.produce']",
         "[] ['headrace.frontends.kafka.admin.create_topics']",

@@ -23,6 +23,7 @@ from headrace.model.nouns import TopicPartition
 from headrace.security.acl import AclBinding, AclEntry, AclFilter, Permission
 from headrace.security.authorizer import Operation, PatternType, Resource, ResourceType
 from headrace.spark.errors import SinkError, SourceError
+from headrace.spark.quarantine import publish as publication
 from headrace.spark.quarantine.manifest import write_manifest
 from headrace.spark.quarantine.options import SinkQuarantine, SourceQuarantine
 from headrace.spark.quarantine.publish import publish
@@ -268,3 +269,38 @@ def test_a_publication_that_is_refused_leaves_no_transaction_open_for_the_next_o
         ]
     assert ends[0] == ends[1]
     assert len(committed_rows(broker.bootstrap, "t.quarantine")) == 1
+
+
+@pytest.mark.parametrize("intrusions", [1, 3, 1000])
+def test_a_publication_is_repeated_when_another_query_takes_over_its_id(
+    broker: BrokerThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, intrusions: int
+) -> None:
+    """Two storages with a pipeline of one name: each publishes all, unless it never ends."""
+    spool, other = (Spool(str(tmp_path / name), "orders") for name in ("a", "b"))
+    digest = spooled(spool, 0, timestamp=1)
+    others = [spooled(other, batch, timestamp=1) for batch in range(min(intrusions, 20))]
+    (tmp_path / "b/orders/q").rename(tmp_path / "b/orders/q2")
+    with client_of(broker) as client:
+        run(create_topic(client, "t", partitions=1))
+        prepare(client, tmp_path / "a", {"t": 1})
+    records = publication._Publication._records
+    intruded = 0
+
+    def intrude(self: Any) -> Any:
+        nonlocal intruded
+        found = list(records(self))
+        if self._query == "q" and intruded < intrusions:
+            batch, intruded = intruded, intruded + 1
+            assert publish(sink(broker, other), "q2", batch, others[batch])
+        return iter(found)
+
+    monkeypatch.setattr(publication._Publication, "_records", intrude)
+    monkeypatch.setattr(publication, "_PAUSE_SECONDS_MAX", 0.0)
+    if intrusions == 1000:
+        with pytest.raises(SinkError, match="batch 0"):
+            publish(sink(broker, spool), "q", 0, digest)
+        assert intruded == publication._TAKEN_OVER_MAX
+        monkeypatch.undo()
+    assert publish(sink(broker, spool), "q", 0, digest) is True
+    assert publish(sink(broker, spool), "q", 0, digest) is False
+    assert len(committed_rows(broker.bootstrap, "t.quarantine")) == 1 + intruded

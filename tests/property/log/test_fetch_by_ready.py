@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from headrace.broker.partition import Partition
 from headrace.cluster.topics.creation import NewTopic
 from headrace.frontends.kafka.connection.dispatch import Dispatcher
-from headrace.frontends.kafka.connection.long_poll import GATHER_SECONDS
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.frontends.kafka.fetch import fetch as fetch_api
 from headrace.frontends.kafka.fetch.wanted_partitions import (
@@ -26,6 +25,7 @@ from headrace.frontends.kafka.fetch.wanted_partitions import (
     WantedPartitions,
     in_turn,
 )
+from headrace.frontends.long_poll import GATHER_SECONDS
 from headrace.log.producers.producer_states import Begins
 from headrace.model.errors import ApiError
 from headrace.model.nouns import Offset

@@ -62,9 +62,15 @@ def events(storage: Path, kind: str) -> int:
 
 def wait_for(holds: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
     """Wait until something holds while a process runs."""
+    wait_for_any(holds, process)
+
+
+def wait_for_any(holds: Callable[[], bool], *processes: "subprocess.Popen[str]") -> None:
+    """Wait until something holds while one of these processes runs."""
     deadline = time.monotonic() + SECONDS_MAX
     while not holds():
-        assert process.poll() is None, finish(process)
+        ended = [process for process in processes if process.poll() is not None]
+        assert len(ended) < len(processes), [finish(process) for process in ended]
         assert time.monotonic() < deadline
         time.sleep(0.05)
 

@@ -83,6 +83,31 @@ def test_a_run_holds_its_pipeline_until_it_is_stopped(
     assert live.run("status", str(shop)).code == 0
 
 
+def test_two_runs_without_a_lock_write_each_row_once(
+    shop: Path, bootstrap: str, topics: Topics, topic: str
+) -> None:
+    """Rule 14: the lock's file is deleted and a second run starts: a batch counts once."""
+    topics.append(topic, 0, json_records(0, 10))
+    first = live.start(*live.words(shop, bootstrap))
+    live.wait_for(lambda: live.events(shop / "data", "batch") >= 2, first)
+    (shop / "data" / "_pipeline" / "lock").unlink()
+    second = live.start(*live.words(shop, bootstrap))
+    count = 10
+    for _ in range(3):
+        topics.append(topic, count // 10 % 2, json_records(count, 10))
+        count += 10
+        least = live.events(shop / "data", "batch") + 1
+        live.wait_for_any(partial(more_batches, shop, least), first, second)
+    for process in (first, second):
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+    for process in (first, second):
+        ended = live.finish(process)
+        assert ended.code in (0, 1), ended
+    assert live.run(*live.words(shop, bootstrap, "--once")).code == 0
+    assert ids(shop) == expected(count)
+
+
 @pytest.mark.parametrize(
     ("number", "code"),
     [(signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGKILL, -9)],

@@ -350,3 +350,36 @@ def test_a_replay_leaves_malformed_records_in_the_quarantine(make: Make, topics:
     replays.apply(replays.build("orders", DAYS[1], DAYS[2]))
     assert replays.rows("orders", "id", "amount") == [(1, 10.0), (2, 20.0)]
     assert len(committed_rows(replays.project.bootstrap, f"{topic}.quarantine")) == 1
+
+
+STATE = """
+@dp.table(format="delta", partition_cols=["day(at)"])
+def orders():
+    rows = hp.topic("{topic}", "id BIGINT NOT NULL, at TIMESTAMP", event_time="at",
+                    watermark="1 hour")
+    return rows{step}
+"""
+
+
+SESSIONS = (
+    '.groupBy("id", F.session_window("at", "5 minutes").alias("s")).count()'
+    '.select(F.col("s.start").alias("at"), "count")'
+)
+
+
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [('.dropDuplicates(["id"])', "keeps state of all days"), (SESSIONS, "session windows")],
+)
+def test_days_of_flows_with_state_of_all_days_are_refused(
+    make: Make, topics: Topics, step: str, text: str
+) -> None:
+    """Ids that were seen on other days, and sessions that are open, are not known to a day."""
+    topic = topics.create(1)
+    replays = make(STATE.format(topic=topic, step=step))
+    for records in ([order(1, DAYS[1]), order(2, DAYS[2])], [order(3, DAYS[2], hour=13)]):
+        topics.append(topic, 0, records)
+        assert replays.project.run().code == 0
+    with pytest.raises(ReplayRangeError, match=text):
+        replays.build("orders", DAYS[1], DAYS[2])
+    assert not list(replays.project.storage.glob("*@*"))

@@ -148,6 +148,7 @@ def test_json_has_each_flow_with_its_verdict(
         "file": f"{shop.directory}/transformations/orders.py",
         "line": 31,
         "choices": ["accept", "new-version"],
+        "begin_records": None,
     }
     assert found["flows"][-1]["file"] is None
 

@@ -33,7 +33,19 @@ EVENTS: list[dict[str, Any]] = [
         "state": "waiting",
         "text": "orders: no answer",
         "retry_seconds": 2.0,
+        "failures": 2,
+        "failures_max": None,
     },
+    {
+        "event": "flow",
+        "flow": "orders",
+        "state": "waiting",
+        "text": "orders: a worker was lost",
+        "retry_seconds": 4.0,
+        "failures": 3,
+        "failures_max": 20,
+    },
+    {"event": "flow", "flow": "orders", "state": "interrupted", "text": "its batch hangs"},
     {"event": "flow", "flow": "orders", "state": "failed", "text": "orders: no", "code": 1},
     {"event": "flow", "flow": "orders", "state": "done"},
     {
@@ -47,6 +59,7 @@ EVENTS: list[dict[str, Any]] = [
         "watermark": "2026-11-28T10:31:00.000Z",
         "late": 17,
         "refused": {"orders": 1200, "returns": 34},
+        "unknown_keys": {"orders": {"zip": 3}},
         "state_rows": 5,
         "events_lost": 2,
         "checks": {
@@ -73,6 +86,8 @@ shop: run r1 with profile prod
   orders.py:3: t: no flow writes to it
   orders: started
   orders: no answer; next attempt in 2 s
+  orders: a worker was lost; next attempt in 4 s (error 3 of 20 in a row)
+  orders: its batch hangs; the next start repeats it
   orders: batch 3: 1204 records in 0.4 s, 1,234 refused, lag 12,034, 17 late
   ! orders: check 'large': 2 of 9 rows failed, first orders-0@5
   ! orders: check 'small': 3 of 9 rows failed; fewer pass than the check requires

@@ -49,6 +49,7 @@ def ran(directory: Path, profile: str | None, code: int | None, run: str = "r1")
         offsets={},
         late=2,
         refused={"orders": 5},
+        unknown_keys={"orders": {f"k{number}": number + 1 for number in range(7)}},
     )
     if code is not None:
         log.add("end", code=code, text="orders: check failed" if code else "done", seconds=1)
@@ -68,7 +69,10 @@ def test_each_profile_that_has_run_is_shown(shop: Path, capsys: pytest.CaptureFi
     assert first.startswith("shop dev  ended 00:00:0")
     assert first.endswith(" ago (exit 0): done  lag 12,034")
     assert flow.startswith("  orders  started, batch 3 00:00:0")
-    assert flow.endswith("1204 records in this run, 5 refused, 2 late")
+    assert flow.endswith(
+        "1204 records in this run, 5 refused, 2 late, keys without a column: "
+        "k6 (7), k5 (6), k4 (5), k3 (4), k2 (3) and 2 more"
+    )
     assert second.startswith("shop prod  FAILED 00:00:0")
     assert "(exit 11): orders: check failed" in second
     assert command(["pipeline", "status", str(shop), "-p", "dev"]) == 0
@@ -80,6 +84,19 @@ def test_a_killed_run_is_not_well(shop: Path, capsys: pytest.CaptureFixture[str]
     ran(shop / "data", None, None)
     assert command(["pipeline", "status", str(shop)]) == 1
     assert "KILLED" in lines(capsys)[0]
+
+
+def test_a_flow_that_loses_its_worker_again_and_again_is_shown(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    storage = ran(shop / "data", None, None)
+    log = EventLog(storage.runs / "r1.jsonl", lambda _: None)
+    lost = {"text": "a worker was lost", "retry_seconds": 4, "failures": 3, "failures_max": 20}
+    log.add("flow", flow="orders", state="waiting", **lost)
+    log.add("flow", flow="orders", state="started")
+    log.close()
+    command(["pipeline", "status", str(shop)])
+    assert "1 restart, 3 errors without a finished batch (at 20 the run ends)" in lines(capsys)[1]
 
 
 def test_a_pipeline_that_was_never_run_is_well(

@@ -247,11 +247,14 @@ def test_a_file_of_sql_is_a_finding(tmp_path: Path) -> None:
 
 SETTINGS = """
 name = "shop"
+worker_losses_max = 5
 trigger = "1 second"
 configuration = { "spark.a" = "1", "spark.b" = true }
 [profile.prod]
 cluster = "prod"
 storage = "/mnt/lake"
+stop_timeout = "90 seconds"
+worker_losses_max = 20
 configuration = { "spark.a" = "2" }
 """
 
@@ -264,11 +267,18 @@ def test_a_profile_overrides_the_settings_of_the_project(tmp_path: Path) -> None
     assert plain.configuration == {"spark.a": "1", "spark.b": "true"}
     assert prod.configuration == {"spark.a": "2", "spark.b": "true"}
     assert plain.trigger == prod.trigger == "1 second"
+    assert (plain.stop_seconds_max, prod.stop_seconds_max) == (240, 90)
+    assert (plain.worker_losses_max, prod.worker_losses_max) == (5, 20)
 
 
 @pytest.mark.parametrize(
     ("settings", "profile", "message"),
     [
+        ('name = "a"\nstop_timeout = "soon"', None, "stop_timeout is 'soon', not a time"),
+        ('name = "a"\ntrigger = "0 seconds"', None, "trigger is '0 seconds'"),
+        ('name = "a"\nworker_losses_max = 0', None, "worker_losses_max is 0"),
+        ('name = "a"\nworker_losses_max = true', None, "is True, not a int"),
+        (f'name = "{"a" * 98}"\n[profile.prod]', None, "-prod has over 100 characters"),
         ("", None, "name is ''"),
         ('name = "a b"', None, "name is 'a b'"),
         ("name = 1", None, "name is 1, not a str"),

@@ -111,7 +111,7 @@ def test_run_refuses_what_needs_a_decision_and_stores_nothing(
     assert refusal is not None
     assert refusal.startswith("revenue: ")
     assert "alerts" not in refusal
-    assert "headrace pipeline plan" in refusal
+    assert f"decide with `headrace pipeline plan {shop.project.directory}`" in refusal
     assert shop.files() == before
     assert shop.verdicts(revenue=now, alerts=other)["revenue"].value.startswith(verdict)
 

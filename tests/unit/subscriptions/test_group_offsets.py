@@ -1,6 +1,7 @@
 """Offsets of groups: read at once, one write in flight for each queue, none lost or reordered."""
 
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 
@@ -8,6 +9,7 @@ from headrace.coordination.groups.committed_offsets import Committed
 from headrace.coordination.groups.messages import CommitRequest
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.callbacks import Done
+from headrace.ports.clock import Clock
 from headrace.subscriptions.group_offsets import UNSET, GroupOffsets
 
 
@@ -66,12 +68,24 @@ class Coordinator:
         self.flying.pop(0)(code)
 
 
+class Wall:
+    """A clock that is set."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1000
+
+    def wall_ms(self) -> int:
+        """Return the time."""
+        return self.now_ms
+
+
 class Play:
     """Offsets of queue t-0 of group g on a coordinator, and the answers to stores."""
 
     def __init__(self) -> None:
         self.coordinator = Coordinator()
-        self.offsets = GroupOffsets(lambda: self.coordinator)
+        self.clock = Wall()
+        self.offsets = GroupOffsets(lambda: self.coordinator, cast(Clock, self.clock))
         self.answers: list[tuple[int, ErrorCode]] = []
 
     def store(self, offset: int, partition: int = 0) -> None:
@@ -194,3 +208,26 @@ def test_a_store_out_of_a_callback_is_written_too() -> None:
     assert play.coordinator.asked[-1] == ("t", 0, 2)
     assert play.read() == 2
     assert not play.coordinator.flying
+
+
+def test_the_time_of_the_first_offset_of_a_topic_stays() -> None:
+    play = Play()
+    assert play.offsets.first_stored_ms("g", "t", 4) is None
+    play.store(1)
+    play.coordinator.land()
+    play.clock.now_ms = 2000
+    play.store(2)
+    play.coordinator.land()
+    play.store(7, partition=1)
+    play.coordinator.land()
+    assert play.offsets.first_stored_ms("g", "t", 4) == 1000
+    assert play.coordinator.stored["g", "t", 1].metadata == "since=2000"
+    assert play.offsets.first_stored_ms("g", "t", 0) is None
+    assert play.offsets.first_stored_ms("g", "other", 4) is None
+
+
+@pytest.mark.parametrize("metadata", ["", "text", "since=", "since=x", "since=-5"])
+def test_an_offset_of_another_client_counts_from_its_own_time(metadata: str) -> None:
+    play = Play()
+    play.coordinator.stored["g", "t", 0] = Committed(5, -1, metadata, 777)
+    assert play.offsets.first_stored_ms("g", "t", 1) == 777

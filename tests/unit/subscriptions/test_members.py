@@ -175,3 +175,15 @@ def test_a_topic_without_a_subscriber_is_forgotten() -> None:
     assert members.topics("none") == {}
     assert [member.client_id for member in members.members("g")] == ["b"]
     assert second.told
+
+
+def test_a_topic_is_subscribed_since_its_first_heartbeat() -> None:
+    members = GroupMembers()
+    (first,) = joined(members, "a")
+    members.heartbeat(first, "a", subscribed(ORDERS), 9.0)
+    assert members.subscribed_since("g", "orders") == 0.0
+    assert members.subscribed_since("g", "other") is None
+    assert members.subscribed_since("none", "orders") is None
+    members.heartbeat(first, "a", subscribed(TopicSubscription("other")), 10.0)
+    assert members.subscribed_since("g", "orders") is None
+    assert members.subscribed_since("g", "other") == 10.0

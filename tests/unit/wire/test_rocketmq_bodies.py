@@ -9,11 +9,13 @@ from headrace.wire.rocketmq.fastjson import DEPTH_MAX, FastJson, Keyed, decode_b
 from headrace.wire.rocketmq.requests import (
     Fields,
     InvalidField,
+    PullFlag,
     offset_request,
     pull_request,
     queue_request,
     send_request,
 )
+from headrace.wire.rocketmq.stored_messages import SystemFlag
 from headrace.wire.rocketmq.topic_names import check_name, kafka_name, rocketmq_name
 
 
@@ -214,6 +216,18 @@ def test_a_pull_of_an_old_client_has_defaults() -> None:
     for name in fields:
         with pytest.raises(InvalidField):
             pull_request(command(11, {key: fields[key] for key in fields if key != name}))
+
+
+def test_a_queue_is_named_by_topic_and_id() -> None:
+    fields = {"queueId": "2", "topic": "T"}
+    assert queue_request(command(30, fields)) == ("T", 2)
+
+
+def test_flags_of_pulls_and_messages_are_rocketmqs() -> None:
+    assert [flag.value for flag in PullFlag] == [1, 2, 4, 8, 16]
+    flags = SystemFlag
+    assert [flags.COMPRESSED, flags.MULTIPLE_TAGS, flags.PREPARED, flags.COMMITTED] == [1, 2, 4, 8]
+    assert flags.ROLLED_BACK == 12
 
 
 def test_an_update_needs_an_offset_and_a_query_does_not() -> None:

@@ -80,14 +80,16 @@ def test_a_broken_frame_is_refused_by_its_first_bytes(name: str, head: bytes) ->
 
 
 def test_the_largest_frame_and_the_largest_header_are_accepted() -> None:
+    assert FRAME_LENGTH_MAX == 1 << 24, "as RocketMQ's"
     head = struct.pack(">ii", FRAME_LENGTH_MAX, HEADER_BYTES_MAX)
     assert frame_bytes(head, 0, 8) == FRAME_LENGTH_MAX + 4
     assert frame_bytes(struct.pack(">ii", 8, 4), 0, 8) == 12
     assert frame_head(JSON, 10, FRAME_LENGTH_MAX - 14)
     with pytest.raises(ValueError, match="a frame of"):
         frame_head(JSON, 10, FRAME_LENGTH_MAX - 13)
-    with pytest.raises(ValueError, match="a header of"):
-        frame_head(JSON, HEADER_BYTES_MAX + 1, 0)
+    for size in (HEADER_BYTES_MAX + 1, 0):
+        with pytest.raises(ValueError, match="a header of"):
+            frame_head(JSON, size, 0)
 
 
 def test_numbers_and_booleans_in_fields_are_read_as_text() -> None:
@@ -95,6 +97,13 @@ def test_numbers_and_booleans_in_fields_are_read_as_text() -> None:
         {"code": 10, "extFields": {"queueId": 0, "k": False, "m": True, "gone": None, "x": "1"}}
     )
     assert command.fields == {"queueId": "0", "k": "false", "m": "true", "x": "1"}
+
+
+def test_integers_are_read_to_the_ends_of_their_range() -> None:
+    least, most = -(1 << 31), (1 << 31) - 1
+    assert decoded({"code": least, "opaque": most}) == RemotingCommand(
+        least, most, language="OTHER", version=0
+    )
 
 
 def test_fields_that_are_missing_differ_from_no_fields() -> None:

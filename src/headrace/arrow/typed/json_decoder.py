@@ -1,5 +1,6 @@
 """Decode a typed topic's values to RecordBatches, and say why others are refused."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ import pyarrow as pa
 from headrace.arrow.typed.arrow_types import arrow_schema
 from headrace.arrow.typed.assemble_rows import assemble_rows
 from headrace.kernels.choose import numba_unwanted, typed_decoder
-from headrace.kernels.json.layout import SLACK, Head
+from headrace.kernels.json.layout import SLACK, UNKNOWN_NAMES, UNKNOWN_WORDS, Head
 from headrace.kernels.json.program import Node, Program
 from headrace.model.invariant import invariant
 from headrace.typed.ddl import parse_ddl
@@ -25,6 +26,8 @@ ARENA_BYTES = 32 << 20
 needs."""
 _GROWTH_MAX = 16
 """Bytes of output for each byte of input that are provided for; few records need more."""
+UNKNOWN_NAMES_MAX = 100
+"""Names of undeclared keys that are counted each."""
 FAULTS = {int(fault): fault for fault in Fault}
 _NO_BYTES = np.frombuffer(b"", np.uint8)
 
@@ -91,6 +94,8 @@ class JsonDecoder:
         self.arrow_schema = arrow_schema(self.schema)
         self.unknown_keys = 0
         """Keys, of all records so far, that the schema does not declare."""
+        self.unknown_names: Counter[str] = Counter()
+        """The same by name, for at most UNKNOWN_NAMES_MAX names. Without numba none is counted."""
         self._program = Program(self.schema)
         self._kernel = None if numba_unwanted() else typed_decoder()
         # Of a MAP's key and value, which have one path, the value is the later node.
@@ -177,13 +182,25 @@ class JsonDecoder:
                     data, offsets[at : until + 1], base, at, present[at:until], program.rows,
                     program.names, work, out, rows, refused, count,
                 )  # fmt: skip
-        self.unknown_keys += int(work[Head.UNKNOWN])
+        if work[Head.UNKNOWN]:
+            self.unknown_keys += int(work[Head.UNKNOWN])
+            self._count_names(work)
         batch = assemble_rows(program, work, out, self.arrow_schema)
         refusals = RefusedValues(program.nodes, source, offsets, refused[:count])
         stopped = int(work[Head.STOPPED])
         full = program.full_need(work) if stopped >= 0 else 0
         decoded = TypedRows(batch, rows[: batch.num_rows], refusals)
         return (last if stopped < 0 else stopped), decoded, full
+
+    def _count_names(self, work: Array) -> None:
+        first = int(work[Head.UNKNOWN_NAMES])
+        table = work[first : first + UNKNOWN_NAMES * UNKNOWN_WORDS].reshape(-1, UNKNOWN_WORDS)
+        for node, size, count, *words in table[table[:, 2] > 0].tolist():
+            text = np.array(words, np.int64).tobytes()[:size].decode("utf-8", "replace")
+            above = self._program.nodes[node - 1].path
+            name = f"{above}.{text}" if above else text
+            if name in self.unknown_names or len(self.unknown_names) < UNKNOWN_NAMES_MAX:
+                self.unknown_names[name] += count
 
     def _decode_plainly(self, values: pa.Array) -> TypedRows:
         decoded, rows, refused = [], [], []

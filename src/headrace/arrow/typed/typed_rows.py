@@ -4,7 +4,7 @@ A record without a value (a tombstone) is a row whose fields are null. So fields
 row's schema even if the declared schema says NOT NULL, which the decoder checks.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Self
@@ -57,6 +57,8 @@ class TypedValues:
     mode: Mode = Mode.FAILFAST
     corrupt: str = CORRUPT
     """With PERMISSIVE: the STRING field that has a refused value's text, if the schema has it."""
+    on_unknown: Callable[[Mapping[str, int]], None] | None = None
+    """Called at the end of a range with the keys that the schema does not declare, by name."""
 
     def fields(self) -> ColumnType:
         """Return the fields that are decoded."""
@@ -121,6 +123,8 @@ class TypedRanges:
         """Yield the rows of each RecordBatch."""
         for batch in batches:
             yield self._rows(batch)
+        if self._typed.on_unknown is not None and self._decoder.unknown_names:
+            self._typed.on_unknown(self._decoder.unknown_names)
 
     def _rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         values = batch.column(VALUE)

@@ -79,6 +79,8 @@ class GroupCoordinators:
         )
         """The led partitions of `__consumer_offsets`, reported by the broker."""
         self._deleted: dict[str, None] = {}
+        self.elsewhere: Callable[[str], str | None] = lambda group_id: None
+        """Returns the protocol of a group's members if it is not Kafka's; its frontend sets it."""
 
     @classmethod
     def of(cls, broker: "Broker", world: World) -> "GroupCoordinators":
@@ -164,6 +166,7 @@ class GroupCoordinators:
         try:
             shard = self._member_shard(request.group_id)
             _check_not_shared(shard, request.group_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            self._check_ours(request.group_id)
             self.check_room(shard, request.group_id)
         except ApiError as error:
             done(JoinAnswer(error.code, request.member_id))
@@ -221,6 +224,7 @@ class GroupCoordinators:
         try:
             shard = self._member_shard(request.group_id)
             _check_not_shared(shard, request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
+            self._check_ours(request.group_id)
             self.check_room(shard, request.group_id)
         except ApiError as error:
             done(HeartbeatAnswer(error.code, error.message))
@@ -283,6 +287,11 @@ class GroupCoordinators:
             done(error.code)
             return
         commit.commit_in_transaction(shard, request, producer_id, epoch, done)
+
+    def _check_ours(self, group_id: str) -> None:
+        if protocol := self.elsewhere(group_id):
+            text = f"Group {group_id} has members that are clients of {protocol}."
+            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text)
 
     # What anybody asks
 

@@ -7,7 +7,7 @@ record with all its fields and their STRUCTs; below each ARRAY or MAP a further 
 `work` is one array of int64:
 
     header | frames | open containers of a skipped value | marks | saved marks | stamps
-           | followers | firsts | fills | table of MAP keys
+           | followers | firsts | fills | table of MAP keys | undeclared names | pending ones
 
     marks      for each space the number of slots in use, then for each STRING the bytes in use;
                saved before a record, restored if it is refused
@@ -67,6 +67,9 @@ class Head(IntEnum):
     FIRSTS = 15  # Place of a section, see `followers`.
     STOPPED = 16  # The record that the output had no memory for; -1 if it had for all.
     FULL = 17  # SLOTS_FULL or TEXT_FULL, of NODE.
+    PENDING = 18  # Number of keys of this record that the schema does not declare.
+    UNKNOWN_NAMES = 19  # Places of sections, see `unknown_kernel`.
+    UNKNOWN_PENDING = 20
 
 
 class Frame(IntEnum):
@@ -92,5 +95,12 @@ FRAMES_AT = 32
 FRAME_WORDS = 8
 FRAMES_MAX = 80
 """The record and the nested types of a schema, which the DDL bounds."""
+UNKNOWN_NAMES = 32
+"""Names of undeclared keys that are counted each; keys of other names count in all only."""
+NAME_WORDS = 8
+"""Words of a name, of eight bytes; longer names with equal beginnings and sizes are one."""
+UNKNOWN_WORDS = 3 + NAME_WORDS
+UNKNOWN_PENDING = 64
+"""Undeclared keys of one record that are counted by name."""
 SKIPPED_AT = FRAMES_AT + FRAME_WORDS * FRAMES_MAX
 """Kinds of open containers, up to DEPTH_MAX."""

@@ -15,6 +15,7 @@ from headrace.kernels.json.memory_kernel import (
     store_64,
 )
 from headrace.kernels.json.skip_kernel import after_key
+from headrace.kernels.json.unknown_kernel import note_unknown
 from headrace.typed.refusal import Fault
 from headrace.typed.types import Kind
 
@@ -27,7 +28,7 @@ AT, NODE_AT, SERIAL, SCRATCH = int(Head.AT), int(Head.NODE), int(Head.SERIAL), i
 MARKS, MARK_COUNT, SAVED = int(Head.MARKS), int(Head.MARK_COUNT), int(Head.SAVED)
 STAMPS, FOLLOWERS, FILLS_AT = int(Head.STAMPS), int(Head.FOLLOWERS), int(Head.FILLS)
 TABLE, TABLE_MASK, FIRST_SERIAL = int(Head.TABLE), int(Head.TABLE_MASK), int(Head.FIRST_SERIAL)
-UNKNOWN, SEED, FIRSTS = int(Head.UNKNOWN), int(Head.SEED), int(Head.FIRSTS)
+SEED, FIRSTS = int(Head.SEED), int(Head.FIRSTS)
 F_NODE, F_SLOT, F_CLOSING = int(Frame.NODE), int(Frame.SLOT), int(Frame.CLOSING)
 F_SERIAL, F_SEEN, F_GUESS, F_LAST = (
     int(Frame.SERIAL), int(Frame.SEEN), int(Frame.GUESS), int(Frame.LAST)
@@ -107,7 +108,7 @@ def find_key(src, at, end, program, names, work, out, node):
                 names, program[child, NAME], out, scratch, size
             ):
                 return at, np.int64(child)
-        work[UNKNOWN] += 1
+        note_unknown(work, out, scratch, size, node)
     return at, np.int64(-1)
 
 

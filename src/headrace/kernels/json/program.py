@@ -16,6 +16,9 @@ from headrace.kernels.json.layout import (
     SKIPPED_AT,
     SLACK,
     SLOTS_FULL,
+    UNKNOWN_NAMES,
+    UNKNOWN_PENDING,
+    UNKNOWN_WORDS,
     Col,
     Head,
 )
@@ -208,6 +211,8 @@ class Program:
             (Head.FIRSTS, nodes),
             (Head.FILLS, len(self._fills)),
             (Head.TABLE, 2 * entries),
+            (Head.UNKNOWN_NAMES, UNKNOWN_NAMES * UNKNOWN_WORDS),
+            (Head.UNKNOWN_PENDING, UNKNOWN_PENDING),
         )
         for slot, size in sections:
             head[slot] = place

@@ -69,23 +69,23 @@ def _value(text: str | None) -> str:
     return f"{text[:_VALUE_CHARACTERS_MAX]}…" if cut else text
 
 
-def decision_line(replay: "Replay") -> str:
-    """Return what may be done with a compared replay."""
+def decision_line(replay: "Replay", given: str) -> str:
+    """Return what may be done with a compared replay. `given`: words that name the project."""
     return (
-        f"nothing is visible yet: headrace pipeline replay {replay.flow} --apply {replay.id} "
-        f"| --discard {replay.id}"
+        f"nothing is visible yet: headrace pipeline replay {replay.flow}{given} "
+        f"--apply {replay.id} | --discard {replay.id}"
     )
 
 
-def done_line(replay: "Replay", now: datetime) -> str:
-    """Return what a step of a replay has done."""
+def done_line(replay: "Replay", now: datetime, given: str) -> str:
+    """Return what a step of a replay has done. `given`: words that name the project."""
     days = replay.days
     match replay.state.value:
         case "applied":
             until = datetime.fromtimestamp((replay.applied_ms or 0) / 1000, UTC) + UNDO
             undo = (
-                f"; undo: headrace pipeline replay {replay.flow} --undo {replay.id} (until "
-                f"{until:%Y-%m-%d})"
+                f"; undo: headrace pipeline replay {replay.flow}{given} --undo {replay.id} "
+                f"(until {until:%Y-%m-%d})"
                 if now < until
                 else ""
             )

@@ -93,17 +93,9 @@ def _lines(file: Path) -> list[bytes]:
 def _newest(options: BrokerOptions, topic: str) -> list[bytes]:
     """Return the values of the topic's newest records, as many of each partition."""
     check_installed("pyarrow")
-    from headrace.arrow.sql.topic_source import ClusterTopics
+    from headrace.pipeline.newest_records import newest_records
 
-    opened = ClusterTopics(options.client, note).open(topic, "read_committed")
-    filled = {number: span for number, span in opened.ranges.items() if span[0] < span[1]}
-    if not filled:
-        return []
-    share = -(-SAMPLE_RECORDS // len(filled))
-    newest = {number: (max(begin, end - share), end) for number, (begin, end) in filled.items()}
+    found = newest_records(options.client, topic, SAMPLE_RECORDS, ("value",), note)
     return [
-        value
-        for batch in opened.read(("value",), newest)
-        for value in batch.column("value").to_pylist()
-        if value is not None
+        value for batch in found for value in batch.column("value").to_pylist() if value is not None
     ]

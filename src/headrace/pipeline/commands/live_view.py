@@ -61,6 +61,11 @@ class LiveView:
             for check, count in at.failed_checks.items()
             if count
         ]
+        notes += [
+            Text(f"! {flow}: check {check!r}: stale since {since}", style="yellow")
+            for flow, at in sorted(state.flows.items())
+            for check, since in at.stale.items()
+        ]
         return Group(Text(head), table, *notes, Text("Ctrl-C: stop after this batch", style="dim"))
 
 

@@ -1,13 +1,13 @@
 """`headrace pipeline plan`: compare a pipeline's definitions with those of its checkpoints."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from headrace.pipeline.commands.projects import ProjectProfile, project_in
-from headrace.terminal.broker_options import Json
+from headrace.pipeline.commands.projects import ProjectProfile, project_in, with_cluster
+from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.failure import (
     EXIT_NOT_FOUND,
     EXIT_USAGE,
@@ -18,9 +18,13 @@ from headrace.terminal.failure import (
 from headrace.terminal.output import print_json, print_line
 
 if TYPE_CHECKING:
+    from headrace.pipeline.plan.begin_records import BeginRecords
     from headrace.pipeline.plan.planned import PlannedFlow, ProjectPlan
     from headrace.pipeline.project import Project
     from headrace.pipeline.run.storage import Storage
+
+_BROKER_SECONDS = 3.0
+"""How long a plan waits for brokers, which it does not need."""
 
 
 def plan(
@@ -32,10 +36,12 @@ def plan(
         str | None, Parameter(help="Compute this flow's table again, next to the old one.")
     ] = None,
     json: Json = False,
+    options: BrokerOptions | None = None,
 ) -> int:
     """Compare a pipeline's flows with the definitions that wrote their checkpoints.
 
-    Nothing is started or changed, and no broker is needed. A flow whose meaning changes, or whose
+    Nothing is started or changed. A broker is asked only how many records a new flow begins with;
+    if none answers, the number is unknown. A flow whose meaning changes, or whose
     checkpoint does not fit, needs a decision before a run starts: --accept FLOW continues from
     here, and --new-version FLOW computes the flow's table again from the earliest records. For
     example: headrace pipeline plan shop; headrace pipeline plan shop --accept revenue
@@ -54,16 +60,14 @@ def plan(
         raise UsageError("--json shows a plan: leave out --accept and --new-version")
     check_installed("pyspark", "pyarrow")
     project = project_in(directory, profile)
-
     from headrace.pipeline.declarations import DeclarationError
     from headrace.pipeline.exit_codes import DECISION_NEEDED, HELD
     from headrace.pipeline.plan.decisions import DecisionError, UnknownFlowError
     from headrace.pipeline.plan.planned import plan_of
     from headrace.pipeline.run.lock import HeldError
     from headrace.pipeline.run.storage import Storage
-    from headrace.spark.tables.options import local_path
 
-    storage = Storage(local_path("storage", str(project.storage)))
+    storage = Storage.of(project)
     try:
         if accept is not None or new_version is not None:
             return _decide(project, storage, accept, new_version)
@@ -76,10 +80,11 @@ def plan(
         raise CommandError(str(error), EXIT_USAGE) from None
     if found.findings:
         raise CommandError("\n".join(map(str, found.findings)), EXIT_USAGE)
+    records, words = _records(found, with_cluster(options or BrokerOptions(), project))
     if json:
-        print_json(found.to_json())
+        print_json(_json(found, records))
     else:
-        for line in lines_of(found, project.directory, storage):
+        for line in lines_of(found, project.directory, storage, words):
             print_line(line)
     return DECISION_NEEDED if found.differing else 0
 
@@ -98,8 +103,42 @@ def _decide(
     return 0
 
 
-def lines_of(plan: "ProjectPlan", directory: Path, storage: "Storage") -> Iterator[str]:
-    """Yield the lines of a plan."""
+def _records(
+    plan: "ProjectPlan", options: BrokerOptions
+) -> "tuple[dict[str, BeginRecords], dict[str, str]]":
+    """Return the records that new flows begin with, if they are known, and words about them."""
+    from headrace.client.transport.port import ClientError
+    from headrace.model.errors import ApiError
+    from headrace.pipeline.plan.begin_records import BeginRecords, count_records, new_topics
+
+    flows = new_topics(plan)
+    topics = {topic for names in flows.values() for topic in names}
+    if not topics:
+        return {}, {}
+    try:
+        with options.client(retry_seconds=_BROKER_SECONDS) as client:
+            counts = count_records(client, topics)
+    except (ClientError, ApiError, CommandError) as error:
+        return {}, dict.fromkeys(flows, f"how many is unknown: {error}")
+    records = {
+        flow: BeginRecords({topic: counts[topic] for topic in names})
+        for flow, names in flows.items()
+    }
+    return records, {flow: each.text for flow, each in records.items()}
+
+
+def _json(plan: "ProjectPlan", records: "Mapping[str, BeginRecords]") -> dict[str, Any]:
+    found = plan.to_json()
+    for flow in found["flows"]:
+        begin = records.get(flow["flow"])
+        flow["begin_records"] = None if begin is None else begin.topics
+    return found
+
+
+def lines_of(
+    plan: "ProjectPlan", directory: Path, storage: "Storage", records: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield the lines of a plan. `records`: words about the records that new flows begin with."""
     from headrace.pipeline.plan.compare import Verdict
 
     words = {
@@ -113,7 +152,9 @@ def lines_of(plan: "ProjectPlan", directory: Path, storage: "Storage") -> Iterat
         verdict = flow.comparison.verdict
         word = words.get(verdict, verdict.value)
         place = "" if flow.place is None or not flow.choices else f"  {_place(flow, directory)}"
-        yield f"{flow.name:<{width}}  {word:<10}  {flow.comparison.sentence}{place}".rstrip()
+        begin = f": {records[flow.name]}" if flow.name in records else ""
+        sentence = f"{flow.comparison.sentence}{begin}"
+        yield f"{flow.name:<{width}}  {word:<10}  {sentence}{place}".rstrip()
         if flow.choices:
             yield from (f"{' ' * width}  {line}" for line in _choices(flow, storage))
     count = plan.differing

@@ -1,6 +1,7 @@
 """The project that a verb of `headrace pipeline` works on."""
 
 import os
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -48,6 +49,13 @@ def storages_of(project: "Project") -> "list[tuple[Project, Storage]]":
     return marked or [own]
 
 
+def given_words(directory: Path, profile: str | None) -> str:
+    """Return the options that name the project in a command to repeat, with a space before each."""
+    words = [] if directory == Path() else ["-d", str(directory)]
+    words += [] if profile is None else ["-p", profile]
+    return "".join(f" {shlex.quote(word)}" for word in words)
+
+
 def project_in(directory: Path, profile: str | None) -> "Project":
     """Return the project in a directory. CommandError: no project, or wrong settings."""
     from headrace.pipeline.declarations import DeclarationError
@@ -61,10 +69,15 @@ def project_in(directory: Path, profile: str | None) -> "Project":
         raise CommandError(str(error), EXIT_USAGE) from None
 
 
-def cluster_of(options: "BrokerOptions", project: "Project") -> "Chosen":
-    """Return the cluster that the options name, else the one of the project's settings."""
+def with_cluster(options: "BrokerOptions", project: "Project") -> "BrokerOptions":
+    """Return the options, with the project's cluster unless they name another one."""
     given = options.bootstrap if options.bootstrap != os.environ.get(BOOTSTRAP_VARIABLE) else None
     named = options.profile is not None or given is not None or options.settings
     if project.cluster is not None and not named:
-        options = replace(options, profile=project.cluster)
-    return options.chosen()
+        return replace(options, profile=project.cluster)
+    return options
+
+
+def cluster_of(options: "BrokerOptions", project: "Project") -> "Chosen":
+    """Return the cluster that the options name, else the one of the project's settings."""
+    return with_cluster(options, project).chosen()

@@ -13,6 +13,7 @@ from headrace.pipeline.commands.projects import (
     ProjectDirectory,
     ProjectProfile,
     cluster_of,
+    given_words,
     project_in,
 )
 from headrace.pipeline.commands.replay_errors import replay_exit_codes
@@ -88,7 +89,7 @@ def replay(
     if json:
         print_json(_json(done))
     else:
-        for line in _lines(done, built=not given):
+        for line in _lines(done, given_words(directory, profile), built=not given):
             print_line(line)
     return 0
 
@@ -143,10 +144,10 @@ def _done(project: "Project", flow: str, step: str, id_: str) -> "Replay":
         raise
 
 
-def _lines(done: "Replay", *, built: bool) -> list[str]:
+def _lines(done: "Replay", given: str, *, built: bool) -> list[str]:
     if not built or done.diff is None:
-        return [done_line(done, datetime.now(UTC))]
-    return [*diff_lines(done, done.diff), decision_line(done)]
+        return [done_line(done, datetime.now(UTC), given)]
+    return [*diff_lines(done, done.diff), decision_line(done, given)]
 
 
 def _json(done: "Replay") -> dict[str, Any]:

@@ -21,6 +21,11 @@ def lines_of_event(event: Mapping[str, Any]) -> Iterator[str]:
         case "batch":
             yield _of_batch(event)
             yield from _of_checks(event)
+        case "stale":
+            newest = event["newest"] or "none in this run"
+            yield f"  ! {event['flow']}: check {event['check']!r}: stale, newest {newest}"
+        case "fresh":
+            yield f"  {event['flow']}: check {event['check']!r}: fresh again"
         case "end" if not event["code"]:
             yield f"ended after {event['seconds']} s: {event['text']}"
 
@@ -28,7 +33,11 @@ def lines_of_event(event: Mapping[str, Any]) -> Iterator[str]:
 def _of_flow(event: Mapping[str, Any]) -> Iterator[str]:
     match event["state"]:
         case "waiting":
-            yield f"  {event['text']}; next attempt in {event['retry_seconds']:g} s"
+            last = event.get("failures_max")
+            count = f" (error {event['failures']} of {last} in a row)" if last else ""
+            yield f"  {event['text']}; next attempt in {event['retry_seconds']:g} s{count}"
+        case "interrupted":
+            yield f"  {event['flow']}: {event['text']}; the next start repeats it"
         case "started":
             yield f"  {event['flow']}: started"
     # The end of a flow is in the lines of its batches, or in the line of the command's error.

@@ -11,6 +11,9 @@ from headrace.terminal.output import counted, print_json, print_line
 if TYPE_CHECKING:
     from headrace.pipeline.run.run_status import FlowState, RunState
 
+_NAMES_SHOWN = 5
+"""Names of keys without a column that a flow's line has; --json has more."""
+
 
 def status(directory: Path = Path(), *, profile: ProjectProfile = None, json: Json = False) -> int:
     """Show the newest run of a pipeline with each profile: its state, its lag, its errors.
@@ -74,6 +77,15 @@ def _of_flow(flow: "FlowState") -> str:
         parts.append(f"{flow.late:,} late")
     if flow.restarts:
         parts.append(counted(flow.restarts, "restart"))
+    if flow.failures:
+        end = "" if flow.failures_max is None else f" (at {flow.failures_max} the run ends)"
+        parts.append(f"{counted(flow.failures, 'error')} without a finished batch{end}")
+    if flow.unknown_keys:
+        most = sorted(flow.unknown_keys.items(), key=lambda each: -each[1])
+        shown = ", ".join(f"{name} ({count:,})" for name, count in most[:_NAMES_SHOWN])
+        more = f" and {len(most) - _NAMES_SHOWN} more" if len(most) > _NAMES_SHOWN else ""
+        parts.append(f"keys without a column: {shown}{more}")
+    parts += [f"check {name!r}: stale since {since}" for name, since in flow.stale.items()]
     parts += [f"check {name!r}: {count:,} failed" for name, count in flow.failed_checks.items()]
     return ", ".join(parts)
 

@@ -12,6 +12,7 @@ import os
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ from pyarrow.parquet import write_table
 
 from headrace.pipeline.declarations import Outcome, sources
 from headrace.pipeline.given.records import GivenTopic, Refused, decoded, given_record
+from headrace.pipeline.intervals import interval_ms
+from headrace.pipeline.plan.hidden_columns import hidden_columns
 from headrace.pipeline.plan.prints import pickled_by_value
 from headrace.pipeline.run.topic_streams import finished
 from headrace.pipeline.views import Views
@@ -47,8 +50,8 @@ class GivenError(Exception):
 
 
 @dataclass
-class _FlowRows:
-    """The outcome of one flow."""
+class FlowRows:
+    """The outcome of one flow on given records."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     late: int = 0
@@ -56,6 +59,8 @@ class _FlowRows:
     """Number of rows that failed each check."""
     refused: list[tuple[str, Refused]] = field(default_factory=list)
     """Topic and record of rows that a check moved to the quarantine."""
+    hidden: frozenset[str] = frozenset()
+    """Columns that hidden columns of topics are part of."""
 
 
 @dataclass
@@ -65,7 +70,7 @@ class GivenRun:
     spark: SparkSession
     loaded: Loaded
     topics: dict[str, GivenTopic] = field(default_factory=dict)
-    _flows: dict[str, _FlowRows] = field(default_factory=dict)
+    _flows: dict[str, FlowRows] = field(default_factory=dict)
     _decoded: dict[TopicSource, DecodedTopic] = field(default_factory=dict)
 
     def given(self, topic: str, *batches: Sequence[object]) -> GivenRun:
@@ -110,6 +115,23 @@ class GivenRun:
             raise GivenError(f"{target} has no check {check!r}: {', '.join(names) or 'none'}")
         return sum(each.get(check, 0) for each in found)
 
+    def stale(self, target: str, now: datetime) -> list[str]:
+        """Return the columns of a table or sink whose newest time is too old at `now`.
+
+        They are those of `hp.fresh`; without a row they are stale.
+        """
+        found = []
+        for flow in self._targeted():
+            if flow.target != target:
+                continue
+            rows = self.ran(flow).rows
+            for check in flow.fresh:
+                times = [row[check.column] for row in rows if row[check.column] is not None]
+                within = timedelta(milliseconds=interval_ms(check.within) or 0)
+                if not times or max(times) + within < now:
+                    found.append(check.column)
+        return found
+
     def quarantined(self, topic: str) -> list[tuple[str, bytes | None]]:
         """Return reason and value of a topic's refused records, in their order.
 
@@ -118,7 +140,7 @@ class GivenRun:
         """
         for flow in self._targeted():
             if any(check.outcome is Outcome.QUARANTINE for check in flow.checks):
-                self._ran(flow)
+                self.ran(flow)
             elif flow.name not in self._flows:
                 with self._streams() as streams, sources(streams):
                     flow.function()  # decodes the topics that it reads
@@ -134,24 +156,35 @@ class GivenRun:
         ordered = sorted(dict.fromkeys(refused), key=lambda each: each.offset)
         return [(each.reason, each.value) for each in ordered]
 
+    def refused(self) -> list[tuple[str, Refused]]:
+        """Return topic and record of all records that decoders and checks have refused so far."""
+        decoded = [
+            (source.name, each) for source, found in self._decoded.items() for each in found.refused
+        ]
+        checked = [each for found in self._flows.values() for each in found.refused]
+        return list(dict.fromkeys([*decoded, *checked]))
+
     def _targeted(self) -> list[DeclaredFlow]:
         graph = self.loaded.graph
         return [flow for flow in graph.flows if flow.target not in graph.views]
 
-    def _into(self, target: str) -> list[_FlowRows]:
+    def _into(self, target: str) -> list[FlowRows]:
         """Run the flows into a table or sink. GivenError if there are none."""
         flows = [flow for flow in self._targeted() if flow.target == target]
         if not flows:
             known = ", ".join(sorted({flow.target for flow in self._targeted()})) or "none"
             raise GivenError(f"no flow writes to {target}; tables and sinks: {known}")
-        return [self._ran(flow) for flow in flows]
+        return [self.ran(flow) for flow in flows]
 
-    def _ran(self, flow: DeclaredFlow) -> _FlowRows:
+    def ran(self, flow: DeclaredFlow) -> FlowRows:
+        """Run a flow, if it has not run yet; return its outcome."""
         if flow.name not in self._flows:
             with self._streams() as streams:
                 with sources(streams):
                     rows = flow.function()
-                self._flows[flow.name] = self._run(flow, rows, streams)
+                result = self._run(flow, rows, streams)
+                result.hidden = hidden_columns(rows, streams.sources)
+                self._flows[flow.name] = result
         return self._flows[flow.name]
 
     @contextmanager
@@ -162,11 +195,12 @@ class GivenRun:
         ):
             yield _GivenStreams(self, Path(place), Views(self.loaded.graph))
 
-    def _run(self, flow: DeclaredFlow, rows: DataFrame, streams: _GivenStreams) -> _FlowRows:
-        result = _FlowRows(failed={check.name: 0 for check in flow.checks})
+    def _run(self, flow: DeclaredFlow, rows: DataFrame, streams: _GivenStreams) -> FlowRows:
+        result = FlowRows(failed={check.name: 0 for check in flow.checks})
+        checked = bool(flow.checks or flow.unique)
         batches: list[tuple[int, pa.Table]] = []
         query = (
-            (with_failed(rows, flow.checks) if flow.checks else rows)
+            (with_failed(rows, flow.checks) if checked else rows)
             .writeStream.foreachBatch(
                 lambda batch, number: batches.append((number, batch.toArrow()))
             )
@@ -183,7 +217,7 @@ class GivenRun:
             for state in progress["stateOperators"]:
                 result.late += state["numRowsDroppedByWatermark"]
         for number, batch in batches:
-            if flow.checks:
+            if checked:
                 self._divide(flow, batch, number // 2, result, streams)
             else:
                 result.rows += sorted(batch.to_pylist(), key=_order)
@@ -194,12 +228,14 @@ class GivenRun:
         flow: DeclaredFlow,
         batch: pa.Table,
         number: int,
-        result: _FlowRows,
+        result: FlowRows,
         streams: _GivenStreams,
     ) -> None:
         """Divide the rows of a micro-batch by the checks that they fail."""
         topics = list(dict.fromkeys(streams.read_topics))
-        checks = RowChecks(flow.checks, topics[0] if len(topics) == 1 else "", None)
+        checks = RowChecks(
+            flow.checks, topics[0] if len(topics) == 1 else "", None, unique=flow.unique
+        )
         division = Division(checks)
         for _ in division.divided(batch.to_batches()):
             pass  # The rows to write are chosen below, without those for the quarantine.
@@ -212,8 +248,10 @@ class GivenRun:
             failed = row.pop(FAILED)
             if moved := [name for name in moving if name in failed]:
                 topic, offset = _only(topics, flow.name), row["_offset"]
-                value = self.topics[topic].value(offset)
-                result.refused.append((topic, Refused(offset, f"check: {moved[0]}", value)))
+                partition = row.get("_partition", 0)
+                value = self.topics[topic].value(offset, partition)
+                reason = f"check: {moved[0]}"
+                result.refused.append((topic, Refused(offset, reason, value, partition)))
             elif not checks.dropping.intersection(failed):
                 kept.append(row)
         result.rows += sorted(kept, key=_order)
@@ -227,6 +265,8 @@ class _GivenStreams:
     place: Path
     views: Views
     read_topics: list[str] = field(default_factory=list)
+    sources: dict[str, TopicSource] = field(default_factory=dict)
+    """Topics by the name of their directory in `place`."""
 
     def topic(self, source: TopicSource) -> DataFrame:
         """Return the stream of a topic; one without given records has none."""
@@ -238,6 +278,7 @@ class _GivenStreams:
         directory = self.place / f"topic-{len(self.read_topics)}"
         directory.mkdir()
         self.read_topics.append(source.name)
+        self.sources[directory.name] = source
         rounds = max(1, *(len(each.batches) for each in run.topics.values()))
         empty = decoded(source, GivenTopic(source.name, [[]])).batches[0]
         for number in range(2 * rounds):
@@ -267,7 +308,7 @@ def _only(topics: list[str], flow: str) -> str:
 
 def _order(row: dict[str, Any]) -> tuple[Any, ...]:
     if "_offset" in row:
-        return (row["_offset"],)
+        return (row.get("_partition", 0), row["_offset"])
     return tuple((value is not None, _text(value)) for value in row.values())
 
 

@@ -52,6 +52,8 @@ class GivenRecord:
     value: bytes | None
     key: bytes | None = None
     timestamp: datetime = FIRST_TIME
+    place: tuple[int, int] | None = None
+    """Partition and offset of a real record; None: the next offset of partition 0."""
 
 
 def given_record(value: object) -> GivenRecord:
@@ -76,22 +78,34 @@ class GivenTopic:
 
     def raw(self) -> Iterator[pa.RecordBatch]:
         """Yield the records of each micro-batch as a RecordBatch; offsets count from 0."""
-        offset = 0
-        for records in self.batches:
+        for records, places in zip(self.batches, self._places(), strict=True):
             columns: Mapping[str, list[Any]] = {
                 "key": [record.key for record in records],
                 "value": [record.value for record in records],
-                "partition": [0] * len(records),
-                "offset": list(range(offset, offset + len(records))),
+                "partition": [partition for partition, _ in places],
+                "offset": [offset for _, offset in places],
                 "timestamp": [record.timestamp for record in records],
             }
-            offset += len(records)
             arrays = [pa.array(columns[name], TYPES[name]) for name in _COLUMNS]
             yield pa.RecordBatch.from_arrays(arrays, names=list(_COLUMNS))
 
-    def value(self, offset: int) -> bytes | None:
+    def value(self, offset: int, partition: int = 0) -> bytes | None:
         """Return the value of a record."""
-        return [record for batch in self.batches for record in batch][offset].value
+        batches = zip(self.batches, self._places(), strict=True)
+        return next(
+            record.value
+            for records, places in batches
+            for record, place in zip(records, places, strict=True)
+            if place == (partition, offset)
+        )
+
+    def _places(self) -> Iterator[list[tuple[int, int]]]:
+        """Yield partition and offset of the records of each micro-batch."""
+        offset = 0
+        for records in self.batches:
+            numbered = enumerate(records, offset)
+            yield [record.place or (0, number) for number, record in numbered]
+            offset += len(records)
 
 
 @dataclass(frozen=True)
@@ -101,6 +115,7 @@ class Refused:
     offset: int
     reason: str
     value: bytes | None
+    partition: int = 0
 
 
 @dataclass
@@ -128,10 +143,12 @@ def decoded(source: TopicSource, topic: GivenTopic) -> DecodedTopic:
             try:
                 good += decode(row)
             except (RefusedValueError, RefusedRecordError) as error:
-                offset = row.column("offset")[0].as_py()
-                reason = str(error).removeprefix(f"{topic.name}-0@{offset}: ")
-                value = row.column("value")[0].as_py()
-                found.refused.append(Refused(offset, reason, value))
+                offset, partition, value = (
+                    row.column(name)[0].as_py() for name in ("offset", "partition", "value")
+                )
+                # The decoder of JSON is made for one partition, that of a parser names each.
+                _, _, reason = str(error).partition(f"@{offset}: ")
+                found.refused.append(Refused(offset, reason, value, partition))
         found.batches.append(pa.Table.from_batches(good, arrow_schema(rows)))
     return found
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark import cloudpickle
 
 from headrace.pipeline.plan.function_digest import function_digest
+from headrace.pipeline.plan.plan_step import PlanStep, children_of, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,15 +26,6 @@ if TYPE_CHECKING:
 
     from headrace.pipeline.declarations import TopicSource
 
-_STATEFUL = {
-    "Aggregate",
-    "Deduplicate",
-    "DeduplicateWithinWatermark",
-    "Distinct",
-    "GlobalLimit",
-    "Limit",
-}
-"""Kinds of steps that have state on a stream; so have joins of two streams and kinds in …State…."""
 _ROUNDS_MAX = 100
 _LINE_CHARS_MAX = 4_000
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -75,28 +67,6 @@ class Analysed:
         return self.lines, self.functions
 
 
-@dataclass(frozen=True)
-class _Step:
-    """A node of the plan."""
-
-    node: JavaObject
-    kind: str
-    streaming: bool
-    below: tuple[_Step, ...]
-
-    @property
-    def stateful(self) -> bool:
-        if not self.streaming:
-            return False
-        joined = self.kind == "Join" and all(step.streaming for step in self.below)
-        return joined or self.kind in _STATEFUL or "State" in self.kind
-
-    def steps(self) -> Iterator[_Step]:
-        yield self
-        for step in self.below:
-            yield from step.steps()
-
-
 def analysed(
     spark: SparkSession, rows: DataFrame, places: Mapping[str, TopicSource], directory: Path
 ) -> Analysed:
@@ -104,13 +74,13 @@ def analysed(
 
     `places`: the topic of each directory that stands for one. `directory`: the project's.
     """
-    root = _step(rows._jdf.queryExecution().analyzed())
+    root = PlanStep.of(rows._jdf.queryExecution().analyzed())
     found = Analysed()
     everything = list(_lines([root], places))
     found.everything = _masked(everything)
     found.all_functions = _functions(spark, [root], directory)
     found.steps = sum(step.stateful for step in root.steps())
-    parts = [_step(_pruned(spark, step.node)) for step in _cut(root)]
+    parts = [PlanStep.of(_pruned(spark, step.node)) for step in _cut(root)]
     text = list(_lines(parts, places))
     if parts:
         # A watermark counts for all of a query's state, also on a branch without any.
@@ -122,20 +92,14 @@ def analysed(
         ]
     used = set(_ID.findall("\n".join(line for line in text if "Topic " not in line)))
     for step in root.steps():
-        if (source := _source(step, places)) is not None:
-            found.topics.append((source, _used(step.node, used)))
+        if (source := step.source(places)) is not None:
+            found.topics.append((source, _used(step, used)))
     found.lines = _masked(text)
     found.functions = _functions(spark, parts, directory)
     return found
 
 
-def _step(node: JavaObject) -> _Step:
-    children = node.children()
-    below = tuple(_step(children.apply(number)) for number in range(children.size()))
-    return _Step(node, node.nodeName(), node.isStreaming(), below)
-
-
-def _cut(step: _Step) -> Iterator[_Step]:
+def _cut(step: PlanStep) -> Iterator[PlanStep]:
     """Yield the topmost stateful steps."""
     if step.stateful:
         yield step
@@ -159,27 +123,20 @@ def _pruned(spark: SparkSession, node: JavaObject) -> JavaObject:
     return node
 
 
-def _lines(parts: list[_Step], places: Mapping[str, TopicSource], depth: int = 0) -> Iterator[str]:
+def _lines(
+    parts: list[PlanStep], places: Mapping[str, TopicSource], depth: int = 0
+) -> Iterator[str]:
     for step in parts:
-        source = _source(step, places)
+        source = step.source(places)
         text = f"Topic {source.name}" if source else step.node.simpleString(_LINE_CHARS_MAX)
         yield f"{' ' * depth}{text}"
         yield from _lines(list(step.below), places, depth + 1)
 
 
-def _source(step: _Step, places: Mapping[str, TopicSource]) -> TopicSource | None:
-    if step.kind != "StreamingRelation":
-        return None
-    name = step.node.sourceName()
-    return next((places[place] for place in places if f"/{place}]" in name), None)
-
-
-def _used(node: JavaObject, used: set[str]) -> tuple[str, ...]:
-    output = node.output()
-    columns = [output.apply(number) for number in range(output.size())]
+def _used(step: PlanStep, used: set[str]) -> tuple[str, ...]:
     return tuple(
         f"{column.name()} {column.dataType().sql()}"
-        for column in columns
+        for column in step.output()
         if str(column.exprId().id()) in used
     )
 
@@ -208,7 +165,7 @@ def _short(line: str) -> str:
     return f"{line[:_LINE_CHARS_MAX]}… {sha256(line.encode()).hexdigest()[:16]}"
 
 
-def _functions(spark: SparkSession, parts: list[_Step], directory: Path) -> dict[str, str]:
+def _functions(spark: SparkSession, parts: list[PlanStep], directory: Path) -> dict[str, str]:
     """Return the digests of the Python functions that a plan calls, by name and number."""
     found: dict[str, str] = {}
     if spark._jvm is None:
@@ -216,9 +173,8 @@ def _functions(spark: SparkSession, parts: list[_Step], directory: Path) -> dict
     pattern = spark._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PYTHON_UDF()
     for part in parts:
         for step in part.steps():
-            expressions = step.node.expressions()
-            for number in range(expressions.size()):
-                for call in _calls(expressions.apply(number), pattern):
+            for expression in step.expressions():
+                for call in _calls(expression, pattern):
                     digest = _of_call(call, directory)
                     name = call.name()
                     same = [each for each in found if each.partition(" ")[0] == name]
@@ -230,11 +186,10 @@ def _functions(spark: SparkSession, parts: list[_Step], directory: Path) -> dict
 def _calls(expression: JavaObject, pattern: JavaObject) -> Iterator[JavaObject]:
     if not expression.containsPattern(pattern):
         return
-    if expression.getClass().getSimpleName().startswith("Python"):
+    if kind_of(expression).startswith("Python"):
         yield expression
-    children = expression.children()
-    for number in range(children.size()):
-        yield from _calls(children.apply(number), pattern)
+    for child in children_of(expression):
+        yield from _calls(child, pattern)
 
 
 def _of_call(call: JavaObject, directory: Path) -> str:

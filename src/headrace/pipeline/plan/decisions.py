@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import socket
 from contextlib import contextmanager
@@ -48,17 +49,19 @@ def refusal_of(project: Project, storage: Storage, spark: SparkSession) -> str |
     if plan.findings:
         return None
     if plan.refused:
-        return refusal_text(plan)
+        return refusal_text(plan, project)
     started = plan.applied.started(plan.code, plan.prints)
     if started != plan.applied:
         write_applied(storage.applied, started)
     return None
 
 
-def refusal_text(plan: ProjectPlan) -> str:
+def refusal_text(plan: ProjectPlan, project: Project) -> str:
     """Return the flows that need a decision, in one line."""
     flows = "; ".join(f"{flow.name}: {flow.comparison.sentence}" for flow in plan.refused)
-    return f"{flows}: decide with `headrace pipeline plan`; no query was started"
+    profile = "" if project.profile is None else f" -p {project.profile}"
+    command = f"headrace pipeline plan {shlex.quote(str(project.directory))}{profile}"
+    return f"{flows}: decide with `{command}`; no query was started"
 
 
 def accept(

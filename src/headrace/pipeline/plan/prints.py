@@ -78,9 +78,13 @@ def _print(given: EmptyStreams, flow: DeclaredFlow, rows: DataFrame) -> FlowPrin
             (column.name, column.dataType.simpleString(), column.nullable)
             for column in rows.schema.fields
         ),
-        checks=tuple(
-            (check.name, check.condition, check.outcome.value, check.at_least)
-            for check in flow.checks
+        checks=(
+            *(
+                (check.name, check.condition, check.outcome.value, check.at_least)
+                for check in flow.checks
+            ),
+            *((check.name, "", "unique", 1.0) for check in flow.unique),
+            *((check.name, check.within, "fresh", 1.0) for check in flow.fresh),
         ),
         whole=found.whole,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -11,7 +10,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace.pipeline.declarations import sources
-from headrace.pipeline.replays.bounded_topics import BoundedTopics, delay_ms
+from headrace.pipeline.intervals import interval_ms
+from headrace.pipeline.plan.plan_step import PlanStep
+from headrace.pipeline.replays.bounded_topics import BoundedTopics
+from headrace.pipeline.replays.plan_windows import (
+    has_outer_join,
+    has_session_windows,
+    longest_window_ms,
+)
 from headrace.pipeline.replays.replay import Offsets, Replay, ReplayRangeError
 from headrace.pipeline.run.topic_streams import TopicStreams
 from headrace.spark.tables.delta_parts.snapshot import snapshot_of
@@ -26,10 +32,6 @@ if TYPE_CHECKING:
     from headrace.pipeline.run.topic_streams import ClusterAddress
 
 _TIME = "_timestamp"
-_WINDOW_US = re.compile(r"\+ (\d+)L?\), LongType, Timestamp")
-"""The end of a time window in Spark's analysed plan: its start plus microseconds."""
-_AGGREGATE = re.compile(r"^[\s:+|-]*Aggregate\b", re.MULTILINE)
-_OUTER = re.compile(r"^[\s:+|-]*Join (LeftOuter|RightOuter|FullOuter|LeftSemi)\b", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,8 @@ class BatchRows:
         ReplayRangeError if the live flow has not written some of these windows yet.
         """
         rows, offsets = self._rows(flow, 0)
-        plan = rows._jdf.queryExecution().analyzed().toString()
-        window_ms = -(-max(map(int, _WINDOW_US.findall(plan)), default=0) // 1000)
+        plan = PlanStep.of(rows._jdf.queryExecution().analyzed())
+        window_ms = longest_window_ms(plan)
         self._check_closed(plan, window_ms)
         if window_ms and self.replay.range is not None:
             # A window that ends on the first day has records from before.
@@ -79,7 +81,7 @@ class BatchRows:
         first = _midnight_ms(range_.first)
         if self.slack_ms is not None:
             return first - self.slack_ms
-        delay = None if source.watermark is None else delay_ms(source.watermark)
+        delay = None if source.watermark is None else interval_ms(source.watermark)
         earliest = self._earliest_ms()
         known = [
             *([] if delay is None else [first - delay]),
@@ -101,18 +103,29 @@ class BatchRows:
                         found = least
         return None if found is None else int(found.timestamp() * 1000)
 
-    def _check_closed(self, plan: str, window_ms: int) -> None:
+    def _check_closed(self, plan: PlanStep, window_ms: int) -> None:
         """Raise ReplayRangeError if the live flow has still to write windows of the range."""
         if not self.end.stateful:
             return
-        if _OUTER.search(plan):
+        if has_outer_join(plan):
             raise ReplayRangeError(
                 "the flow has an outer join, whose rows without a match are written later: it is "
                 "not replayed"
             )
-        if not _AGGREGATE.search(plan):
-            return
+        if has_session_windows(plan):
+            raise ReplayRangeError(
+                "the flow has session windows, whose length is known only when they close: it is "
+                "not replayed"
+            )
         range_, watermark = self.replay.range, self.end.watermark_ms
+        kinds = {step.kind for step in plan.steps() if step.has_state_on_a_stream}
+        if range_ is not None and kinds - {"Aggregate"}:
+            raise ReplayRangeError(
+                "the flow keeps state of all days, such as ids that it has seen: leave --from and "
+                "--to out"
+            )
+        if "Aggregate" not in kinds:
+            return
         if range_ is None:
             raise ReplayRangeError(
                 "the flow writes a window when it closes: give --from and --to, days whose windows "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,11 +17,6 @@ if TYPE_CHECKING:
     from headrace.pipeline.replays.live_end import LiveEnd
     from headrace.pipeline.replays.replay import Offsets
     from headrace.pipeline.run.topic_streams import ClusterAddress
-
-_UNIT_MS = {
-    "millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000,
-    "week": 7 * 86_400_000,
-}  # fmt: skip
 
 
 @dataclass
@@ -56,10 +50,3 @@ class BoundedTopics:
             **options,
         )
         return reader.load()
-
-
-def delay_ms(text: str) -> int | None:
-    """Return an interval such as "10 minutes" in milliseconds; None for another form."""
-    found = re.fullmatch(r"\s*(?:interval\s+)?(\d+)\s*([a-z]+?)s?\s*", text, re.IGNORECASE)
-    unit = _UNIT_MS.get(found[2].lower()) if found else None
-    return None if found is None or unit is None else int(found[1]) * unit

@@ -40,8 +40,9 @@ class EventLog:
         self._show = show
         self._now = now
         self._lost = 0
-        self._state: dict[str, Event] = {}
-        """The first event and the newest of each flow's state: how a log begins again."""
+        self._state: dict[tuple[str, str], Event] = {}
+        """The first event, and the newest of each flow's state and of each check of freshness:
+        how a log begins again."""
         self._descriptor: int | None = None
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,8 +53,8 @@ class EventLog:
         said: Event = {"at": self._now(), "event": event, **more}
         if self._lost:
             said["events_lost"] = self._lost
-        if event in ("run", "flow"):
-            self._state[str(more.get("flow", ""))] = said
+        if event in ("run", "flow", "stale", "fresh"):
+            self._state[str(more.get("flow", "")), str(more.get("check", ""))] = said
         if self._written(said):
             self._lost = 0
         else:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.spark.quarantine.options import COUNTS, FLOW, PIPELINE, SPOOL
+from headrace.spark.source.typed_values import UNKNOWN_KEYS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,16 +29,19 @@ class FlowQuarantine:
     """The storage's directory of refused records that are not published yet."""
     counts: Path
     """The directory to which the sink reports how many records each batch refused."""
+    unknown_keys: Path
+    """The directory to which tasks report the keys that no column has."""
 
     @classmethod
     def of(cls, pipeline: str, storage: Storage, flow: DeclaredFlow) -> FlowQuarantine:
         """Return the quarantine of a flow into its target's newest version."""
         counts = storage.refused(flow.target, flow.name)
-        return cls(pipeline, flow.name, storage.spool, counts)
+        unknown = storage.unknown_keys(flow.target, flow.name)
+        return cls(pipeline, flow.name, storage.spool, counts, unknown)
 
     def source_options(self) -> dict[str, str]:
         """Return the options of a typed topic."""
-        return {"mode": "QUARANTINE", **self._shared()}
+        return {"mode": "QUARANTINE", UNKNOWN_KEYS: str(self.unknown_keys), **self._shared()}
 
     def sink_options(self) -> dict[str, str]:
         """Return the options of the sink, without those of its brokers."""

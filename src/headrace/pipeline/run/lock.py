@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from headrace.model.errors import HeadraceError
+from headrace.posix.kernel.held_file import held_content
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,26 +76,18 @@ def _locked(path: Path) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
-    raise HeldError(f"the pipeline is held by {_content(path) or 'another run'}: {path}")
+    named = _holder(held_content(path) or b"")
+    raise HeldError(f"the pipeline is held by {named or 'another run'}: {path}")
 
 
 def holder_of(path: Path) -> Holder | None:
     """Return the run that holds the lock file; None if no run does. OSError."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _content(path) or Holder("unknown", 0, "unknown", "")
-    finally:
-        os.close(descriptor)
-    return None
+    content = held_content(path)
+    return None if content is None else _holder(content) or Holder("unknown", 0, "unknown", "")
 
 
-def _content(path: Path) -> Holder | None:
+def _holder(content: bytes) -> Holder | None:
     try:
-        return Holder(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        return Holder(**json.loads(content))
+    except (ValueError, TypeError):
         return None

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
     from headrace.pipeline.project import Project
 
+_STOP_TIMEOUT = "spark.sql.streaming.stopTimeout"
+_STOP_SECONDS = 60
+"""How long a query that is stopped may take to end; Spark waits without a bound by default."""
+
 
 @contextmanager
 def run_session(project: Project, messages: Path) -> Iterator[SparkSession]:
@@ -25,7 +29,7 @@ def run_session(project: Project, messages: Path) -> Iterator[SparkSession]:
     Spark's own messages, and those of its Python processes, go to the file `messages`.
     """
     master = project.settings.get("master")
-    given = {"spark.master": master} if master else {}
+    given = {_STOP_TIMEOUT: f"{_STOP_SECONDS}s", **({"spark.master": master} if master else {})}
     with _errors_in(messages):
         spark = session(f"pipeline {project.name}", **{**given, **project.configuration})
     try:

@@ -24,6 +24,9 @@ NEVER, RUNNING, ENDED, STOPPED, FAILED, KILLED = (
 )  # fmt: skip
 BAD = frozenset({FAILED, KILLED})
 
+UNKNOWN_MAX = 100
+"""Names of undeclared keys that a flow's state has."""
+
 
 @dataclass
 class FlowState:
@@ -40,12 +43,20 @@ class FlowState:
     """Records that this run moved to the quarantine; they are not part of `records`."""
     late: int = 0
     restarts: int = 0
+    failures: int = 0
+    """Consecutive errors since the last finished batch."""
+    failures_max: int | None = None
+    """Number of such errors that ends the run; None: it waits for as long as it takes."""
     last_batch_at: str | None = None
     batch_seconds: float | None = None
     batch_records: int | None = None
     watermark: str | None = None
     failed_checks: dict[str, int] = field(default_factory=dict)
     """Rows that failed each check in this run."""
+    unknown_keys: dict[str, int] = field(default_factory=dict)
+    """Keys that no column has, by name, with their number in this run: at most UNKNOWN_MAX."""
+    stale: dict[str, str] = field(default_factory=dict)
+    """Checks of freshness that fail, with the time since when."""
 
 
 @dataclass
@@ -89,25 +100,39 @@ class RunState:
                 self._take_flow(event)
             case "batch":
                 self._take_batch(event)
+            case "stale":
+                self._flow(event).stale[event["check"]] = event["since"]
+            case "fresh":
+                self._flow(event).stale.pop(event["check"], None)
             case "end":
                 self.code, self.text = event["code"], event["text"]
                 stopped = event["text"].startswith("stopped") or event["code"] == 130
                 self.state = STOPPED if stopped else FAILED if event["code"] else ENDED
 
+    def _flow(self, event: Mapping[str, Any]) -> FlowState:
+        return self.flows.setdefault(event["flow"], FlowState())
+
     def _take_flow(self, event: Mapping[str, Any]) -> None:
-        flow = self.flows.setdefault(event["flow"], FlowState())
+        flow = self._flow(event)
         flow.restarts += event["state"] == "started" and flow.state == "waiting"
         flow.state, flow.text = event["state"], event.get("text")
+        if event["state"] == "waiting":
+            flow.failures, flow.failures_max = event.get("failures", 0), event.get("failures_max")
 
     def _take_batch(self, event: Mapping[str, Any]) -> None:
-        flow = self.flows.setdefault(event["flow"], FlowState())
+        flow = self._flow(event)
         flow.batch, flow.lag = event["batch"], event["lag"]
+        flow.failures, flow.failures_max = 0, None
         flow.records += event["records"]
         flow.refused += sum(event.get("refused", {}).values())
         flow.late += event.get("late", 0)
         flow.last_batch_at, flow.batch_seconds = event["at"], event["seconds"]
         flow.batch_records = event["records"]
         flow.watermark = event.get("watermark", flow.watermark)
+        for names in event.get("unknown_keys", {}).values():
+            for name, count in names.items():
+                if name in flow.unknown_keys or len(flow.unknown_keys) < UNKNOWN_MAX:
+                    flow.unknown_keys[name] = flow.unknown_keys.get(name, 0) + count
         for name, count in event.get("checks", {}).get("failed", {}).items():
             flow.failed_checks[name] = flow.failed_checks.get(name, 0) + count
 

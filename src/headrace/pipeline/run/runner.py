@@ -23,6 +23,7 @@ from headrace.pipeline.run.client_file import client_file
 from headrace.pipeline.run.event_log import Event, EventLog, now_text
 from headrace.pipeline.run.failures import FAILED, USAGE, Failure, FlowPlace, failure_of
 from headrace.pipeline.run.flow_quarantine import FlowQuarantine
+from headrace.pipeline.run.freshness import Freshness
 from headrace.pipeline.run.lock import Holder, held
 from headrace.pipeline.run.run_session import run_session
 from headrace.pipeline.run.shipped_code import shipped
@@ -203,9 +204,13 @@ class _Run:
                 flow.name: Counts(
                     self.storage.checks(flow.target, flow.name),
                     self.storage.refused(flow.target, flow.name),
+                    self.storage.unknown_keys(flow.target, flow.name),
                 )
                 for flow in flows
             },
+        )
+        freshness = Freshness(
+            self.storage.newest, {flow.name: flow.fresh for flow in flows}, datetime.now(UTC)
         )
         wake = self.stops.happened
         supervisor = Supervisor(
@@ -223,12 +228,15 @@ class _Run:
             stop_requested=self.stops.current,
             clock=time.monotonic,
             pause=partial(_pause, wake),
-            each_turn=lambda: events.write(self.log),
+            each_turn=lambda: events.write(self.log, freshness),
+            worker_losses_max=project.worker_losses_max,
+            stop_seconds_max=project.stop_seconds_max,
         )
         with events.listening(spark, supervisor.finished_batch):
             ending = supervisor.run()
             events.drain(spark, _EVENTS_SECONDS_MAX)
-            events.write(self.log)
+            events.write(self.log, freshness)
+            freshness.save()
         return ending
 
     def _start(

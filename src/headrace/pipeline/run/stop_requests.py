@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headrace.pipeline.run.supervisor import Stop
+from headrace.spark.durable import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,6 +74,5 @@ class StopRequests:
 
 def request_stop(file: Path, run: str, host: str) -> None:
     """Write the request to stop a run on another machine. OSError."""
-    fresh = file.with_name(f".{file.name}-{host}")
-    fresh.write_text(json.dumps({"run": run, "host": host}) + "\n", encoding="utf-8")
-    fresh.replace(file)
+    content = json.dumps({"run": run, "host": host}).encode() + b"\n"
+    replace_file(file.parent, file, content, writer=host)

@@ -7,17 +7,19 @@
 <storage>/_pipeline/runs/<run>.jsonl  .log        events of a run, messages of Spark
 <storage>/_pipeline/checks/<flow>/<n>/<batch>.json   counts of a batch's checks, until they are read
 <storage>/_pipeline/refused/<flow>/<n>/<batch>.json  counts of a batch's refused records, likewise
+<storage>/_pipeline/unknown_keys/<flow>/<n>/<batch>.<task>.json  keys that no column has, likewise
+<storage>/_pipeline/newest.json                   newest times of flows with checks of freshness
 <storage>/_pipeline/spool/                        refused records that are not published yet
 """
 
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.pipeline.declarations import DeclarationError
+from headrace.spark.durable import make_directories, replace_file
 from headrace.spark.tables.options import local_path
 
 if TYPE_CHECKING:
@@ -73,10 +75,19 @@ class Storage:
         """Return the directory of the counts of refused records of a flow's newest version."""
         return self.own / "refused" / flow / self.checkpoint(target, flow).name
 
+    def unknown_keys(self, target: str, flow: str) -> Path:
+        """Return the directory of the counts of undeclared keys of a flow's newest version."""
+        return self.own / "unknown_keys" / flow / self.checkpoint(target, flow).name
+
     @property
     def spool(self) -> Path:
         """The directory of refused records that are not published yet."""
         return self.own / "spool"
+
+    @property
+    def newest(self) -> Path:
+        """The file with the newest times that flows with checks of freshness have written."""
+        return self.own / "newest.json"
 
     @property
     def applied(self) -> Path:
@@ -117,10 +128,8 @@ class Storage:
         own = {"pipeline": pipeline, "profile": profile}
         found = self.marked()
         if found is None:
-            self.own.mkdir(parents=True, exist_ok=True)
-            fresh = self.mark.with_name(f".profile-{os.getpid()}")
-            fresh.write_text(json.dumps(own) + "\n", encoding="utf-8")
-            fresh.replace(self.mark)
+            make_directories(self.own)
+            replace_file(self.root, self.mark, json.dumps(own).encode() + b"\n")
         elif found != own:
             raise DeclarationError(
                 f"{self.root} is written by {_named(found)}, and this run is of {_named(own)}: "

@@ -6,7 +6,8 @@
                  waiting                     the brokers are away, or a worker was lost
 
 Any other error of one query ends the run: the other queries stop after their batch. A query that
-has finished a batch since its restart waits one second again at its next error.
+has finished a batch since its restart waits one second again at its next error. One that loses its
+worker again and again without a finished batch ends the run: its batch needs more memory.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from headrace.pipeline.project import STOP_SECONDS_MAX, WORKER_LOSSES_MAX
 from headrace.pipeline.run.failures import FAILED, Failure
 
 if TYPE_CHECKING:
@@ -86,6 +88,8 @@ class _Running:
     query: Query | None = None
     failures: int = 0
     """Consecutive errors without a finished batch in between."""
+    losses: int = 0
+    """Consecutive losses of a worker, without a finished batch or another error in between."""
     restart_at: float | None = None
     batches: int = 0
     seen: int = 0
@@ -120,6 +124,9 @@ class Supervisor:
     pause: Callable[[float], None]
     """Waits for some seconds, or shorter if something has happened."""
     each_turn: Callable[[], None] = lambda: None
+    worker_losses_max: int = WORKER_LOSSES_MAX
+    stop_seconds_max: float = STOP_SECONDS_MAX
+    """How long the end of the run waits for running batches before it interrupts them."""
     _running: dict[str, _Running] = field(default_factory=dict)
     _idle_since: float | None = None
 
@@ -159,7 +166,7 @@ class Supervisor:
 
     def _look(self, each: _Running) -> Ending | None:
         if each.batches > each.seen:
-            each.seen, each.failures = each.batches, 0
+            each.seen, each.failures, each.losses = each.batches, 0, 0
             self._idle_since = None
         if each.done:
             return None
@@ -187,20 +194,45 @@ class Supervisor:
 
     def _failed(self, each: _Running, failure: Failure) -> Ending | None:
         each.failures += 1
+        lost = failure.passing and failure.code == FAILED
+        each.losses = each.losses + 1 if lost else 0
         name = each.flow.name
         if not self._may_restart(each, failure):
-            self.report("flow", flow=name, state="failed", code=failure.code, text=failure.text)
+            text = failure.text
+            if lost and each.losses >= self.worker_losses_max:
+                text += (
+                    f"; lost {each.losses} times without a finished batch: give workers more"
+                    " memory, or raise worker_losses_max in pipeline.toml"
+                )
+            self.report("flow", flow=name, state="failed", code=failure.code, text=text)
             each.done = True
-            return Ending(failure.code, failure.text)
+            return Ending(failure.code, text)
         seconds = backoff_seconds(each.failures)
         each.restart_at = self.clock() + seconds
-        self.report("flow", flow=name, state="waiting", text=failure.text, retry_seconds=seconds)
+        self.report(
+            "flow",
+            flow=name,
+            state="waiting",
+            text=failure.text,
+            retry_seconds=seconds,
+            failures=each.losses if lost else each.failures,
+            failures_max=self._losses_max if lost else None,
+        )
         return None
 
     def _may_restart(self, each: _Running, failure: Failure) -> bool:
-        if not failure.passing or self.mode is Mode.CONTINUOUS:
-            return failure.passing
-        return failure.code == FAILED and each.failures <= ONCE_RESTARTS_MAX
+        if not failure.passing:
+            return False
+        if failure.code == FAILED:
+            return each.losses < self._losses_max
+        return self.mode is Mode.CONTINUOUS
+
+    @property
+    def _losses_max(self) -> int:
+        """The number of lost workers in a row that ends the run."""
+        if self.mode is Mode.CONTINUOUS:
+            return self.worker_losses_max
+        return min(self.worker_losses_max, ONCE_RESTARTS_MAX + 1)
 
     def _idle_long_enough(self) -> bool:
         if not all(each.is_idle() for each in self._running.values()):
@@ -211,19 +243,37 @@ class Supervisor:
         return self.clock() - self._idle_since >= self.idle_seconds
 
     def _stop_all(self) -> None:
-        """Stop each query between two batches, or after the batch that runs now."""
+        """Stop each query between two batches, or after the batch that runs now.
+
+        A batch that runs for longer than `stop_seconds_max` is interrupted; the next start repeats
+        it.
+        """
         before = {name: each.batches for name, each in self._running.items()}
+        deadline = self.clock() + self.stop_seconds_max
         while any(each.query is not None for each in self._running.values()):
+            late = self.clock() >= deadline
             for name, each in self._running.items():
                 if each.query is None:
                     continue
-                ended = not each.query.isActive
-                if ended or each.is_resting() or each.batches > before[name]:
-                    if not ended:
-                        each.query.stop()
+                if not each.query.isActive:
                     each.query = None
+                elif each.is_resting() or each.batches > before[name]:
+                    self._stop(each, each.query)
+                elif late:
+                    text = f"its batch has not ended within {self.stop_seconds_max:g} s"
+                    self.report("flow", flow=name, state="interrupted", text=text)
+                    self._stop(each, each.query)
             if any(each.query is not None for each in self._running.values()):
                 self.pause(POLL_SECONDS)
+
+    def _stop(self, each: _Running, query: Query) -> None:
+        """Stop a query. The run ends without one that does not stop: its session ends it."""
+        each.query = None
+        try:
+            query.stop()
+        except Exception as error:  # noqa: BLE001 - Spark's TimeoutException comes by py4j
+            text = f"the query does not stop: {str(error).partition(chr(10))[0]}"
+            self.report("flow", flow=each.flow.name, state="interrupted", text=text)
 
 
 def backoff_seconds(failures: int) -> float:

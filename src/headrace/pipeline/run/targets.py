@@ -56,10 +56,12 @@ class Targets:
             kind, options = TOPIC, self._of_topic(flow, self.graph.sinks[flow.target])
         if streams.used_quarantine is not None:
             options |= self.cluster.options() | streams.used_quarantine.sink_options()
-        if flow.checks:
+        if flow.check_names:
             topic = next(iter(streams.topics)) if len(streams.topics) == 1 else ""
             counts = self.storage.checks(flow.target, flow.name)
-            options |= RowChecks(flow.checks, topic, counts).to_option()
+            options |= RowChecks(
+                flow.checks, topic, counts, unique=flow.unique, fresh=flow.fresh
+            ).to_option()
             rows = with_failed(rows, flow.checks)
         checkpoint = str(self.storage.checkpoint(flow.target, flow.name))
         return (

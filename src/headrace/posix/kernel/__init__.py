@@ -1,1 +1,1 @@
-"""Linux system calls that Python does not have: asynchronous I/O, pages in the cache."""
+"""Files by Linux system calls: asynchronous I/O, pages in the cache, locks of other processes."""

@@ -28,3 +28,29 @@ class Check:
     outcome: Outcome
     at_least: float = 1.0
     """Share of a batch's rows that must pass; below it, KEEP warns and FAIL ends the run."""
+
+
+@dataclass(frozen=True)
+class Unique:
+    """Columns whose values no two rows of a batch share; a row with a null equals no other."""
+
+    columns: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The check's name in texts and counts."""
+        return f"unique {', '.join(self.columns)}"
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """A time whose newest value is at most `within` old."""
+
+    column: str
+    within: str
+    """Such as "15 minutes"."""
+
+    @property
+    def name(self) -> str:
+        """The check's name in texts and events."""
+        return f"fresh {self.column}"

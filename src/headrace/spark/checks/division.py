@@ -13,14 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.spark.checks.check import FAILED
+from headrace.spark.checks.written_columns import EXAMPLES_MAX, WrittenColumns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from headrace.spark.checks.options import RowChecks
 
-EXAMPLES_MAX = 3
-"""Positions of failed rows that are kept for each check."""
 _PARTITION, _OFFSET = "_partition", "_offset"
 Place = tuple[int, int]
 """Partition and offset of a row's record."""
@@ -37,11 +36,19 @@ class Tally:
     examples: dict[str, list[Place]] = field(default_factory=dict)
     """The first failed rows by check, if rows have positions."""
     dropped: int = 0
+    keys: dict[str, list[bytes]] = field(default_factory=dict)
+    """Keys of the written rows by check of uniqueness: see `WrittenColumns`."""
+    newest: dict[str, int] = field(default_factory=dict)
+    """Largest value by column of a check of freshness, in microseconds since 1970."""
 
     def add(self, other: Tally) -> None:
         """Add the counts of another task."""
         self.rows += other.rows
         self.dropped += other.dropped
+        for name, keys in other.keys.items():
+            self.keys.setdefault(name, []).extend(keys)
+        for name, newest in other.newest.items():
+            self.newest[name] = max(newest, self.newest.get(name, newest))
         for name, count in other.failed.items():
             self.failed[name] = self.failed.get(name, 0) + count
         for name, places in other.examples.items():
@@ -54,6 +61,7 @@ class Division:
 
     def __init__(self, checks: RowChecks) -> None:
         self._dropping = pa.array(sorted(checks.dropping), pa.string())
+        self._written = WrittenColumns(checks.unique, checks.fresh)
         self.tally = Tally()
 
     def divided(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -64,7 +72,9 @@ class Division:
             rows = batch.drop_columns([FAILED])
             if pc.any(pc.greater(pc.list_value_length(failed), 0)).as_py():
                 rows = self._without_dropped(rows, failed)
+            self._written.add(rows)
             yield rows
+        self.tally.keys, self.tally.newest = self._written.keys(), self._written.newest
 
     def _without_dropped(self, rows: pa.RecordBatch, failed: pa.Array) -> pa.RecordBatch:
         names = pc.list_flatten(failed).cast(pa.string())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.spark.checks.check import FAILED, Check, Outcome
+from headrace.spark.checks.check import FAILED, Check, Fresh, Outcome, Unique
 from headrace.spark.errors import OptionError
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ class RowChecks:
     """The topic that positions in error texts are of; empty if the rows have none or several."""
     counts: Path | None
     """Directory for the counts of each batch; None: they are not reported."""
+    unique: tuple[Unique, ...] = ()
+    fresh: tuple[Fresh, ...] = ()
 
     def to_option(self) -> dict[str, str]:
         """Return the option."""
@@ -40,6 +42,8 @@ class RowChecks:
             ],
             "topic": self.topic,
             "counts": None if self.counts is None else str(self.counts),
+            "unique": [each.columns for each in self.unique],
+            "fresh": [[each.column, each.within] for each in self.fresh],
         }
         return {CHECKS: json.dumps(said)}
 
@@ -65,6 +69,8 @@ def given_checks(given: GivenOptions) -> RowChecks | None:
             ),
             str(said["topic"]),
             None if counts is None else Path(counts),
+            unique=tuple(Unique(tuple(map(str, columns))) for columns in said["unique"]),
+            fresh=tuple(Fresh(str(column), str(within)) for column, within in said["fresh"]),
         )
     except (ValueError, KeyError, TypeError):
         raise OptionError(f"{CHECKS}: {text!r} is not what a pipeline's run writes") from None

@@ -25,7 +25,7 @@ def with_failed(rows: DataFrame, checks: Sequence[Check]) -> DataFrame:
         sf.when(sf.expr(check.condition), sf.lit(None)).otherwise(sf.lit(check.name))
         for check in checks
     ]
-    return rows.withColumn(FAILED, sf.array_compact(sf.array(*names)))
+    return rows.withColumn(FAILED, sf.array_compact(sf.array(*names).cast("array<string>")))
 
 
 def written_rows(schema: StructType, checks: RowChecks | None) -> StructType:

@@ -1,9 +1,11 @@
 """Publish a batch's manifest: its records and a decision, in one transaction, once.
 
 The transactional id is the flow's. Taking it fences an older run and ends its transaction, so what
-the decision topic then says of a batch is final.
+the decision topic then says of a batch is final. A fenced publication is tried again: if the batch
+is published by then, nothing is written.
 """
 
+import random
 import time
 from collections.abc import Iterator
 
@@ -35,6 +37,9 @@ _TIMEOUT_MS = 300_000
 _CLIENT_ID = "headrace-spark"
 _REQUEST_SECONDS, _RETRY_SECONDS = 30.0, 120.0
 _TOPIC_SECONDS = 3.0
+_TAKEN_OVER_MAX = 8
+"""Attempts at a transaction whose id another query takes over midway."""
+_PAUSE_SECONDS_MAX = 0.5
 
 
 def publish(options: SinkQuarantine, query: str, batch: int, digest: int) -> bool:
@@ -50,12 +55,30 @@ def publish(options: SinkQuarantine, query: str, batch: int, digest: int) -> boo
     )
     with client:
         try:
-            return _Publication(options, client, query, batch, digest).publish()
+            return _published(options, client, query, batch, digest)
         except (ClientError, ApiError) as error:
             raise SinkError(
                 f"quarantine of flow {options.spool.flow}: batch {batch}: {error}; the batch is"
                 " written, and its refused records are published when the query starts again"
             ) from error
+
+
+def _published(
+    options: SinkQuarantine, client: Client, query: str, batch: int, digest: int
+) -> bool:
+    """Publish; again if another query with this pipeline and flow takes over the id midway.
+
+    Two storages whose pipelines have one name share the id, and each has its own decisions.
+    """
+    left = _TAKEN_OVER_MAX
+    while True:
+        try:
+            return _Publication(options, client, query, batch, digest).publish()
+        except ApiError as error:
+            left -= 1
+            if error.code not in transactions.GONE or not left:
+                raise
+        time.sleep(random.uniform(0, _PAUSE_SECONDS_MAX))  # noqa: S311 - parts two queries
 
 
 class _Publication:

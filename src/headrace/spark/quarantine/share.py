@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from headrace.spark.durable import replace_file
 from headrace.spark.errors import TooManyRefusedError
 from headrace.spark.quarantine.manifest import Refusals
 
@@ -52,9 +53,7 @@ class RecentRefusals:
             window = [*_before(noted, batch, refusals), _note(batch, refusals)]
             count, _, _ = _last(window, self._records_min)
             noted[refusals.topic] = window[-count:]
-        temporary = self._file.with_suffix(".tmp")
-        temporary.write_text(json.dumps(noted))
-        temporary.replace(self._file)
+        replace_file(self._file.parent, self._file, json.dumps(noted).encode())
 
     def _noted(self) -> dict[str, list[_Noted]]:
         try:

@@ -28,7 +28,12 @@ from headrace.spark.source.kafka_options import (
     checked_bootstrap,
 )
 from headrace.spark.source.plan import Splitting
-from headrace.spark.source.typed_values import given_quarantine, given_typed
+from headrace.spark.source.typed_values import (
+    UNKNOWN_KEYS,
+    given_quarantine,
+    given_typed,
+    given_unknown_keys,
+)
 
 Partitions = dict[str, dict[int, int]]
 """A number (an offset or a timestamp) by topic and partition."""
@@ -114,6 +119,8 @@ class Options:
     timestamp."""
     typed: TypedValues | None
     """How values are decoded; None: rows have the connector's columns."""
+    unknown_keys: str | None
+    """Directory for the counts of keys that the schema does not declare; None: not counted."""
     quarantine: SourceQuarantine | None
     """The options of `mode=QUARANTINE`; None in other modes."""
     ignored: tuple[str, ...]
@@ -129,7 +136,7 @@ _NAMES = (
     "groupIdPrefix",
     "bootstrap.servers", "isolation.level", "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "startingTimestampOn", "columns",
-    "configFile", "valueSchema", "mode", "columnNameOfCorruptRecord", *SOURCE_NAMES,
+    "configFile", "valueSchema", "mode", "columnNameOfCorruptRecord", UNKNOWN_KEYS, *SOURCE_NAMES,
 )  # fmt: skip
 _ENDING = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _STREAM_ONLY = (
@@ -178,6 +185,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> Options:
         ),
         start_by_time_always=_start_by_time_always(given, starting) if streaming else False,
         typed=typed,
+        unknown_keys=given_unknown_keys(given),
         quarantine=given_quarantine(given, typed),
         ignored=(*ignored, *client.ignored),
     )

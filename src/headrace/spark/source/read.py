@@ -74,6 +74,8 @@ class RangePartition(InputPartition):
     """Of typed rows: the record's columns after the fields."""
     quarantine: TaskQuarantine | None = None
     """Where refused records are spooled; None unless mode=QUARANTINE."""
+    unknown_keys: str | None = None
+    """Directory for counts of keys that the schema does not declare; None: not counted."""
 
     @property
     def place(self) -> TopicPartition:

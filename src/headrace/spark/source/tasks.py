@@ -2,12 +2,17 @@
 
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import InputPartition
 
 from headrace.client.transport.port import Address
 from headrace.model.nouns import TopicPartition
+from headrace.spark.batch_counts import write_task_counts
 from headrace.spark.quarantine.range_task import QuarantinedRange, TaskQuarantine
 from headrace.spark.quarantine.spool import Planned
 from headrace.spark.source.columns import Columns
@@ -60,6 +65,7 @@ def tasks_of(
             typed=options.typed,
             record_columns=options.columns,
             quarantine=quarantines.get(range_.topic),
+            unknown_keys=options.unknown_keys,
             from_earliest=range_.place in from_earliest and range_.begin == begins[range_.place],
         )
         for range_ in split(ranges, parts)
@@ -73,13 +79,25 @@ def read_task(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     batches = RangeReader(partition).batches()
     if partition.typed is None:
         return batches
-    columns = partition.record_columns
+    typed, columns = partition.typed, partition.record_columns
+    if partition.unknown_keys is not None:
+        typed = replace(typed, on_unknown=partial(_count_unknown, partition))
     if partition.quarantine is None:
-        return typed_rows(partition.typed, columns, str(partition.place), batches)
+        return typed_rows(typed, columns, str(partition.place), batches)
     offsets = (partition.begin, partition.end)
-    return QuarantinedRange(
-        partition.typed, columns, partition.quarantine, partition.place, offsets
-    ).rows(batches)
+    return QuarantinedRange(typed, columns, partition.quarantine, partition.place, offsets).rows(
+        batches
+    )
+
+
+def _count_unknown(partition: RangePartition, names: Mapping[str, int]) -> None:
+    """Report a task's undeclared keys to the process that runs the query; batch reads do not."""
+    context = TaskContext.get()
+    batch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
+    if batch is not None and partition.unknown_keys is not None:
+        counts = {partition.topic: dict(names)}
+        task = f"{partition.place}.{partition.begin}"
+        write_task_counts(Path(partition.unknown_keys), int(batch), task, counts)
 
 
 def _quarantines_of(options: Options, ranges: Sequence[OffsetRange]) -> dict[str, TaskQuarantine]:

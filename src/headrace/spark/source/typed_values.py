@@ -23,12 +23,15 @@ from headrace.spark.quarantine.options import (
 )
 from headrace.typed.ddl import SchemaError
 
+UNKNOWN_KEYS = "unknownKeyCounts"
+"""The option with the directory for counts of keys that the schema does not declare."""
+
 
 def given_typed(given: GivenOptions, columns: Sequence[str]) -> TypedValues | None:
     """Return how the options say that values are decoded; None without `valueSchema`."""
     ddl = given.text("valueSchema")
     if ddl is None:
-        for name in ("mode", "columnNameOfCorruptRecord", *SOURCE_NAMES):
+        for name in ("mode", "columnNameOfCorruptRecord", UNKNOWN_KEYS, *SOURCE_NAMES):
             if name in given:
                 raise OptionError(f"{name}: only with valueSchema")
         return None
@@ -42,6 +45,14 @@ def given_typed(given: GivenOptions, columns: Sequence[str]) -> TypedValues | No
         return typed.checked(columns)
     except SchemaError as error:
         raise OptionError(f"valueSchema: {error}") from None
+
+
+def given_unknown_keys(given: GivenOptions) -> str | None:
+    """Return the directory for counts of undeclared keys; None without one. OptionError."""
+    text = given.text(UNKNOWN_KEYS)
+    if text is not None and not text.startswith("/"):
+        raise OptionError(f"{UNKNOWN_KEYS}: {text!r} is not an absolute path")
+    return text
 
 
 def given_quarantine(given: GivenOptions, typed: TypedValues | None) -> SourceQuarantine | None:

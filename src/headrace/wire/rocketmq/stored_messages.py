@@ -69,11 +69,11 @@ class PulledMessage(NamedTuple):
     born_host: bytes
     stored_at_ms: int
     store_host: bytes
-    flag: int = 0
-    system_flag: int = 0
+    flag: int
+    system_flag: int
     """The bits of the two hosts follow from the hosts when a message is encoded."""
-    reconsume_times: int = 0
-    prepared_offset: int = 0
+    reconsume_times: int
+    prepared_offset: int
 
 
 def body_crc(body: bytes | memoryview) -> int:

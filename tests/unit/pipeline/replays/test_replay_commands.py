@@ -8,10 +8,13 @@ import pytest
 from deltalake import DeltaTable
 
 from headrace.cli.main import run as command
+from headrace.pipeline.commands.diff_lines import decision_line
+from headrace.pipeline.commands.projects import given_words
+from headrace.pipeline.replays.replay_store import ReplayStore
 from tests.support.processes.cli_kit import SCHEMAS, check
 from tests.support.spark.replays import NEW, OLD, Shop
 
-TOML = 'name = "shop"\nstorage = "data"\n'
+TOML = 'name = "shop"\nstorage = "data"\n[profile.prod]\n'
 FIRST = [0, 2, 4, 6]
 
 
@@ -40,7 +43,8 @@ def test_apply_and_undo_name_version_and_days(
     out = capsys.readouterr().out
     assert re.fullmatch(
         f"table: day 1970-01-01 is r1's as of version {version}; rows of later batches stay; undo: "
-        r"headrace pipeline replay orders --undo r1 \(until 20\d\d-\d\d-\d\d\)\n",
+        rf"headrace pipeline replay orders -d {shop.storage.parent} --undo r1 "
+        r"\(until 20\d\d-\d\d-\d\d\)\n",
         out,
     )
     assert shop.rows()[0] == NEW
@@ -51,6 +55,24 @@ def test_apply_and_undo_name_version_and_days(
     assert shop.rows()[0] == OLD
     assert said(shop, "replay", "--discard", "r1") == 0
     assert capsys.readouterr().out == "table: r1 is discarded; the table is unchanged\n"
+
+
+def test_follow_up_commands_name_the_project_as_the_user_did(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A command that is copied works: without -d in the directory, with the profile as given."""
+    monkeypatch.chdir(shop.storage.parent)
+    words = ["pipeline", "replay", "orders", "-p", "prod", "--apply", "r1"]
+    assert command(words) == 0
+    out = capsys.readouterr().out
+    assert "undo: headrace pipeline replay orders -p prod --undo r1 (until" in out
+    assert given_words(Path("my shop"), "prod") == " -d 'my shop' -p prod"
+    assert given_words(Path(), None) == given_words(Path("."), None) == ""
+    built = ReplayStore(shop.storage).load("r1")
+    assert decision_line(built, " -d shop -p prod") == (
+        "nothing is visible yet: headrace pipeline replay orders -d shop -p prod --apply r1 | "
+        "--discard r1"
+    )
 
 
 def test_diff_prints_rows_and_columns(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:

@@ -111,15 +111,23 @@ def test_flows_sum_what_their_batches_say(tmp_path: Path) -> None:
         Storage(tmp_path),
         BEGIN,
         STARTED,
-        batch(3, late=2, watermark="w1", checks=checks, refused={"t": 2, "u": 1}),
+        batch(
+            3,
+            late=2,
+            watermark="w1",
+            checks=checks,
+            refused={"t": 2, "u": 1},
+            unknown_keys={"t": {"zip": 2}, "u": {"zip": 1, "city": 1}},
+        ),
         WAITING,
         WAITING,
         STARTED,
-        batch(4, lag=4, late=1, checks=checks, refused={"t": 4}),
+        batch(4, lag=4, late=1, checks=checks, refused={"t": 4}, unknown_keys={"t": {"zip": 2}}),
         {**batch(1, lag=None), "flow": "other"},
     )
     found = state(tmp_path)
     flow = found.flows["orders"]
+    assert flow.unknown_keys == {"zip": 5, "city": 1}
     assert (flow.batch, flow.records, flow.lag, flow.late, flow.restarts) == (4, 10, 4, 3, 1)
     assert (flow.state, flow.text, flow.watermark) == ("started", None, "w1")
     assert flow.refused == 7
@@ -132,3 +140,14 @@ def test_a_waiting_flow_says_why(tmp_path: Path) -> None:
     write(Storage(tmp_path), BEGIN, STARTED, WAITING)
     flow = state(tmp_path).flows["orders"]
     assert (flow.state, flow.text, flow.restarts) == ("waiting", "no answer", 0)
+
+
+def test_errors_in_a_row_are_counted_until_a_batch_is_finished(tmp_path: Path) -> None:
+    """A started flow that has lost its worker six times is not well yet."""
+    lost = {**WAITING, "text": "a worker was lost", "failures": 6, "failures_max": 20}
+    write(Storage(tmp_path), BEGIN, STARTED, lost, STARTED)
+    flow = state(tmp_path).flows["orders"]
+    assert (flow.state, flow.failures, flow.failures_max) == ("started", 6, 20)
+    write(Storage(tmp_path), BEGIN, STARTED, lost, STARTED, batch(3))
+    flow = state(tmp_path).flows["orders"]
+    assert (flow.failures, flow.failures_max) == (0, None)

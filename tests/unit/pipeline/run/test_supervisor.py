@@ -257,3 +257,96 @@ def test_until_idle_waits_for_a_query_that_restarts() -> None:
     assert played.run().code == 0
     assert len(played.started["a"]) == 2
     assert played.now >= 22
+
+
+def test_a_worker_that_is_lost_each_time_ends_a_continuous_run() -> None:
+    """Rule 27: a worker that is killed each time is not restarted without an end."""
+    played = Played(names=("a", "b"), failures={"lost": LOST})
+    played.supervisor.worker_losses_max = 4
+    played.on_start = lambda name, query: query.end("lost") if name == "a" else None
+    ending = played.run()
+    assert ending.code == 1
+    assert ending.text.startswith("a worker was lost; lost 4 times without a finished batch: ")
+    assert "worker_losses_max" in ending.text
+    assert len(played.started["a"]) == 4
+    assert played.query("b").stops == 1
+    waits = [event for event in played.events if event["state"] == "waiting"]
+    assert [(event["failures"], event["failures_max"]) for event in waits] == [
+        (1, 4),
+        (2, 4),
+        (3, 4),
+    ]
+    assert [event["retry_seconds"] for event in waits] == [1, 2, 4]
+
+
+@pytest.mark.parametrize("between", ["batch", "away"])
+def test_lost_workers_are_counted_without_a_batch_or_another_error_between(between: str) -> None:
+    """State that must reset: a finished batch, or another error, begins the count again."""
+    played = Played(failures={"lost": LOST, "away": AWAY})
+    played.supervisor.worker_losses_max = 3
+    errors = ["lost", "lost", between, "lost", "lost", "lost"]
+
+    def start(_name: str, query: PlayedQuery) -> None:
+        error = errors[len(played.started["a"]) - 1]
+        if error == "batch":
+            played.supervisor.finished_batch("a")
+            error = "lost"
+        query.end(error)
+
+    played.on_start = start
+    assert played.run().code == 1
+    losses = 5 if between == "batch" else 6
+    assert len(played.started["a"]) == losses
+
+
+def test_brokers_that_are_away_are_waited_for_without_an_end() -> None:
+    """Rule 27: only lost workers are counted."""
+    played = Played(failures={"away": AWAY})
+    played.supervisor.worker_losses_max = 1
+    played.on_start = lambda _name, query: query.end("away")
+    played.at(1000, lambda: setattr(played, "stop", Stop(0, "SIGTERM")))
+    assert played.run() == (0, "stopped by SIGTERM")
+    assert len(played.started["a"]) > 15
+    waits = [event for event in played.events if event["state"] == "waiting"]
+    assert {event["failures_max"] for event in waits} == {None}
+    assert [event["failures"] for event in waits][:3] == [1, 2, 3]
+
+
+def test_a_batch_that_does_not_end_is_interrupted() -> None:
+    """The end of a run does not wait for a hung batch; the next start repeats it."""
+    played = Played(names=("a", "b"))
+    played.supervisor.stop_seconds_max = 30.0
+
+    def begin() -> None:
+        for name in played.names:
+            played.query(name).triggered = True
+        played.stop = Stop(0, "SIGTERM")
+
+    played.at(5, begin)
+    played.at(12, lambda: played.supervisor.finished_batch("b"))
+    assert played.run() == (0, "stopped by SIGTERM")
+    assert 35 <= played.now < 36
+    assert (played.query("a").stops, played.query("b").stops) == (1, 1)
+    assert played.states("a") == ["started", "interrupted"]
+    assert played.states("b") == ["started"], "its batch ended in time"
+    assert "has not ended within 30 s" in played.events[-1]["text"]
+
+
+def test_a_query_that_does_not_stop_does_not_hold_the_run() -> None:
+    """Spark's stop raises a TimeoutException; the other queries are stopped, too."""
+
+    class Hanging(PlayedQuery):
+        def stop(self) -> None:
+            super().stop()
+            raise RuntimeError("TimeoutException: still running\n  at org.apache.spark")
+
+    played = Played(names=("a", "b"))
+    hanging = Hanging()
+    supervisor = played.supervisor
+    supervisor.flows = [Flow("a", lambda: hanging, played._failure), supervisor.flows[1]]
+    played.at(5, lambda: setattr(played, "stop", Stop(0, "SIGTERM")))
+    assert played.run().code == 0
+    assert hanging.stops == 1
+    assert played.query("b").stops == 1
+    assert played.states("a") == ["started", "interrupted"]
+    assert played.events[-1]["text"] == ("the query does not stop: TimeoutException: still running")

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from headrace.frontends.kafka.authentication.authorisation import authorization_failed
 from headrace.frontends.kafka.connection.handler import Answer
-from headrace.frontends.kafka.connection.long_poll import LongPoll
 from headrace.frontends.kafka.fetch.fetch_sessions import INITIAL_EPOCH, FetchSession
 from headrace.frontends.kafka.fetch.wanted_partitions import (
     Key,
@@ -24,6 +23,7 @@ from headrace.frontends.kafka.fetch.wanted_partitions import (
     WantedPartitions,
     in_turn,
 )
+from headrace.frontends.long_poll import LongPoll
 from headrace.log.log import NeedsDisk, Served
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset

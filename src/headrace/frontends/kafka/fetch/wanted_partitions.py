@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from headrace.broker.partition import Partition
-    from headrace.frontends.kafka.connection.long_poll import LongPoll
+    from headrace.frontends.long_poll import LongPoll
     from headrace.security.identity import Identity
     from headrace.wire.kafka.hot.fetch import FetchPartition
     from headrace.wire.kafka.hot.fetch_response import FetchedPartition

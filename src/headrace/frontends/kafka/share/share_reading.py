@@ -17,7 +17,7 @@ from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.share.sessions import SessionKey, TopicPart
 from headrace.coordination.share.share_partition import SharePartition
 from headrace.delivery.partition_delivery import Look, Taken
-from headrace.frontends.kafka.connection.long_poll import LongPoll
+from headrace.frontends.long_poll import LongPoll
 from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset

@@ -1,4 +1,4 @@
-"""Waiting of Fetch and ShareFetch requests: until enough records exist, or a timeout.
+"""Waiting of requests for records (Fetch, ShareFetch, pulls): until enough exist, or a timeout.
 
 The request itself looks for records; this wait tells it when to look again.
 """

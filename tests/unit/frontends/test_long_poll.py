@@ -4,7 +4,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from headrace.frontends.kafka.connection.long_poll import GATHER_SECONDS, LongPoll
+from headrace.frontends.long_poll import GATHER_SECONDS, LongPoll
 from headrace.net.pending import Pending
 from headrace.ports.deadlines import Deadlines
 from headrace.testing.clock import SimClock

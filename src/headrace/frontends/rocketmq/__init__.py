@@ -1,0 +1,1 @@
+"""RocketMQ's remoting clients: connections, and one function for each request."""

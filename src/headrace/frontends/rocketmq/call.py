@@ -1,0 +1,114 @@
+"""A request of a connection, and its answer."""
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused, refusal_of
+from headrace.model.errors import ApiError, HeadraceError
+from headrace.security.identity import Identity
+from headrace.wire.rocketmq.codes import ResponseCode
+from headrace.wire.rocketmq.commands import CommandFlag, RemotingCommand
+
+if TYPE_CHECKING:
+    from headrace.frontends.rocketmq.serving import ServedBroker
+    from headrace.net.pending import Pending
+    from headrace.subscriptions.members import MemberConnection
+
+Send = Callable[[RemotingCommand], None]
+
+
+class RemotingPeer(NamedTuple):
+    """The client at the other end of a connection, and this end as the client knows it."""
+
+    identity: Identity
+    born_host: bytes
+    """Its address and port, as messages have them."""
+    endpoint: str
+    """The `host:port` at which it reaches this broker, for routes."""
+    store_host: bytes
+    """The same as messages have it; zeros if the host is a name."""
+
+
+class RemotingCall:
+    """A request. It is answered once; a second answer, and that of a one-way request, is dropped.
+
+    Answers leave when they are ready, in any order: clients match them by `opaque`.
+    """
+
+    __slots__ = ("_ended", "_send", "broker", "client", "command", "peer", "waiting")
+
+    def __init__(
+        self,
+        broker: "ServedBroker",
+        client: "MemberConnection",
+        peer: RemotingPeer,
+        command: RemotingCommand,
+        send: Send,
+        ended: Callable[["RemotingCall"], None],
+    ) -> None:
+        """`ended` is called once, with the answer, also that of a one-way request."""
+        self.broker = broker
+        self.client = client
+        self.peer = peer
+        self.command = command
+        self.waiting: Pending | None = None
+        """The wait of a parked pull, which ends with the connection."""
+        self._send: Send | None = send
+        self._ended = ended
+
+    @property
+    def identity(self) -> Identity:
+        """The client's identity."""
+        return self.peer.identity
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether nothing more can be answered: it was, or the connection is closed."""
+        return self._send is None
+
+    def answer(self, answer: RemotingAnswer) -> None:
+        """Answer the request."""
+        send, self._send = self._send, None
+        if send is None:
+            return
+        command = self.command
+        if not command.is_one_way:
+            send(
+                RemotingCommand(
+                    answer.code,
+                    command.opaque,
+                    CommandFlag.RESPONSE,
+                    answer.fields,
+                    answer.body,
+                    answer.remark,
+                )
+            )
+        self._ended(self)
+
+    def fail(self, error: HeadraceError) -> None:
+        """Answer the request with an error."""
+        if isinstance(error, RequestRefused):
+            self.answer(error.answer)
+        elif isinstance(error, ApiError):
+            self.answer(refusal_of(error))
+        else:
+            self.answer(RemotingAnswer(ResponseCode.SYSTEM_ERROR, None, b"", str(error)))
+
+    def work(self, work: Coroutine[Any, Any, RemotingAnswer | None]) -> None:
+        """Do what takes time beside other requests; its answer, or its error, is the answer."""
+        self.broker.work(self._answered(work))
+
+    async def _answered(self, work: Coroutine[Any, Any, RemotingAnswer | None]) -> None:
+        try:
+            answer = await work
+        except HeadraceError as error:
+            self.fail(error)
+        else:
+            if answer is not None:
+                self.answer(answer)
+
+    def abandon(self) -> None:
+        """Drop the request, whose connection is closed."""
+        self._send = None
+        if self.waiting is not None:
+            self.waiting.abandon()

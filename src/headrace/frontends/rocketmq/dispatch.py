@@ -1,0 +1,56 @@
+"""From a command's code to the function that answers it."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headrace.frontends.rocketmq import groups, offsets, routes, sends, topics
+from headrace.frontends.rocketmq.answers import RemotingAnswer
+from headrace.frontends.rocketmq.pulls import pull
+from headrace.model.errors import HeadraceError
+from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
+
+if TYPE_CHECKING:
+    from headrace.frontends.rocketmq.call import RemotingCall
+
+Handler = Callable[["RemotingCall"], RemotingAnswer | None]
+"""Answers a request: by its result, or later where that is None. Raises HeadraceError."""
+
+HANDLERS: dict[int, Handler] = {
+    RequestCode.SEND_MESSAGE: sends.send,
+    RequestCode.SEND_MESSAGE_V2: sends.send,
+    RequestCode.SEND_BATCH_MESSAGE: sends.send,
+    RequestCode.PULL_MESSAGE: pull,
+    RequestCode.LITE_PULL_MESSAGE: pull,
+    RequestCode.QUERY_CONSUMER_OFFSET: offsets.query_offset,
+    RequestCode.UPDATE_CONSUMER_OFFSET: offsets.update_offset,
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: offsets.search_offset,
+    RequestCode.GET_MAX_OFFSET: offsets.max_offset,
+    RequestCode.GET_MIN_OFFSET: offsets.min_offset,
+    RequestCode.GET_EARLIEST_MSG_STORETIME: offsets.earliest_time,
+    RequestCode.HEART_BEAT: groups.heartbeat,
+    RequestCode.UNREGISTER_CLIENT: groups.unregister,
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: groups.consumer_list,
+    RequestCode.LOCK_BATCH_MQ: groups.lock_queues,
+    RequestCode.UNLOCK_BATCH_MQ: groups.unlock_queues,
+    RequestCode.CHECK_CLIENT_CONFIG: groups.check_client,
+    RequestCode.UPDATE_AND_CREATE_TOPIC: topics.update_topic,
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: routes.get_route,
+}
+
+
+def handle(call: "RemotingCall") -> None:
+    """Answer a request, now or later; errors of the broker and of the request are answers."""
+    code = call.command.code
+    handler = HANDLERS.get(code)
+    if handler is None:
+        remark = f" request type {code} not supported"
+        unknown = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        call.answer(RemotingAnswer(unknown, None, b"", remark))
+        return
+    try:
+        answer = handler(call)
+    except HeadraceError as error:
+        call.fail(error)
+    else:
+        if answer is not None:
+            call.answer(answer)

@@ -1,0 +1,72 @@
+"""Assembly of the RocketMQ frontend of a broker; `server.frontends` imports this file by name."""
+
+from typing import Protocol
+
+from headrace.broker.broker import Broker
+from headrace.cluster.controller_port import ControllerPort
+from headrace.coordination.coordinators import Coordinators
+from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
+from headrace.frontends.rocketmq.serving import RemotingSettings, ServedBroker
+from headrace.frontends.rocketmq.session import RemotingFrontend
+from headrace.model.errors import ConfigError
+from headrace.net.write_pass import WritePass, Writes
+from headrace.ports.store import Store
+from headrace.subscriptions.new_groups import ZeroOffsetRule
+from headrace.wire.rocketmq.settings import RocketmqKeys
+
+
+class RemotingParts(Protocol):
+    """The objects that the frontend is made of. Implemented by `server.frontends.Parts`."""
+
+    @property
+    def broker(self) -> Broker:
+        """The broker whose clients are served."""
+
+    @property
+    def coordinators(self) -> Coordinators:
+        """The coordinators, of which groups keep the offsets."""
+
+    @property
+    def writes(self) -> Writes:
+        """The writes of a pass, gathered until its end."""
+
+    @property
+    def controller(self) -> ControllerPort:
+        """The controller, which creates topics."""
+
+    @property
+    def store(self) -> Store | None:
+        """The open metadata store, which has the partitions' numbers; None: not available."""
+
+
+def _address(text: str) -> tuple[str, int] | None:
+    """Return a `host:port`, None for an empty text."""
+    host, _, port = text.rpartition(":")
+    return (host.strip("[]"), int(port)) if text else None
+
+
+def frontend(parts: RemotingParts) -> RemotingFrontend:
+    """Return the RocketMQ frontend; raise ConfigError if the broker belongs to a cluster."""
+    config = parts.broker.config
+    if parts.store is None or config.zookeeper_connect:
+        raise ConfigError(
+            "listeners: a ROCKETMQ listener needs a single broker, and zookeeper.connect names a"
+            " cluster: remove the ROCKETMQ listener or zookeeper.connect"
+        )
+    keys = RocketmqKeys.of(config.values)
+    settings = RemotingSettings(
+        keys.rocketmq_cluster_name,
+        keys.rocketmq_region_id,
+        _address(keys.rocketmq_advertised_address),
+        ZeroOffsetRule(keys.rocketmq_zero_offset_rule),
+        keys.rocketmq_zero_offset_memory_bytes,
+        keys.rocketmq_default_topic_queues,
+    )
+    broker = ServedBroker(
+        parts.broker,
+        parts.controller,
+        parts.coordinators,
+        PartitionNumbers(parts.store, parts.broker.clock),
+        settings,
+    )
+    return RemotingFrontend(broker, WritePass(parts.writes))

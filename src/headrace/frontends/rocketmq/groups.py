@@ -1,0 +1,169 @@
+"""Members of groups: heartbeats (34), leaving (35), lists (38), locks (41, 42), checks (46)."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
+from headrace.model.errors import Malformed
+from headrace.subscriptions.members import GroupSubscription, TopicSubscription
+from headrace.subscriptions.queue_locks import LockedQueue
+from headrace.subscriptions.tag_filters import TAG_TYPE
+from headrace.wire.rocketmq.codes import ResponseCode
+from headrace.wire.rocketmq.fastjson import FastJson, decode_body, encode_body
+from headrace.wire.rocketmq.requests import Fields, InvalidField
+
+if TYPE_CHECKING:
+    from headrace.frontends.rocketmq.call import RemotingCall
+
+SUPPORTS_SHORT = "IS_SUPPORT_HEART_BEAT_V2"
+HAS_CHANGED = "IS_SUB_CHANGE"
+"""Fields of a heartbeat's answer. A client whose answer says that nothing changed sends heartbeats
+without subscriptions from then on."""
+_GROUPS_MAX = 1024
+_TOPICS_MAX = 4096
+"""Groups of a client, and topics of a group, at most."""
+
+
+def heartbeat(call: "RemotingCall") -> RemotingAnswer:
+    """Answer HEART_BEAT (34): renew the client's memberships."""
+    body = _object(call)
+    broker, now = call.broker, call.broker.broker.clock.monotonic()
+    changed = True
+    if body.get("withoutSub") is True:
+        changed = not broker.members.renew(call.client, now)
+    else:
+        client_id = _text(body, "clientID")
+        subscriptions = [
+            _subscription(_mapping(consumer))
+            for consumer in _list(body, "consumerDataSet", _GROUPS_MAX)
+        ]
+        for subscription in subscriptions:
+            broker.require_group(call.identity, subscription.group)
+            broker.check_group_is_free(subscription.group)
+        broker.members.heartbeat(call.client, client_id, subscriptions, now)
+    return RemotingAnswer(
+        fields={SUPPORTS_SHORT: "true", HAS_CHANGED: "true" if changed else "false"}
+    )
+
+
+def _subscription(consumer: Mapping[str, FastJson]) -> GroupSubscription:
+    return GroupSubscription(
+        _text(consumer, "groupName"),
+        tuple(
+            _topic(_mapping(topic)) for topic in _list(consumer, "subscriptionDataSet", _TOPICS_MAX)
+        ),
+        consumer.get("messageModel") == "BROADCASTING",
+        str(consumer.get("consumeFromWhere") or ""),
+    )
+
+
+def _topic(topic: Mapping[str, FastJson]) -> TopicSubscription:
+    version = topic.get("subVersion", 0)
+    if not isinstance(version, int):
+        raise InvalidField("subVersion of the heartbeat is not a number")
+    return TopicSubscription(
+        _text(topic, "topic"),
+        str(topic.get("subString") or "*"),
+        str(topic.get("expressionType") or TAG_TYPE),
+        version,
+    )
+
+
+def unregister(call: "RemotingCall") -> RemotingAnswer:
+    """Answer UNREGISTER_CLIENT (35): the client leaves a group, or stops to produce."""
+    group = Fields(call.command).text("consumerGroup", "")
+    if group:
+        call.broker.members.leave(call.client, group)
+    return RemotingAnswer(fields={})
+
+
+def consumer_list(call: "RemotingCall") -> RemotingAnswer:
+    """Answer GET_CONSUMER_LIST_BY_GROUP (38): the members' ids, in one order for all."""
+    group = Fields(call.command).text("consumerGroup")
+    call.broker.require_group(call.identity, group)
+    ids = call.broker.members.client_ids(group)
+    if not ids:
+        text = f"no consumer for this group, {group}"
+        return RemotingAnswer(ResponseCode.SYSTEM_ERROR, {}, b"", text)
+    return RemotingAnswer(fields={}, body=encode_body({"consumerIdList": list(ids)}))
+
+
+def lock_queues(call: "RemotingCall") -> RemotingAnswer:
+    """Answer LOCK_BATCH_MQ (41) with the queues that the client holds now."""
+    group, client_id, queues = _locked(call)
+    now = call.broker.broker.clock.monotonic()
+    held = call.broker.locks.lock(group, client_id, queues, now)
+    shown: list[FastJson] = [
+        {"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic}
+        for queue in held
+    ]
+    return RemotingAnswer(body=encode_body({"lockOKMQSet": shown}))
+
+
+def unlock_queues(call: "RemotingCall") -> RemotingAnswer:
+    """Answer UNLOCK_BATCH_MQ (42); queues of another owner stay locked."""
+    group, client_id, queues = _locked(call)
+    call.broker.locks.unlock(group, client_id, queues)
+    return RemotingAnswer()
+
+
+def _locked(call: "RemotingCall") -> tuple[str, str, list[LockedQueue]]:
+    body = _object(call)
+    group = _text(body, "consumerGroup")
+    call.broker.require_group(call.identity, group)
+    queues = []
+    for queue in map(_mapping, _list(body, "mqSet", _TOPICS_MAX)):
+        queue_id = queue.get("queueId")
+        if not isinstance(queue_id, int):
+            raise InvalidField("queueId of a queue is not a number")
+        queues.append(LockedQueue(_text(queue, "topic"), _text(queue, "brokerName"), queue_id))
+    return group, _text(body, "clientId"), queues
+
+
+def check_client(call: "RemotingCall") -> RemotingAnswer:
+    """Answer CHECK_CLIENT_CONFIG (46): whether the broker can apply a filter."""
+    subscription = _mapping(_object(call).get("subscriptionData"))
+    refuse_other_filters(_topic(subscription).expression_type)
+    return RemotingAnswer()
+
+
+def refuse_other_filters(expression_type: str) -> None:
+    """Raise RequestRefused for a filter that is not by tag."""
+    if expression_type != TAG_TYPE:
+        raise RequestRefused(
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+            f"filters of type {expression_type} are not supported; filter by tag",
+        )
+
+
+# Bodies
+
+
+def _object(call: "RemotingCall") -> Mapping[str, FastJson]:
+    """Return a request's body. Raises InvalidField."""
+    try:
+        return _mapping(decode_body(call.command.body))
+    except Malformed as error:
+        raise InvalidField(str(error)) from None
+
+
+def _mapping(value: FastJson) -> Mapping[str, FastJson]:
+    if not isinstance(value, dict):
+        raise InvalidField("the request's body is not an object where one is needed")
+    return value
+
+
+def _list(body: Mapping[str, FastJson], name: str, count_max: int) -> list[FastJson]:
+    value = body.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list) or len(value) > count_max:
+        raise InvalidField(f"{name} of the request is not a list of at most {count_max}")
+    return value
+
+
+def _text(body: Mapping[str, FastJson], name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str) or not value:
+        raise InvalidField(f"{name} of the request is missing or is not text")
+    return value

@@ -1,0 +1,192 @@
+"""Offsets of groups (14, 15) and of queues (29 to 32)."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.frontends.rocketmq.answers import NOT_FOUND_TEXT, RemotingAnswer, refusal_of
+from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.security.authorizer import Operation
+from headrace.subscriptions.group_offsets import UNSET
+from headrace.subscriptions.new_groups import QueueState, begins_at_zero
+from headrace.wire.rocketmq.codes import ResponseCode
+from headrace.wire.rocketmq.requests import (
+    Fields,
+    OffsetRequest,
+    offset_request,
+    queue_request,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.partition import Partition
+    from headrace.frontends.rocketmq.call import RemotingCall
+    from headrace.frontends.rocketmq.serving import ServedTopic
+    from headrace.log.log import Log
+
+_UPPER = "upper"
+
+
+def query_offset(call: "RemotingCall") -> RemotingAnswer | None:
+    """Answer QUERY_CONSUMER_OFFSET (14): a group's offset, or 0 by the rule for new groups."""
+    asked = offset_request(call.command)
+    broker = call.broker
+    broker.require_group(call.identity, asked.consumer_group)
+    topic = broker.topic_if_any(asked.topic)
+    if topic is None or not 0 <= asked.queue_id < topic.queues:
+        return _not_found(NOT_FOUND_TEXT)
+    broker.require_topic(call.identity, Operation.READ, topic)
+    offset = broker.offsets.read(asked.consumer_group, topic.info.name, asked.queue_id)
+    if offset is not None:
+        return _offset(offset)
+    if not asked.zero_if_missing:
+        return _not_found("Not found, do not set to zero, maybe this group boot first")
+    if broker.numbers.known(topic.info) is None:
+        call.work(_unset_later(call, asked, topic))
+        return None
+    return _unset(call, asked, topic)
+
+
+async def _unset_later(
+    call: "RemotingCall", asked: OffsetRequest, topic: "ServedTopic"
+) -> RemotingAnswer:
+    """Answer for a group without an offset, once it is known when the queue was added."""
+    await call.broker.numbered(topic)
+    return _unset(call, asked, topic)
+
+
+def _unset(call: "RemotingCall", asked: OffsetRequest, topic: "ServedTopic") -> RemotingAnswer:
+    broker = call.broker
+    partition = broker.partition(topic, asked.queue_id)
+    settings = broker.settings
+    added_ms = broker.numbers.added_ms(topic.info, asked.queue_id)
+    began_ms = broker.began_ms(asked.consumer_group, topic) if added_ms else None
+    state = _state(partition, began_ms is not None and began_ms < added_ms)
+    if begins_at_zero(settings.zero_offset, state, settings.memory_bytes):
+        return _offset(0)
+    return _not_found(NOT_FOUND_TEXT)
+
+
+def _state(partition: "Partition", added_after: bool) -> QueueState:
+    log = partition.log
+    size = sum(segment.size for segment in log.segments)
+    return QueueState(log.start_offset, partition.readable_end(True), size, added_after)
+
+
+def _offset(offset: int) -> RemotingAnswer:
+    return RemotingAnswer(fields={"offset": str(offset)})
+
+
+def _not_found(remark: str) -> RemotingAnswer:
+    return RemotingAnswer(ResponseCode.QUERY_NOT_FOUND, {}, b"", remark)
+
+
+def update_offset(call: "RemotingCall") -> None:
+    """Answer UPDATE_CONSUMER_OFFSET (15) once the offset is on disk.
+
+    A queue that does not exist is answered with success, as by RocketMQ; nothing is stored.
+    """
+    asked = offset_request(call.command)
+    broker = call.broker
+    broker.require_group(call.identity, asked.consumer_group)
+    topic = broker.topic(asked.topic)
+    broker.require_topic(call.identity, Operation.READ, topic)
+    if not 0 <= asked.queue_id < topic.queues:
+        call.answer(RemotingAnswer(fields={}))
+        return
+    broker.offsets.store(
+        asked.consumer_group,
+        topic.info.name,
+        asked.queue_id,
+        max(asked.commit_offset, UNSET),
+        partial(_stored, call),
+    )
+
+
+def _stored(call: "RemotingCall", code: ErrorCode) -> None:
+    stored = RemotingAnswer(fields={})
+    call.answer(stored if code is ErrorCode.NONE else refusal_of(ApiError(code)))
+
+
+# Queues
+
+
+def max_offset(call: "RemotingCall") -> RemotingAnswer:
+    """Answer GET_MAX_OFFSET (30): the offset behind the last one that can be pulled."""
+    partition = _queue(call)
+    return _offset(0 if partition is None else partition.readable_end(True))
+
+
+def min_offset(call: "RemotingCall") -> RemotingAnswer:
+    """Answer GET_MIN_OFFSET (31): the first offset."""
+    partition = _queue(call)
+    return _offset(0 if partition is None else partition.log_start_offset)
+
+
+def _queue(call: "RemotingCall") -> "Partition | None":
+    """Return the queue of a request; None: it does not exist, and its offsets are 0."""
+    asked = queue_request(call.command)
+    topic = call.broker.topic_if_any(asked.topic)
+    if topic is None or not 0 <= asked.queue_id < topic.queues:
+        return None
+    call.broker.require_topic(call.identity, Operation.DESCRIBE, topic)
+    return call.broker.partition(topic, asked.queue_id)
+
+
+def search_offset(call: "RemotingCall") -> None:
+    """Answer SEARCH_OFFSET_BY_TIMESTAMP (29): the first offset stored at or after a time.
+
+    With the upper boundary: the last offset stored at or before it.
+    """
+    fields = Fields(call.command)
+    timestamp = fields.long("timestamp")
+    upper = fields.text("boundaryType", "").lower() == _UPPER
+    partition = _queue(call)
+    if partition is None:
+        call.answer(_offset(0))
+        return
+    log, end = partition.log, partition.readable_end(True)
+    wanted = timestamp + 1 if upper else timestamp
+    call.broker.broker.disk.run(
+        partial(_first_from, log, max(wanted, 0)), partial(_found, call, end, log, upper)
+    )
+
+
+def _first_from(log: "Log", timestamp: int) -> int | None:
+    """Return the first offset at or after a time, or None without one. On any thread."""
+    found = log.offset_for_time(timestamp)
+    return None if found is None else int(found[1])
+
+
+def _found(
+    call: "RemotingCall", end: int, log: "Log", upper: bool, found: "int | BaseException | None"
+) -> None:
+    if isinstance(found, HeadraceError):
+        call.fail(found)
+        return
+    if isinstance(found, BaseException):
+        raise found
+    offset = end if found is None else min(found, end)
+    call.answer(_offset(max(offset - 1, log.start_offset) if upper else offset))
+
+
+def earliest_time(call: "RemotingCall") -> None:
+    """Answer GET_EARLIEST_MSG_STORETIME (32): the first record's time in ms, -1 without one."""
+    partition = _queue(call)
+    if partition is None:
+        call.answer(RemotingAnswer(fields={"timestamp": "-1"}))
+        return
+    log = partition.log
+    call.broker.broker.disk.run(partial(_first_time, log), partial(_have_time, call))
+
+
+def _first_time(log: "Log") -> int:
+    found = log.offset_for_time(0)
+    return -1 if found is None else int(found[0])
+
+
+def _have_time(call: "RemotingCall", found: "int | BaseException") -> None:
+    if isinstance(found, HeadraceError):
+        call.fail(found)
+    elif isinstance(found, BaseException):
+        raise found
+    else:
+        call.answer(RemotingAnswer(fields={"timestamp": str(found)}))

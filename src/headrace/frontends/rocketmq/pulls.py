@@ -1,0 +1,317 @@
+"""PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361).
+
+    offset below the first           21, with the first offset
+    offset behind the end            21, with the end
+    offset at the end                parked, if the client allows it; 19 when its time is over
+    records, none of them wanted     read on; after some rounds 20, with the offset behind them
+    records                          0, with messages
+
+The end is the last stable offset: records of undecided transactions and records that are not yet
+on all in-sync replicas are not pulled. A parked pull is woken when the end moves.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.delivery.batches import stretches
+from headrace.frontends.long_poll import LongPoll
+from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
+from headrace.frontends.rocketmq.groups import refuse_other_filters
+from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
+from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.model.nouns import Offset
+from headrace.net.pending import Pending
+from headrace.ports.callbacks import ignore_result
+from headrace.record.batch import CODEC_MASK, iterate, records
+from headrace.record.batch_layout import ATTRIBUTES, RECORD_COUNT
+from headrace.security.authorizer import Operation
+from headrace.subscriptions.tag_filters import ALL, TagFilter
+from headrace.wire.rocketmq.codes import ResponseCode
+from headrace.wire.rocketmq.properties import TAGS, find_property
+from headrace.wire.rocketmq.pulled_messages import PulledQueue
+from headrace.wire.rocketmq.requests import PullFlag, PullRequest, pull_request
+
+if TYPE_CHECKING:
+    from headrace.broker.partition import Partition
+    from headrace.frontends.rocketmq.call import RemotingCall
+    from headrace.frontends.rocketmq.serving import ServedTopic
+    from headrace.log.log import Log
+    from headrace.ports.disk import Buffer
+
+READ_BYTES = 256 * 1024
+"""Bytes of the log that one read returns at most, and of an answer but for its first message."""
+MESSAGES_MAX = 1024
+"""Messages of one pull at most; clients ask for 32."""
+ROUNDS_MAX = 32
+"""Reads of one pull whose filter wants nothing; then the client asks again, behind them."""
+SUSPEND_MS_MAX = 120_000
+RECORDS_AT_ONCE = 1000
+"""Records that are decoded on the deciding thread; more are decoded on another one."""
+
+
+class _Found(NamedTuple):
+    """The messages of one read."""
+
+    parts: list[bytes]
+    message_count: int
+    next_offset: int
+
+
+class Pull:
+    """A pull, from its request to its answer."""
+
+    __slots__ = ("_call", "_filter", "_offset", "_partition", "_poll", "_queue", "_reading",
+                 "_request", "_rounds")  # fmt: skip
+
+    def __init__(
+        self,
+        call: "RemotingCall",
+        request: PullRequest,
+        wanted: TagFilter,
+        partition: "Partition",
+        queue: PulledQueue,
+    ) -> None:
+        self._call = call
+        self._request = request
+        self._filter = wanted
+        self._partition = partition
+        self._queue = queue
+        self._offset = request.queue_offset
+        self._rounds = 0
+        self._reading = False
+        """Whether a thread reads; it looks again itself."""
+        self._poll: LongPoll | None = None
+
+    def look(self) -> None:
+        """Answer with messages, or read on, or wait."""
+        call, partition = self._call, self._partition
+        if call.is_answered:
+            return
+        try:
+            end, start = partition.readable_end(True), partition.log_start_offset
+            if partition.refusal is not None:
+                raise ApiError(partition.refusal)
+            if not start <= self._offset <= end:
+                below = self._offset < start
+                self._offset = start if below else end
+                remark = "OFFSET_TOO_SMALL" if below else "OFFSET_OVERFLOW_BADLY"
+                self._answer(ResponseCode.PULL_OFFSET_MOVED, remark)
+            elif self._offset == end:
+                self._park()
+            elif self._rounds >= ROUNDS_MAX:
+                self._answer(ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE")
+            else:
+                self._rounds += 1
+                self._read(end)
+        except ApiError as error:
+            self._end()
+            call.fail(error)
+
+    def _read(self, end: int) -> None:
+        log = self._partition.log
+        found = log.read(Offset(self._offset), READ_BYTES, below=Offset(end))
+        at = self._offset
+        if not isinstance(found, NeedsDisk) and not _takes_long(found.data):
+            self._have_read(self._decoded(log, found, at, end))
+            return
+
+        def from_disk() -> _Found:
+            read = found
+            if isinstance(read, NeedsDisk):
+                read = log.read_from_disk(Offset(at), READ_BYTES, below=Offset(end))
+            return self._decoded(log, read, at, end)
+
+        self._reading = True
+        self._call.broker.broker.disk.run(from_disk, self._have_read)
+
+    def _decoded(self, log: "Log", read: ReadResult, at: int, end: int) -> _Found:
+        """Return the wanted messages of some batches from offset `at` on. On any thread."""
+        request, data = self._request, read.data
+        following = min(read.next_offset, end) if read.next_offset > at else end
+        parts: list[bytes] = []
+        count = size = 0
+        count_max = min(max(request.messages_max, 1), MESSAGES_MAX)
+        bytes_max = min(max(request.bytes_max, 1), READ_BYTES)
+        wanted = None if self._filter.wants_all else self._wants
+        aborted = log.aborted_transactions(Offset(at), Offset(following))
+        view = memoryview(data)
+        for stretch in stretches(data, at, aborted):
+            if not stretch.wanted:
+                at = stretch.last + 1
+                continue
+            pulled = self._queue.pulled(
+                records(view[stretch.begin : stretch.end]),
+                at,
+                count_max=count_max - count,
+                # A first message of any size is delivered only if there is no other.
+                bytes_max=bytes_max - size,
+                wanted=wanted,
+            )
+            if parts and pulled.size > bytes_max - size:
+                break
+            parts += pulled.parts
+            count += pulled.message_count
+            size += pulled.size
+            if pulled.is_full or count >= count_max or size >= bytes_max:
+                at = pulled.next_offset
+                return _Found(parts, count, at)
+            at = stretch.last + 1
+        else:
+            at = max(at, following)
+        return _Found(parts, count, at)
+
+    def _wants(self, properties: bytes) -> bool:
+        return self._filter.wants(find_property(properties, TAGS))
+
+    def _have_read(self, found: "_Found | BaseException") -> None:
+        self._reading = False
+        if self._call.is_answered:
+            return
+        if isinstance(found, ApiError) and found.code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self.look()  # retention has deleted it since
+        elif isinstance(found, HeadraceError):
+            self._end()
+            self._call.fail(found)
+        elif isinstance(found, BaseException):
+            raise found
+        else:
+            self._offset = found.next_offset
+            if found.message_count:
+                self._answer(ResponseCode.SUCCESS, "FOUND", found.parts)
+            else:
+                self.look()
+
+    def _park(self) -> None:
+        """Wait for the end to move, as long as the client allows."""
+        request = self._request
+        if not request.system_flag & PullFlag.SUSPEND or request.suspend_ms <= 0:
+            self._expire()
+            return
+        if self._poll is not None:
+            return
+        broker = self._call.broker
+        waiting = self._call.waiting = Pending()
+        self._poll = LongPoll(
+            broker.broker.clock,
+            broker.deadlines,
+            waiting,
+            seconds=min(request.suspend_ms, SUSPEND_MS_MAX) / 1000,
+            bytes_min=1,
+            look=self._woken,
+            expire=self._expire,
+        )
+        self._poll.watch([self._partition])
+
+    def _woken(self) -> None:
+        if not self._reading:
+            self._rounds = 0
+            self.look()
+
+    def _expire(self) -> None:
+        self._answer(ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE")
+
+    def _end(self) -> None:
+        """End the wait, if there is one."""
+        waiting, self._call.waiting = self._call.waiting, None
+        if self._poll is not None:
+            self._poll.end()
+        if waiting is not None:
+            waiting.resolve(None)
+
+    def _answer(self, code: ResponseCode, remark: str, parts: list[bytes] | None = None) -> None:
+        self._end()
+        partition = self._partition
+        fields = {
+            "suggestWhichBrokerId": "0",
+            "groupSysFlag": "0",
+            "nextBeginOffset": str(self._offset),
+            "maxOffset": str(partition.readable_end(True)) if partition.refusal is None else "0",
+            "minOffset": str(partition.log_start_offset),
+            "topicSysFlag": "0",
+        }
+        self._call.answer(RemotingAnswer(code, fields, b"".join(parts or ()), remark))
+
+
+def _takes_long(data: "Buffer") -> bool:
+    """Return whether batches are compressed, or have very many records."""
+    count = 0
+    for _, header in iterate(data):
+        count += header[RECORD_COUNT]
+        if header[ATTRIBUTES] & CODEC_MASK or count > RECORDS_AT_ONCE:
+            return True
+    return False
+
+
+def pull(call: "RemotingCall") -> None:
+    """Answer a pull, now or later."""
+    request = pull_request(call.command)
+    broker = call.broker
+    broker.require_group(call.identity, request.consumer_group)
+    topic = broker.topic(request.topic)
+    broker.require_topic(call.identity, Operation.READ, topic)
+    if not 0 <= request.queue_id < topic.queues:
+        text = f"queueId[{request.queue_id}] is illegal, topic:[{topic.name}] has {topic.queues}"
+        raise RequestRefused(ResponseCode.INVALID_PARAMETER, text)
+    wanted = _filter(call, request)
+    if request.system_flag & PullFlag.COMMIT_OFFSET and request.commit_offset >= 0:
+        broker.offsets.store(
+            request.consumer_group,
+            topic.info.name,
+            request.queue_id,
+            request.commit_offset,
+            ignore_result,  # the client stores the offset again with its next pull
+        )
+    numbers = broker.numbers.known(topic.info)
+    if numbers is None:
+        call.work(_numbered(call, topic, partial(_begin, call, request, topic, wanted)))
+    else:
+        _begin(call, request, topic, wanted, numbers[request.queue_id])
+
+
+async def _numbered(
+    call: "RemotingCall", topic: "ServedTopic", begin: Callable[[int], None]
+) -> None:
+    numbers = await call.broker.numbered(topic)
+    begin(numbers[pull_request(call.command).queue_id])
+
+
+def _begin(
+    call: "RemotingCall",
+    request: PullRequest,
+    topic: "ServedTopic",
+    wanted: TagFilter,
+    number: int,
+) -> None:
+    broker = call.broker
+    queue = PulledQueue(
+        topic.name.encode(),
+        request.queue_id,
+        number,
+        call.peer.store_host,
+        broker.added_properties,
+    )
+    Pull(call, request, wanted, broker.partition(topic, request.queue_id), queue).look()
+
+
+def _filter(call: "RemotingCall", request: PullRequest) -> TagFilter:
+    """Return the pull's own filter, or that of the group's heartbeat. Raises RequestRefused.
+
+    A client that shares the queues again gives its subscription a new number, and its heartbeat
+    with that number may fail: Java's does if another heartbeat is under way. RocketMQ then answers
+    SUBSCRIPTION_NOT_LATEST until the next heartbeat, for up to 30 s. Here such a pull gets all
+    messages: clients filter tags themselves, too.
+    """
+    if request.system_flag & PullFlag.SUBSCRIPTION:
+        refuse_other_filters(request.expression_type)
+        return TagFilter(request.subscription)
+    known = call.broker.members.subscription(request.consumer_group, request.topic)
+    if known is None:
+        raise RequestRefused(
+            ResponseCode.SUBSCRIPTION_NOT_EXIST,
+            f"group {request.consumer_group} has no subscription of {request.topic}",
+        )
+    if known.version < request.subscription_version:
+        return TagFilter(ALL)
+    refuse_other_filters(known.expression_type)
+    return TagFilter(known.expression)

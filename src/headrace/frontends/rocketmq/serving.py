@@ -1,0 +1,216 @@
+"""The broker as RocketMQ's requests see it: topics by their RocketMQ names, groups, permissions."""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from headrace.broker.metadata_image import ImageDelta, TopicInfo
+from headrace.frontends.rocketmq.answers import RequestRefused
+from headrace.frontends.rocketmq.sending import Sending
+from headrace.model.errors import ApiError, Malformed
+from headrace.model.nouns import OFFSETS_TOPIC
+from headrace.ports.deadlines import Deadlines
+from headrace.security.authorizer import Operation, Resource, ResourceType
+from headrace.security.identity import Identity
+from headrace.subscriptions.group_offsets import GroupOffsets
+from headrace.subscriptions.kafka_members import has_kafka_members
+from headrace.subscriptions.members import GroupMembers
+from headrace.subscriptions.new_groups import ZeroOffsetRule
+from headrace.subscriptions.queue_locks import QueueLocks
+from headrace.wire.rocketmq.codes import ResponseCode
+from headrace.wire.rocketmq.topic_names import (
+    GROUP_CHARACTERS_MAX,
+    TOPIC_CHARACTERS_MAX,
+    check_name,
+    kafka_name,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.broker.partition import Partition
+    from headrace.cluster.controller_port import ControllerPort
+    from headrace.coordination.coordinators import Coordinators
+    from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
+
+_UNKNOWN_TOPIC = (
+    "topic[{}] not exist, apply first please! \n"
+    "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+)
+
+
+class RemotingSettings(NamedTuple):
+    """The settings of RocketMQ's listeners."""
+
+    cluster: str
+    region: str
+    advertised: tuple[str, int] | None
+    """The address in routes; None: the one that the client has connected to."""
+    zero_offset: ZeroOffsetRule
+    memory_bytes: int
+    """The machine's memory, which the rule 4.9 asks for."""
+    queues_default: int
+    """Queues of a topic that a send creates, at most."""
+
+
+class ServedTopic(NamedTuple):
+    """A topic by both names."""
+
+    name: str
+    info: TopicInfo
+
+    @property
+    def queues(self) -> int:
+        """The number of its queues."""
+        return len(self.info.partitions)
+
+
+class ServedBroker:
+    """The dependencies of all requests. On the deciding thread."""
+
+    def __init__(
+        self,
+        broker: "Broker",
+        controller: "ControllerPort",
+        coordinators: "Coordinators",
+        numbers: "PartitionNumbers",
+        settings: RemotingSettings,
+    ) -> None:
+        self.broker = broker
+        self.controller = controller
+        self.coordinators = coordinators
+        self.numbers = numbers
+        self.settings = settings
+        self.members = GroupMembers()
+        self.locks = QueueLocks()
+        self.offsets = GroupOffsets(lambda: coordinators.groups, broker.clock)
+        self.sending = Sending(broker)
+        self.deadlines = Deadlines(broker.clock)
+        self.name = f"headrace-{broker.broker_id}"
+        """The name of this broker in routes and in clients' queues."""
+        self._working: set[asyncio.Task[None]] = set()
+        broker.image.observers.append(self._image_changed)
+
+    def _image_changed(self, delta: ImageDelta, structural: bool) -> None:
+        if delta.removed:
+            self.numbers.forget(set(self.broker.image.topics_by_id))
+        for topic in delta.topics:
+            if self.numbers.is_used(topic) and self.numbers.known(topic) is None:
+                # Now, so that the time of adding is right; the next use would do it otherwise.
+                self.work(self._number(topic))
+
+    async def _number(self, topic: TopicInfo) -> None:
+        with suppress(ApiError):
+            await self.numbers.assigned(topic)
+
+    async def ready(self) -> None:
+        """Create the topic in which the coordinator keeps offsets. Raises ApiError."""
+        await self.controller.ensure_internal_topic(OFFSETS_TOPIC)
+        self.coordinators.groups.elsewhere = self._protocol_of
+
+    def _protocol_of(self, group: str) -> str | None:
+        """Return RocketMQ's name if its clients are members of a group."""
+        return "RocketMQ" if self.members.client_ids(group) else None
+
+    def check_group_is_free(self, group: str) -> None:
+        """Raise RequestRefused while clients of Kafka's are members of a group.
+
+        The same name used through two protocols would consume every message twice. ApiError: the
+        coordinator is loading.
+        """
+        if has_kafka_members(self.coordinators.groups.shard(group), group):
+            text = f"group {group} has members that are clients of Kafka's: use another name"
+            raise RequestRefused(ResponseCode.NO_PERMISSION, text)
+
+    def close(self) -> None:
+        """Stop timers, and the work that requests wait for."""
+        self.deadlines.close()
+        for task in self._working:
+            task.cancel()
+
+    def work(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do a request's work beside others; it answers its errors itself."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
+
+    def began_ms(self, group: str, topic: ServedTopic) -> int | None:
+        """Return when a group first reported or stored something of a topic, in ms since 1970.
+
+        None: it has not. ApiError: the coordinator is loading.
+        """
+        stored = self.offsets.first_stored_ms(group, topic.info.name, topic.queues)
+        seen = self.members.subscribed_since(group, topic.name)
+        if seen is None:
+            return stored
+        clock = self.broker.clock
+        seen_ms = clock.wall_ms() - int((clock.monotonic() - seen) * 1000)
+        return seen_ms if stored is None else min(stored, seen_ms)
+
+    # Topics
+
+    def topic(self, name: str) -> ServedTopic:
+        """Return a topic by RocketMQ's name. Raises RequestRefused."""
+        found = self.topic_if_any(name)
+        if found is None:
+            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, _UNKNOWN_TOPIC.format(name))
+        return found
+
+    def topic_if_any(self, name: str) -> ServedTopic | None:
+        """Return a topic by RocketMQ's name, None if it does not exist or is internal.
+
+        Raises RequestRefused for a name that is no topic's.
+        """
+        try:
+            check_name(name, TOPIC_CHARACTERS_MAX, "topic")
+            info = self.broker.image.topics.get(kafka_name(name))
+        except Malformed as error:
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(error)) from None
+        return None if info is None or info.internal else ServedTopic(name, info)
+
+    def partition(self, topic: ServedTopic, queue_id: int) -> "Partition":
+        """Return a queue's partition, which this broker leads. ApiError: it does not."""
+        return self.broker.partition(topic.info.name, queue_id)
+
+    async def numbered(self, topic: ServedTopic) -> Sequence[int]:
+        """Return the numbers of a topic's partitions. Raises ApiError."""
+        return self.numbers.known(topic.info) or await self.numbers.assigned(topic.info)
+
+    @property
+    def added_properties(self) -> bytes:
+        """The properties that each pulled message gets, and no stored one has."""
+        settings = self.settings
+        return (
+            f"MSG_REGION\x01{settings.region}\x02CLUSTER\x01{settings.cluster}\x02"
+            "TRACE_ON\x01true\x02"
+        ).encode()
+
+    # Permissions
+
+    def require_topic(self, identity: Identity, operation: Operation, topic: ServedTopic) -> None:
+        """Raise RequestRefused, and audit it, if a client may not use a topic."""
+        self._require(identity, operation, Resource(ResourceType.TOPIC, topic.info.name))
+
+    def require_group(self, identity: Identity, group: str) -> None:
+        """Raise RequestRefused, and audit it, if a client may not consume as a group."""
+        try:
+            check_name(group, GROUP_CHARACTERS_MAX, "group")
+        except Malformed as error:
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(error)) from None
+        self._require(identity, Operation.READ, Resource(ResourceType.GROUP, group))
+
+    def may(self, identity: Identity, operation: Operation, topic: ServedTopic) -> bool:
+        """Return whether a client may use a topic, without an audit line."""
+        authorizer = self.broker.authorizer
+        resource = Resource(ResourceType.TOPIC, topic.info.name)
+        return authorizer.allows_all or authorizer.allows(identity, operation, resource)
+
+    def _require(self, identity: Identity, operation: Operation, resource: Resource) -> None:
+        authorizer = self.broker.authorizer
+        if authorizer.allows_all or authorizer.allows(identity, operation, resource):
+            return
+        self.broker.audit.refused(identity, operation, resource)
+        raise RequestRefused(
+            ResponseCode.NO_PERMISSION,
+            f"no permission: {operation.name} of {resource.kind.name.lower()} {resource.name}",
+        )

@@ -1,0 +1,186 @@
+"""A connection of a RocketMQ client, and the frontend of all of them."""
+
+import itertools
+from typing import TYPE_CHECKING
+
+from headrace.frontends.rocketmq.call import RemotingCall, RemotingPeer
+from headrace.frontends.rocketmq.dispatch import handle
+from headrace.frontends.rocketmq.serving import ServedBroker
+from headrace.security.identity import Identity
+from headrace.wire.rocketmq.codes import RequestCode
+from headrace.wire.rocketmq.commands import (
+    CommandFlag,
+    RemotingCommand,
+    decode_command,
+    encode_command,
+)
+from headrace.wire.rocketmq.frames import HEADER_AT, LENGTH_BYTES, frame_at, frame_bytes
+from headrace.wire.rocketmq.message_ids import HOST_V4_BYTES, host_bytes
+
+if TYPE_CHECKING:
+    from headrace.net.connection import Connection
+    from headrace.net.pending import Pending
+    from headrace.net.write_pass import WritePass
+    from headrace.ports.clock import Timer
+
+REQUESTS_MAX = 4096
+"""Requests of one connection that wait for their answers; above it nothing is read."""
+EXPIRY_SECONDS = 10.0
+"""Seconds between two looks for members without heartbeats."""
+
+
+def _local_address(connection: "Connection") -> tuple[str, int]:
+    """Return the address and the port that a client has connected to."""
+    transport = connection.answers.transport
+    local = None if transport is None else transport.get_extra_info("sockname")
+    return (str(local[0]), int(local[1])) if isinstance(local, tuple) else ("", 0)
+
+
+def _host_bytes(host: str, port: int) -> bytes:
+    """Return an address as messages have it; zeros for a name, which they have no place for."""
+    try:
+        return host_bytes(host, port)
+    except ValueError:
+        return bytes(HOST_V4_BYTES)
+
+
+class RemotingSession:
+    """A client's connection. `net.stream.StreamSession`, `subscriptions.MemberConnection`."""
+
+    def __init__(self, frontend: "RemotingFrontend", connection: "Connection") -> None:
+        self._frontend = frontend
+        self._stream = connection.stream(self)
+        host, port = frontend.broker.settings.advertised or _local_address(connection)
+        self._peer = RemotingPeer(
+            Identity(connection.address, connection.listener, connection.principal),
+            _host_bytes(connection.address, connection.port),
+            f"{host}:{port}",
+            _host_bytes(host, port),
+        )
+        self._calls: dict[RemotingCall, None] = {}
+        """Requests without an answer yet, parked pulls among them."""
+        connection.authenticated = True
+
+    # net.stream.StreamSession
+
+    def frames(self, view: memoryview, at: int, filled: int) -> int:
+        """Handle the whole frames in `view[at:filled]`; return the position of the first left."""
+        while not self._stream.held:
+            size = frame_bytes(view, at, filled)
+            if not 0 < size <= filled - at:
+                break
+            frame = frame_at(view, at)
+            # The bytes are valid in this pass only, and answers may come later.
+            body = bytes(frame.body)
+            self._handle(decode_command(frame.serialization, frame.header, body))
+            at += size
+        return at
+
+    def need(self, view: memoryview, at: int, filled: int) -> int:
+        """Return the size of the frame at `at`, or of what says it."""
+        size = frame_bytes(view, at, filled)
+        return size or (LENGTH_BYTES if filled - at < LENGTH_BYTES else HEADER_AT)
+
+    def room(self) -> None:
+        """Do nothing: answers are not held back, requests are."""
+
+    def pass_done(self) -> "Pending | None":
+        """Write the messages of this pass; its answers wait until that is done."""
+        frontend = self._frontend
+        sending = frontend.broker.sending
+        if not sending.has_some:
+            return None
+        frontend.writes.begin()
+        sending.write()
+        return frontend.writes.end()
+
+    def closed(self) -> None:
+        """Leave all groups, and drop the requests that wait."""
+        calls, self._calls = self._calls, {}
+        for call in calls:
+            call.abandon()
+        self._frontend.broker.members.closed(self)
+        self._frontend.forget(self)
+
+    # subscriptions.MemberConnection
+
+    def members_changed(self, group: str) -> None:
+        """Send NOTIFY_CONSUMER_IDS_CHANGED (40), one-way: the client shares the queues again."""
+        self._send(
+            RemotingCommand(
+                RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
+                next(self._frontend.opaques),
+                CommandFlag.ONE_WAY,
+                {"consumerGroup": group},
+            )
+        )
+
+    # requests
+
+    def _handle(self, command: RemotingCommand) -> None:
+        if command.is_response:
+            return  # of a request that the broker sent, none of which waits for one
+        call = RemotingCall(
+            self._frontend.broker,
+            self,
+            self._peer,
+            command,
+            self._send,
+            self._ended,
+        )
+        self._calls[call] = None
+        handle(call)
+        if len(self._calls) >= REQUESTS_MAX:
+            self._stream.hold()
+
+    def _send(self, command: RemotingCommand) -> None:
+        self._stream.push(list(encode_command(command)))
+
+    def _ended(self, call: RemotingCall) -> None:
+        self._calls.pop(call, None)
+        if self._stream.held and len(self._calls) < REQUESTS_MAX // 2:
+            self._stream.go_on()
+
+    def end(self) -> None:
+        """Close the connection, because the broker stops."""
+        self._stream.end()
+
+
+class RemotingFrontend:
+    """All connections of RocketMQ clients. `server.frontends.OtherFrontend`."""
+
+    def __init__(self, broker: ServedBroker, writes: "WritePass") -> None:
+        self.broker = broker
+        self.writes = writes
+        self.opaques = itertools.count(1)
+        """Numbers of the requests that the broker sends."""
+        self._sessions: dict[RemotingSession, None] = {}
+        self._timer: Timer | None = None
+
+    def open(self, connection: "Connection") -> RemotingSession:
+        """Return a session for a new connection."""
+        session = RemotingSession(self, connection)
+        self._sessions[session] = None
+        return session
+
+    def forget(self, session: RemotingSession) -> None:
+        """Forget a session whose connection is closed."""
+        self._sessions.pop(session, None)
+
+    async def start(self) -> None:
+        """Make the topic of offsets, and begin to look for members without heartbeats."""
+        await self.broker.ready()
+        self._expire()
+
+    def _expire(self) -> None:
+        clock = self.broker.broker.clock
+        self.broker.members.expire(clock.monotonic())
+        self._timer = clock.call_later(EXPIRY_SECONDS, self._expire)
+
+    async def stop(self) -> None:
+        """Close all connections."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for session in list(self._sessions):
+            session.end()
+        self.broker.close()

@@ -1,0 +1,55 @@
+"""The outcome of a dry run as text."""
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from headrace.model.nouns import counted
+from headrace.terminal.output import print_columns, print_line
+
+if TYPE_CHECKING:
+    from headrace.pipeline.dry.dry_run import DryFlow, DryResult
+
+_VALUE_CHARACTERS_MAX = 40
+
+
+def print_dry(result: "DryResult") -> None:
+    """Print the outcome of a dry run: each flow with its first rows, then what was refused."""
+    profile = "" if result.profile is None else f" with profile {result.profile}"
+    print_line(f"{result.pipeline}: dry run{profile}: nothing is written")
+    for topic, count in result.topics.items():
+        print_line(f"  reads {counted(count, 'record')} of {topic}")
+    for flow in result.flows:
+        for line in _of_flow(flow):
+            print_line(line)
+        if shown := flow.shown:
+            columns = list(shown[0])
+            print_columns(
+                [f"  {name}" if not at else name for at, name in enumerate(columns)],
+                [_cells(row, columns) for row in shown],
+            )
+    for each in result.refused:
+        records = counted(each.records, "record")
+        print_line(f"! {each.topic}: {records} refused: {each.reason}, first {each.example}")
+
+
+def _of_flow(flow: "DryFlow") -> Iterator[str]:
+    if flow.outcome is None:
+        yield f"{flow.name} → {flow.target}: failed"
+        return
+    late = f", {flow.outcome.late:,} late" if flow.outcome.late else ""
+    yield f"{flow.name} → {flow.target}: {counted(len(flow.outcome.rows), 'row')}{late}"
+    for name, count in flow.outcome.failed.items():
+        yield f"  check {name!r}: {count:,} failed"
+
+
+def _cells(row: dict[str, Any], columns: list[str]) -> list[str]:
+    cells = [_cell(row[name]) for name in columns]
+    return [f"  {cells[0]}", *cells[1:]]
+
+
+def _cell(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = text.replace("\n", "⏎")
+    cut = len(text) > _VALUE_CHARACTERS_MAX
+    return f"{text[:_VALUE_CHARACTERS_MAX]}…" if cut else text

@@ -1,0 +1,54 @@
+"""The broker's settings for clients of RocketMQ: `rocketmq.*`."""
+
+from headrace.config.keys.row import Keys, key
+from headrace.config.value_types import Kind
+
+
+class RocketmqKeys(Keys):
+    """Settings of RocketMQ listeners, with the defaults of RocketMQ 5.5.0."""
+
+    rocketmq_advertised_address = key(
+        Kind.STRING,
+        "",
+        "The address, HOST:PORT, of this broker in the routes of RocketMQ clients. Empty: the"
+        " address that the client has connected to, which is right unless an address is translated"
+        " between them.",
+        form=(r"(\S+:\d{1,5})?", "HOST:PORT"),
+    )
+    rocketmq_cluster_name = key(
+        Kind.STRING,
+        "DefaultCluster",
+        "The cluster name that RocketMQ clients and mqadmin are told.",
+        form=(r"[\w-]{1,100}", "letters, digits, _ and -"),
+    )
+    rocketmq_default_topic_queues = key(
+        Kind.INT,
+        8,
+        "The most queues of a topic that a RocketMQ producer creates by sending to it, as"
+        " RocketMQ's defaultTopicQueueNums. The producer asks for a number, 4 by default. Topics"
+        " are created if auto.create.topics.enable is true.",
+        between=(1, 1024),
+    )
+    rocketmq_region_id = key(
+        Kind.STRING,
+        "DefaultRegion",
+        "The property MSG_REGION of messages that RocketMQ consumers pull.",
+        form=(r"[\w-]{1,100}", "letters, digits, _ and -"),
+    )
+    rocketmq_zero_offset_memory_bytes = key(
+        Kind.LONG,
+        8 * 1024**3,
+        "The memory by which rocketmq.zero.offset.rule=4.9 decides: a queue of less than 40 % of"
+        " it counts as in memory.",
+        at_least=0,
+    )
+    rocketmq_zero_offset_rule = key(
+        Kind.STRING,
+        "5",
+        "When a RocketMQ group without an offset of a queue begins at offset 0, whatever its"
+        " CONSUME_FROM setting. 5: if the queue still has offset 0, as RocketMQ 5.5.0. 4.9: if"
+        " nothing was deleted yet and the queue is in memory or empty, as RocketMQ 4.9. new-queue:"
+        " if the queue was added after the group began to consume the topic. off: never, the"
+        " client's setting decides.",
+        words=("5", "4.9", "new-queue", "off"),
+    )

@@ -1,0 +1,129 @@
+"""Each request through a RocketMQ listener asks for its permission, and no other suffices."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import pytest
+
+from headrace.security.acl import AclBinding, AclEntry, AclFilter, Permission
+from headrace.security.authorizer import CLUSTER_NAME, Operation, Resource, ResourceType
+from headrace.security.identity import ANONYMOUS
+from headrace.testing import BrokerThread
+from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
+from headrace.wire.rocketmq.fastjson import encode_body
+from tests.support.rocketmq.client import RemotingClient
+from tests.support.rocketmq.kit import SETTINGS, code, port_of
+
+TOPIC, GROUP = Resource(ResourceType.TOPIC, "t"), Resource(ResourceType.GROUP, "CG")
+READ_TOPIC, READ_GROUP = (Operation.READ, TOPIC), (Operation.READ, GROUP)
+DESCRIBE_TOPIC = (Operation.DESCRIBE, TOPIC)
+LOCKED = encode_body({"consumerGroup": "CG", "clientId": "c", "mqSet": []})
+Right = tuple[Operation, Resource]
+
+
+class Asked(NamedTuple):
+    """A request, and the permissions that it needs."""
+
+    code: RequestCode
+    fields: Mapping[str, object]
+    body: bytes
+    needs: tuple[Right, ...]
+    refused: ResponseCode = ResponseCode.NO_PERMISSION
+
+
+SEND = {
+    "a": "PG", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 5, "h": 0, "i": "",
+}  # fmt: skip
+PULL = {
+    "consumerGroup": "CG", "topic": "t", "queueId": 0, "queueOffset": 0, "maxMsgNums": 1,
+    "sysFlag": 4, "commitOffset": 0, "suspendTimeoutMillis": 0, "subscription": "*",
+    "subVersion": 0,
+}  # fmt: skip
+QUEUE = {"topic": "t", "queueId": 0, "timestamp": 0}
+OFFSET = {"consumerGroup": "CG", "topic": "t", "queueId": 0, "commitOffset": 1}
+HEARTBEAT = encode_body({"clientID": "c", "consumerDataSet": [{"groupName": "CG"}]})
+NEW = {"topic": "new", "readQueueNums": 1, "writeQueueNums": 1}
+GROWN = {"topic": "t", "readQueueNums": 9, "writeQueueNums": 9}
+REQUESTS = [
+    Asked(RequestCode.SEND_MESSAGE_V2, SEND, b"x", ((Operation.WRITE, TOPIC),)),
+    Asked(RequestCode.PULL_MESSAGE, PULL, b"", (READ_TOPIC, READ_GROUP)),
+    Asked(RequestCode.LITE_PULL_MESSAGE, PULL, b"", (READ_TOPIC, READ_GROUP)),
+    Asked(RequestCode.QUERY_CONSUMER_OFFSET, OFFSET, b"", (READ_TOPIC, READ_GROUP)),
+    Asked(RequestCode.UPDATE_CONSUMER_OFFSET, OFFSET, b"", (READ_TOPIC, READ_GROUP)),
+    Asked(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, QUEUE, b"", (DESCRIBE_TOPIC,)),
+    Asked(RequestCode.GET_MAX_OFFSET, QUEUE, b"", (DESCRIBE_TOPIC,)),
+    Asked(RequestCode.GET_MIN_OFFSET, QUEUE, b"", (DESCRIBE_TOPIC,)),
+    Asked(RequestCode.GET_EARLIEST_MSG_STORETIME, QUEUE, b"", (DESCRIBE_TOPIC,)),
+    Asked(RequestCode.HEART_BEAT, {}, HEARTBEAT, (READ_GROUP,)),
+    Asked(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "CG"}, b"", (READ_GROUP,)),
+    Asked(RequestCode.LOCK_BATCH_MQ, {}, LOCKED, (READ_GROUP,)),
+    Asked(RequestCode.UNLOCK_BATCH_MQ, {}, LOCKED, (READ_GROUP,)),
+    Asked(
+        RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "t"}, b"", (DESCRIBE_TOPIC,),
+        ResponseCode.TOPIC_NOT_EXIST,
+    ),
+    Asked(
+        RequestCode.UPDATE_AND_CREATE_TOPIC, NEW, b"",
+        ((Operation.CREATE, Resource(ResourceType.TOPIC, "new")),),
+    ),
+    Asked(RequestCode.UPDATE_AND_CREATE_TOPIC, GROWN, b"", ((Operation.ALTER, TOPIC),)),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[BrokerThread]:
+    """A broker on which ACLs decide, and its topic t."""
+    name = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    with BrokerThread(SETTINGS | {"authorizer.class.name": name}) as broker:
+        broker.create_topics("t")
+        yield broker
+
+
+def set_rights(broker: BrokerThread, *rights: Right) -> None:
+    """Allow anonymous clients these operations, and nothing else."""
+    bindings = [
+        AclBinding(resource, AclEntry(str(ANONYMOUS), "*", operation, Permission.ALLOW))
+        for operation, resource in rights
+    ]
+
+    async def put(server: object) -> None:
+        acls = broker.server.controller.settings.acls
+        await acls.remove([AclFilter()])
+        assert await acls.add(bindings) == [None] * len(bindings)
+
+    broker.run(put)
+
+
+@pytest.mark.parametrize("asked", REQUESTS, ids=lambda asked: f"{asked.code.name}")
+def test_a_request_needs_each_of_its_permissions(guarded: BrokerThread, asked: Asked) -> None:
+    def answered() -> ResponseCode:
+        with RemotingClient(port_of(guarded)) as client:
+            return code(client.call(asked.code, asked.fields, asked.body))
+
+    cluster = Resource(ResourceType.CLUSTER, CLUSTER_NAME)
+    for missing in asked.needs:
+        others = [right for right in asked.needs if right != missing]
+        set_rights(guarded, *others, (Operation.DESCRIBE, cluster))
+        assert answered() is asked.refused, missing
+    set_rights(guarded, *asked.needs)
+    assert answered() not in (ResponseCode.NO_PERMISSION, ResponseCode.TOPIC_NOT_EXIST)
+
+
+def test_a_send_that_creates_its_topic_needs_create_and_write(guarded: BrokerThread) -> None:
+    made = Resource(ResourceType.TOPIC, "made")
+    create, write = (Operation.CREATE, made), (Operation.WRITE, made)
+    with RemotingClient(port_of(guarded)) as client:
+        for rights, expected in (
+            ((write,), ResponseCode.NO_PERMISSION),
+            ((create,), ResponseCode.NO_PERMISSION),
+            ((create, write), ResponseCode.SUCCESS),
+        ):
+            set_rights(guarded, *rights)
+            assert code(client.send("made")) is expected
+
+
+def test_clients_without_any_right_do_nothing(guarded: BrokerThread) -> None:
+    set_rights(guarded)
+    with RemotingClient(port_of(guarded)) as client:
+        assert code(client.send("t")) is ResponseCode.NO_PERMISSION
+        assert code(client.pull("t")) is ResponseCode.NO_PERMISSION

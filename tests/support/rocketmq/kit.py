@@ -1,0 +1,34 @@
+"""A broker with a listener for RocketMQ, and what tests ask of it."""
+
+from headrace.testing import BrokerThread
+from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
+from headrace.wire.rocketmq.commands import RemotingCommand
+from tests.support.rocketmq.client import RemotingClient
+
+SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0,ROCKETMQ://127.0.0.1:0"}
+PARKED = {"sysFlag": 6, "suspendTimeoutMillis": 20_000}
+
+
+def port_of(broker: BrokerThread) -> int:
+    """Return the port of the listener for RocketMQ."""
+    return broker.call(lambda server: server.listeners[1].port)
+
+
+def code(answer: RemotingCommand) -> ResponseCode:
+    """Return the code of an answer."""
+    return ResponseCode(answer.code)
+
+
+def fields(answer: RemotingCommand) -> dict[str, str]:
+    """Return the fields of an answer."""
+    return dict(answer.fields or {})
+
+
+def made(client: RemotingClient, topic: str, queues: int = 1) -> str:
+    """Create a topic and return its name."""
+    answer = client.call(
+        RequestCode.UPDATE_AND_CREATE_TOPIC,
+        {"topic": topic, "readQueueNums": queues, "writeQueueNums": queues, "perm": 6},
+    )
+    assert code(answer) is ResponseCode.SUCCESS, answer.remark
+    return topic
