@@ -12,7 +12,7 @@ from headrace.arrow.typed.arrow_types import arrow_schema
 from headrace.arrow.typed.assemble_rows import assemble_rows
 from headrace.arrow.typed.decoder import TypedRows
 from headrace.kernels.choose import numba_unwanted, typed_decoder
-from headrace.kernels.json.layout import SLACK, UNKNOWN_NAMES, UNKNOWN_WORDS, Head
+from headrace.kernels.json.layout import SLACK, UNKNOWN_NAMES, UNKNOWN_WORDS, Head, Name
 from headrace.kernels.json.program import Node, Program
 from headrace.model.invariant import invariant
 from headrace.typed.ddl import parse_ddl
@@ -196,8 +196,15 @@ class JsonDecoder:
     def _count_names(self, work: Array) -> None:
         first = int(work[Head.UNKNOWN_NAMES])
         table = work[first : first + UNKNOWN_NAMES * UNKNOWN_WORDS].reshape(-1, UNKNOWN_WORDS)
-        for node, size, count, *words in table[table[:, 2] > 0].tolist():
-            text = np.array(words, np.int64).tobytes()[:size].decode("utf-8", "replace")
+        stopped = work[Head.STOPPED] >= 0
+        for entry in table[table[:, Name.NODE] > 0]:
+            node, size, count, record, added = (int(number) for number in entry[: Name.BYTES])
+            # The keys of a record that is decoded again count then.
+            if not stopped or record != work[Head.FIRST_SERIAL]:
+                count += added
+            if not count:
+                continue
+            text = entry[Name.BYTES :].tobytes()[:size].decode("utf-8", "replace")
             above = self._program.nodes[node - 1].path
             name = f"{above}.{text}" if above else text
             if name in self.unknown_names or len(self.unknown_names) < UNKNOWN_NAMES_MAX:

@@ -15,7 +15,7 @@ from headrace.spark.quarantine.options import digest_of_schema
 from headrace.spark.security import CONFIG_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -40,10 +40,11 @@ class ClusterAddress:
         return {"kafka.bootstrap.servers": self.bootstrap, **file}
 
 
-def finished(rows: DataFrame, source: TopicSource) -> DataFrame:
+def finished(rows: DataFrame, source: TopicSource, names: Sequence[str] | None = None) -> DataFrame:
     """Return decoded rows with the columns of `hp.topic` and its watermark.
 
-    `rows`: with heartbeats, the column `_value` tells which records have no value.
+    `rows`: with heartbeats, the column `_value` tells which records have no value. `names`: of the
+    columns; None: Spark is asked to parse them.
     """
     if source.heartbeats and source.event_time is not None:
         # The time of a record without a value advances the watermark.
@@ -51,7 +52,7 @@ def finished(rows: DataFrame, source: TopicSource) -> DataFrame:
             sf.col(source.event_time)
         )
         rows = rows.withColumn(source.event_time, time)
-    rows = rows.select(*columns_of(source).names)
+    rows = rows.select(*(names or columns_of(source).names))
     if source.event_time is not None and source.watermark is not None:
         rows = rows.withWatermark(source.event_time, source.watermark)
     return rows
