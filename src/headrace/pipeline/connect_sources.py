@@ -14,8 +14,7 @@ from pyspark.sql import SparkSession
 
 from headrace.pipeline.declarations import DeclarationError
 from headrace.pipeline.graph import Graph
-from headrace.pipeline.run.parsed_rows import VALUE
-from headrace.pipeline.run.topic_streams import ClusterAddress, finished, record_columns
+from headrace.pipeline.run.topic_streams import VALUE, ClusterAddress, finished, record_columns
 from headrace.typed.ddl import parse_ddl
 
 if TYPE_CHECKING:

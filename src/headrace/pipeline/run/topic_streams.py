@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headrace.pipeline.graph import Graph
     from headrace.pipeline.run.flow_quarantine import FlowQuarantine
 
+VALUE = "value"
 _RECORD = ("partition", "offset", "timestamp")
 
 
@@ -61,7 +62,7 @@ def finished(rows: DataFrame, source: TopicSource, names: Sequence[str] | None =
 def record_columns(source: TopicSource) -> list[str]:
     """Return the columns of the record that the rows, or their heartbeats, need."""
     key = ["key"] if source.meta == "key" else []
-    value = ["value"] if source.heartbeats else []
+    value = [VALUE] if source.heartbeats else []
     return [*_RECORD, *key, *value]
 
 
