@@ -29,7 +29,11 @@ RULES: dict[int, Rule] = {
     ),
     2: Rule(
         "the schema or condition is changed between kill and restart: still one of them, once",
-        (f"{_KILLS}::test_a_parser_changed_after_a_kill_leaves_each_record_in_one_place",),
+        (
+            f"{_KILLS}::test_a_parser_or_check_changed_after_a_kill_leaves_each_record_in_one_place",
+            f"{_RUNS}/test_checks_and_quarantine.py::"
+            "test_a_condition_changed_after_a_kill_leaves_each_record_in_one_place",
+        ),
     ),
     3: Rule(
         "retries, copies of tasks and second scans quarantine a record once",
