@@ -30,7 +30,8 @@ demo: setup ## nginx log -> topic -> Spark -> Parquet, a table and a picture (LO
 .PHONY: check
 check: lint ## Lint, and the tests that start no process and no broker but the long ones: three minutes
 	@# Its tests wait for no other process: two processes, each of which collects all tests.
-	@$(MEASURED) $(PY) -m pytest -n $(or $(TEST_PROCESSES),2) --dist loadfile -m "not slow and not long" $(or $(ARGS),tests/unit tests/property)
+	@# Property tests try a third of their examples (tests/support/examples.py).
+	@$(MEASURED) HEADRACE_QUICK=1 $(PY) -m pytest -n $(or $(TEST_PROCESSES),2) --dist loadfile -m "not slow and not long" $(or $(ARGS),tests/unit tests/property)
 
 .PHONY: test
 test: setup-dev ## What belongs to every change: check's tests, brokers, a client of each protocol, Spark jobs; ten minutes
@@ -157,10 +158,11 @@ pipeline-test: setup-dev ## Declared pipelines on a real Spark: runs, kills, sto
 	@HEADRACE_LONG=1 $(PY) -m pytest -n $(or $(TEST_PROCESSES),2) --dist loadfile --timeout 900 $(or $(ARGS),tests/spark/pipeline $$($(PY) -m tests.support.pipeline_rules))
 
 .PHONY: spark-compat
-spark-compat: setup-dev ## Spark's own Kafka connector against our broker; Delta's and Iceberg's jars on the tables we write (Maven; ARGS="Delta")
+spark-compat: setup-dev ## Spark's own Kafka connector against our broker; Delta's and Iceberg's jars on the tables we write; a project under spark-pipelines (Maven; ARGS="Delta")
 	@failed=0; \
 	$(PY) -m tests.outside.spark_connector || failed=1; \
 	$(PY) -m tests.outside.spark_tables $(ARGS) || failed=1; \
+	$(PY) -m tests.outside.spark_pipelines || failed=1; \
 	exit $$failed
 
 .PHONY: security-test

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
+from tests.support.examples import examples
 from tests.support.tiers import is_long, is_slow
 
 # How long an example takes says more of what else the machine does.
-hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.register_profile("untimed", deadline=None, max_examples=examples(100))
 hypothesis.settings.load_profile("untimed")
 
 # A suite that was started in the background ignores Ctrl-C, and so would all that it starts.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.examples import QUICK, examples
 from tests.support.tiers import KEPT, LONG, SLOW, is_long, is_slow
 
 ROOT = Path(__file__).parents[2]
@@ -49,6 +50,21 @@ def test_slow_tests_are_left_out_of_every_changes_targets(target: str) -> None:
 def test_long_tests_are_left_out_of_check_alone() -> None:
     assert '-m "not slow and not long"' in recipe("check")
     assert "not long" not in MAKEFILE.replace(recipe("check"), "")
+
+
+def test_check_alone_tries_fewer_examples() -> None:
+    assert f"{QUICK}=1 " in recipe("check")
+    assert QUICK not in MAKEFILE.replace(recipe("check"), "")
+
+
+@pytest.mark.parametrize(("count", "fewer"), [(3, 3), (5, 5), (15, 5), (20, 6), (150, 50)])
+def test_fewer_examples_are_a_third_and_at_least_five(
+    count: int, fewer: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(QUICK, raising=False)
+    assert examples(count) == count
+    monkeypatch.setenv(QUICK, "1")
+    assert examples(count) == fewer
 
 
 @pytest.mark.parametrize("beginning", LONG)

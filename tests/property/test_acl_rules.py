@@ -8,6 +8,7 @@ from headrace.security.acl_rules import AclRules
 from headrace.security.authorizer import Operation, PatternType, Resource, ResourceType
 from headrace.security.identity import Identity, Principal
 from headrace.security.rules import RuleAuthorizer
+from tests.support.examples import examples
 
 NAMES = ("a", "ab", "abc", "b", "ba", "*")
 OPERATIONS = (
@@ -84,7 +85,7 @@ def model_any(
     return False
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(changes)
 def test_rules_are_the_set_that_is_left_whatever_came_and_went(
     told: list[tuple[bool, AclBinding]],

@@ -16,15 +16,16 @@ from headrace.arrow.typed.json_decoder import JsonDecoder
 from headrace.typed.ddl import parse_ddl
 from headrace.typed.plain import decode_record
 from headrace.typed.refusal import MALFORMED, Refusal
+from tests.support.examples import examples
 from tests.support.json_records import Schema, damaged, random_number
 from tests.support.same_values import same
 
 pytest.importorskip("numba")
 
 LONG = bool(os.environ.get("HEADRACE_LONG"))
-DAMAGED = 1_000_000 if LONG else 10_000
-SOUND = 100_000 if LONG else 5_000
-DOUBLES = 1_000_000 if LONG else 50_000
+DAMAGED = 1_000_000 if LONG else examples(10_000)
+SOUND = 100_000 if LONG else examples(5_000)
+DOUBLES = 1_000_000 if LONG else examples(50_000)
 RECORDS = 250
 """Records of a schema."""
 
@@ -94,8 +95,9 @@ def test_records_that_exceed_the_memory_are_decoded_alike(
     arena_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(json_decoder, "ARENA_BYTES", arena_bytes)
-    assert min(batches(5, SOUND // 10, harm=False)) > 0
-    assert min(batches(6, SOUND // 10, harm=True)) > 0
+    count = max(SOUND // 10, 2 * RECORDS)
+    assert min(batches(5, count, harm=False)) > 0
+    assert min(batches(6, count, harm=True)) > 0
 
 
 @pytest.mark.timeout(3600)

@@ -60,6 +60,9 @@ LONG = (
     "tests/property/coordination/test_share_lives.py",
     "tests/property/wire/test_wire_hot.py",
     "tests/property/test_json_encoder.py",
+    "tests/unit/frontends/amqp/test_amqp_session.py::test_a_large_frame_that_comes_slowly_is_a_sign_of_life",
+    "tests/unit/frontends/amqp/test_amqp_session.py::test_heartbeats_come_and_a_silent_client_is_ended",
+    "tests/unit/frontends/amqp/test_amqp_session.py::test_no_more_is_read_of_who_crowds_logs_until_all_are_made",
     "tests/unit/pipeline/replays/test_killed_replays.py",
     "tests/unit/pipeline/replays/test_replay_steps.py",
     "tests/unit/spark/tables/test_bounds_and_readers.py",
@@ -69,7 +72,7 @@ LONG = (
     "tests/unit/testing/test_textbook_cases.py",
 )
 """Beginnings of ids: property tests, kernels against their twins, and readers of tables, each with
-more than a second of CPU time."""
+more than a second of CPU time; and tests that wait for seconds of real time (heartbeats)."""
 
 
 def is_slow(test: str) -> bool:

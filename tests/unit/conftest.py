@@ -1,4 +1,7 @@
-"""Hold tests/unit to one process: a test fails that starts another, or a broker on sockets."""
+"""Hold tests/unit to one process: a test fails that starts another, or a broker on sockets.
+
+And fixtures for tests on real time, which would wait for whole seconds otherwise.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +11,18 @@ import pytest
 from tests.support.cluster.one_process import OneProcess
 
 WATCH = OneProcess()
+
+
+@pytest.fixture
+def frequent_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have connection tables look for missed deadlines every tenth of a second."""
+    monkeypatch.setattr("headrace.net.table.SWEEP_SECONDS", 0.1)
+
+
+@pytest.fixture
+def short_discards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have HTTP connections read refused requests for an instant only."""
+    monkeypatch.setattr("headrace.frontends.http.session.DISCARD_SECONDS", 0.05)
 
 
 @pytest.hookimpl(wrapper=True)

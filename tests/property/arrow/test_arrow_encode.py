@@ -14,6 +14,7 @@ from headrace.kernels.choose import records_encoder_named
 from headrace.record.batch import check_produced, records
 from headrace.record.compression import Codec
 from headrace.record.key_partition import partition_of
+from tests.support.examples import examples
 
 pytest.importorskip("numba")
 
@@ -72,7 +73,7 @@ def expected(row: dict[str, Any]) -> tuple[Any, ...]:
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(rows, st.sampled_from(Codec), st.sampled_from(["numba", "python"]), st.integers(0, 5))
 def test_each_row_arrives_once_in_its_partition_and_in_order(
     made: list[dict[str, Any]], codec: Codec, kind: str, cut: int

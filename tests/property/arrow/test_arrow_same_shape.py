@@ -11,6 +11,7 @@ from headrace.kernels.choose import records_decoder_named
 from headrace.kernels.layout import INT64_MAX, Outcome
 from headrace.record.batch import Record
 from tests.property.arrow.test_arrow_twin import Columns, Sizes, column_choices, payload, run
+from tests.support.examples import examples
 
 pytest.importorskip("numba")
 
@@ -57,7 +58,7 @@ def compiled() -> None:
     run(KERNEL, source, [0, len(source), count, 0, last, -1, base_time, 0, 0, 9], (2, 2, 2, 2), ())
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(runs(), sizes, column_choices, st.booleans(), st.sampled_from([0, 0, 0, 30, 1 << 62]))
 def test_runs_of_one_shape_fill_the_same_buffers(
     made: tuple[list[Record], random.Random], sizes: Sizes, columns: Columns, fixed: bool, base: int
@@ -71,7 +72,7 @@ def test_runs_of_one_shape_fill_the_same_buffers(
     assert run(KERNEL, source, slots, sizes, columns) == run(TWIN, source, slots, sizes, columns)
 
 
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 @given(runs(), sizes, column_choices, st.integers(1, 4), st.integers(-3, 3))
 def test_a_damaged_run_ends_alike(
     made: tuple[list[Record], random.Random], sizes: Sizes, columns: Columns, flips: int, wrong: int

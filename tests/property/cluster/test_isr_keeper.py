@@ -21,13 +21,14 @@ from headrace.record.batch import Record, build, parse_header
 from headrace.replication import isr_keeper
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
 from headrace.replication.isr_keeper import IsrKeeper
+from tests.support.examples import examples
 from tests.support.log.log import NOW_MS, World
 
 L, *FOLLOWERS = ALL = tuple(BrokerId(number) for number in (0, 21, 22))
 EPOCH = LeaderEpoch(5)
 LAG_SECONDS = 10.0
 STEPS = 150
-SEEDS = 150
+SEEDS = examples(150)
 SEEDS_MAX = 2000
 Answers = Mapping[TopicPartition, IsrAnswer | ErrorCode]
 

@@ -10,6 +10,7 @@ from headrace.coordination.groups.modern import target_assignment
 from headrace.model.errors import ErrorCode
 from tests.support.client.consumer_kit import Consumer, cluster, grown, topic_id
 from tests.support.coordination.groups_kit import Room, Settings
+from tests.support.examples import examples
 
 WHO = st.integers(0, 3)
 TOPICS = ["t", "u", "ux"]
@@ -255,7 +256,7 @@ def parts_of(member: Member) -> set[tuple[bytes, int]]:
 
 
 ConsumerGroupMachine.TestCase.settings = settings(
-    max_examples=40,
+    max_examples=examples(40),
     stateful_step_count=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
@@ -269,6 +270,6 @@ class LargeGroupMachine(ConsumerGroupMachine):
 
 
 LargeGroupMachine.TestCase.settings = settings(
-    ConsumerGroupMachine.TestCase.settings, max_examples=15
+    ConsumerGroupMachine.TestCase.settings, max_examples=examples(15)
 )
 TestLargeGroupMachine = LargeGroupMachine.TestCase

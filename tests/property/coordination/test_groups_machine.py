@@ -11,6 +11,7 @@ from headrace.coordination.groups.classic.states import GroupState
 from headrace.coordination.groups.messages import JoinAnswer, Leaver, OffsetToCommit, SyncAnswer
 from headrace.model.errors import ErrorCode
 from tests.support.coordination.groups_kit import Room, Settings
+from tests.support.examples import examples
 
 NONE = ErrorCode.NONE
 CLIENTS = 4
@@ -256,7 +257,7 @@ def assignments(group: ClassicGroup) -> dict[str, bytes]:
 
 
 GroupMachine.TestCase.settings = settings(
-    max_examples=80,
+    max_examples=examples(80),
     stateful_step_count=40,
     suppress_health_check=[HealthCheck.too_slow],
 )

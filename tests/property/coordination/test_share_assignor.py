@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.coordination.groups.share.assignor import Part, assign
+from tests.support.examples import examples
 
-common = settings(max_examples=150)
+common = settings(max_examples=examples(150))
 names = st.sampled_from("abcdefghij")
 parts = st.builds(
     lambda topic, index: (bytes([topic]) * 16, index), st.integers(0, 2), st.integers(0, 5)

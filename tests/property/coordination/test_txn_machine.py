@@ -19,6 +19,7 @@ from headrace.log.producers.producer_states import Begins
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from tests.support.coordination.txn_kit import ID, P0, P1, P2, TV1, TV2, Asked, Room
+from tests.support.examples import examples
 
 PARTITIONS = (P0, P1, P2)
 WHICH = st.integers(0, 1)
@@ -298,7 +299,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
 TestTransactionMachine = TransactionMachine.TestCase
 TestTransactionMachine.settings = settings(
-    max_examples=50,
+    max_examples=examples(50),
     stateful_step_count=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

@@ -21,6 +21,7 @@ from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 from headrace.record.batch import Record, build, iterate, next_offset, parse_header
 from headrace.testing.clock import SimClock, SimRandom
 from headrace.testing.disk import SimDisk
+from tests.support.examples import examples
 
 NOW = 1_780_000_000_000
 CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=100, segment_index_bytes=1024)
@@ -179,5 +180,5 @@ class PartitionModel(RuleBasedStateMachine):
         self.directory.close(clean=False)
 
 
-PartitionModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
+PartitionModel.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=40)
 TestPartitionAgainstModel = PartitionModel.TestCase

@@ -21,6 +21,7 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
 from headrace.record import batch as wire
 from headrace.testing.disk_crash import crash_states
+from tests.support.examples import examples
 from tests.support.log.log import (
     NOW_MS,
     World,
@@ -318,11 +319,11 @@ class LogOnTheRealDisk(LogModel):
         pass
 
 
-def model_settings(examples: int) -> settings:
+def model_settings(count: int) -> settings:
     """The same examples each time; with HEADRACE_LONG (`make crash`) 20 times as many new ones."""
     long = bool(os.environ.get("HEADRACE_LONG"))
     return settings(
-        max_examples=examples * 20 if long else examples,
+        max_examples=count * 20 if long else examples(count),
         derandomize=not long,
         stateful_step_count=60 if long else 40,
         suppress_health_check=list(HealthCheck),

@@ -19,6 +19,7 @@ from headrace.model.nouns import Offset
 from headrace.ports.file_ranges import Part, RangeLost
 from headrace.record.batch import iterate
 from headrace.record.batch_layout import HEADER_BYTES
+from tests.support.examples import examples
 from tests.support.log.log import World, append, records_of, truncate_to
 
 LEAST = 150
@@ -84,7 +85,7 @@ def sent(data: BatchRange, size: int) -> bytes:
         os.close(writes)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     sizes=st.lists(st.integers(0, 2500), min_size=1, max_size=25),
     seed=st.integers(0, 1 << 30),

@@ -19,6 +19,7 @@ from headrace.log.segment.transaction_index import AbortedTransaction
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
 from headrace.record.batch import TRANSACTIONAL, BatchHeader, ControlMarker, ControlType
+from tests.support.examples import examples
 
 PRODUCERS = st.sampled_from([1, 2, 3])
 MASK = (1 << 31) - 1
@@ -329,5 +330,7 @@ class ProducerStatesMachine(RuleBasedStateMachine):
                 assert self.states.is_open(producer, rows[-1].epoch) == (first is not None)
 
 
-ProducerStatesMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=40)
+ProducerStatesMachine.TestCase.settings = settings(
+    max_examples=examples(80), stateful_step_count=40
+)
 TestProducerStates = ProducerStatesMachine.TestCase

@@ -20,6 +20,7 @@ from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.reply_codes import ChannelClosing
 from tests.support.amqp.deliveries import ChannelKit, Delivery, delivered, got, taken_of
+from tests.support.examples import examples
 from tests.support.queues.queues import positions_in, settings
 
 
@@ -383,7 +384,7 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 TestQueueMachine = QueueMachine.TestCase
-TestQueueMachine.settings = hypothesis_settings(max_examples=60, stateful_step_count=40)
+TestQueueMachine.settings = hypothesis_settings(max_examples=examples(60), stateful_step_count=40)
 
 
 def test_what_is_of_age_behind_what_was_got_is_gone_with_it() -> None:

@@ -11,6 +11,7 @@ from headrace.queues.model.exchanges import Binding, Destination
 from headrace.queues.model.topic_trie import TopicTrie
 from headrace.queues.model.virtual_host import VirtualHost
 from headrace.queues.queue_names import queue_of_topic, queue_topic
+from tests.support.examples import examples
 from tests.support.queues.virtual_hosts import ME, exchange, queue, virtual_host
 
 words = st.sampled_from(["a", "b", "", "*", "#"])
@@ -31,7 +32,7 @@ def topic_fits(pattern: str, key: str) -> bool:
     return fits(pattern.split(".") if pattern else [], key.split(".") if key else [])
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(st.tuples(st.booleans(), patterns), max_size=20), st.lists(keys, max_size=5))
 def test_the_trie_matches_what_each_pattern_would(
     changes: list[tuple[bool, str]], asked: list[str]
@@ -122,7 +123,7 @@ def declare(host: VirtualHost, name: str) -> None:
     exchange(host, name, EXCHANGES[name], alternate)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(steps)
 def test_routes_are_what_trying_every_binding_gives(plan: list[tuple[str, object]]) -> None:
     host = virtual_host()
@@ -160,7 +161,7 @@ def test_routes_are_what_trying_every_binding_gives(plan: list[tuple[str, object
 names = st.text(alphabet=st.sampled_from("aZ0._-/@ä\n"), max_size=12) | st.text(max_size=90)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.tuples(names, names), st.tuples(names, names))
 def test_two_queues_have_two_topics_and_kafka_takes_both(
     first: tuple[str, str], second: tuple[str, str]

@@ -21,6 +21,7 @@ from headrace.queues.stores.memory.spill_files import SpillFiles
 from headrace.testing.clock import SimClock
 from tests.property.queues.test_amqp_queue_machine import QueueMachine
 from tests.support.amqp.deliveries import Delivery, getter
+from tests.support.examples import examples
 from tests.support.queues.queues import settings
 from tests.support.queues.spill import DATA, InstantDisk, SpillRoom, number_of
 
@@ -76,7 +77,9 @@ class SpilledQueueMachine(QueueMachine):
 
 
 TestSpilledQueueMachine = SpilledQueueMachine.TestCase
-TestSpilledQueueMachine.settings = hypothesis_settings(max_examples=60, stateful_step_count=40)
+TestSpilledQueueMachine.settings = hypothesis_settings(
+    max_examples=examples(60), stateful_step_count=40
+)
 
 
 @dataclass
@@ -245,4 +248,6 @@ class UnderWayMachine(RuleBasedStateMachine):
 
 
 TestUnderWayMachine = UnderWayMachine.TestCase
-TestUnderWayMachine.settings = hypothesis_settings(max_examples=80, stateful_step_count=40)
+TestUnderWayMachine.settings = hypothesis_settings(
+    max_examples=examples(80), stateful_step_count=40
+)

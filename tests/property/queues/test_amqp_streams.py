@@ -9,11 +9,12 @@ import random
 import pytest
 
 from headrace.record.batch import iterate, records
+from tests.support.examples import examples
 from tests.support.queues.streams import FIRST, NEXT, Reader, Stream, offset
 
 STEPS = 40
 LIVES = 3
-SEEDS = range(25)
+SEEDS = range(examples(25))
 PREFETCHES = (1, 2, 7, 1000)
 
 

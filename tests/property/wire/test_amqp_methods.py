@@ -10,10 +10,11 @@ from headrace.model.errors import Malformed
 from headrace.wire.amqp.frames import FRAME_METHOD, frame_at, walk_frames
 from headrace.wire.amqp.methods import METHODS, Method, decode_method, encode_method
 from tests.support.amqp.messages import any_method, methods
+from tests.support.examples import examples
 
 
 @pytest.mark.parametrize("kind", METHODS.values(), ids=lambda kind: kind.__name__)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(data=st.data())
 def test_a_method_comes_back(kind: type, data: st.DataObject) -> None:
     method = data.draw(methods(kind))

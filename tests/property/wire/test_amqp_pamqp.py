@@ -22,6 +22,7 @@ from headrace.wire.amqp.frames import FRAME_HEADER, encode_frame
 from headrace.wire.amqp.methods import METHODS, decode_method, encode_method
 from headrace.wire.amqp.properties import Properties, make_header, read_properties
 from tests.support.amqp.messages import content_frames, methods
+from tests.support.examples import examples
 
 KNOWN = [kind for ids, kind in METHODS.items() if ids.class_id != 30]
 """Methods that pamqp has: all but the class `access`."""
@@ -37,7 +38,7 @@ OUTDATED = {
 }
 """Fields of no meaning, for which pamqp writes nothing else."""
 THEIR_NAMES = {"type": "exchange_type"}
-FEW = settings(max_examples=15)
+FEW = settings(max_examples=examples(15))
 """There are a hundred tests of them."""
 
 

@@ -26,6 +26,7 @@ from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import request_head
 from headrace.wire.kafka.hot import offset_commit as codec
+from tests.support.examples import examples
 from tests.support.net.served import served
 from tests.support.processes import runs
 from tests.support.processes.broker import Room, play, room, until
@@ -160,7 +161,7 @@ def alike(count: int, **given: Any) -> list[Commit]:
     return [Commit(offset=7 * at, epoch=at % 3, **given) for at in range(count)]
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow])
 @given(_stretches)
 def test_a_stream_leads_to_the_same_in_runs_as_one_by_one(commits: list[Commit]) -> None:
     async def story() -> None:

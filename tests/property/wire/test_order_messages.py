@@ -26,6 +26,7 @@ from headrace.cluster.store.znodes import PartitionState, TopicNode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.peer_messages import PEER_MESSAGES, PEER_VERSIONS
+from tests.support.examples import examples
 
 NAMES = ("a", "b", "__consumer_offsets")
 ME, BROKERS = BrokerId(2), tuple(BrokerId(number) for number in range(4))
@@ -117,7 +118,7 @@ def view(image: MetadataImage) -> object:
     return topics, dict(image.brokers)
 
 
-@settings(max_examples=150, derandomize=True)
+@settings(max_examples=examples(150), derandomize=True)
 @given(cases(), st.booleans())
 def test_orders_mean_the_same_when_they_have_been_requests(
     case: tuple[ClusterFacts, Orders, frozenset[str]], newest: bool

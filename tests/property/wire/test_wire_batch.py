@@ -15,9 +15,12 @@ from headrace.record import batch
 from headrace.record.batch import Codec, CorruptBatch, Record
 from headrace.record.batch_layout import CRC_FROM
 from headrace.record.compression import compress, decompress
+from tests.support.examples import examples
 
 CODECS = list(Codec)
-common = settings(max_examples=30, derandomize=True, suppress_health_check=list(HealthCheck))
+common = settings(
+    max_examples=examples(30), derandomize=True, suppress_health_check=list(HealthCheck)
+)
 blobs = st.none() | st.binary(max_size=200)
 headers = st.lists(st.tuples(st.text(max_size=20), blobs), max_size=3).map(tuple)
 records = st.builds(Record, st.just(0), st.integers(0, 4 * 10**12), blobs, blobs, headers)

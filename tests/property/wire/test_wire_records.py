@@ -13,8 +13,9 @@ from headrace.wire.kafka.coordinator_records import share_state as ss
 from headrace.wire.kafka.coordinator_records import transaction_state as ts
 from headrace.wire.kafka.coordinator_records.offsets_tables import CONSUMER_OFFSETS
 from headrace.wire.kafka.coordinator_records.state_tables import SHARE_STATE, TRANSACTION_STATE
+from tests.support.examples import examples
 
-common = settings(max_examples=60, derandomize=True)
+common = settings(max_examples=examples(60), derandomize=True)
 int16 = st.integers(-(1 << 15), (1 << 15) - 1)
 int32 = st.integers(-(1 << 31), (1 << 31) - 1)
 int64 = st.integers(-(1 << 63), (1 << 63) - 1)

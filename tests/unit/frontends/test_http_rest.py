@@ -14,6 +14,8 @@ from headrace.ports.clock import Timer
 from tests.support.net.http_endpoint import asked, serving
 from tests.support.net.net import until
 
+pytestmark = pytest.mark.usefixtures("short_discards")
+
 GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 LAST = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -14,6 +14,8 @@ from headrace.net.limits import HTTP_CONNECTIONS_MAX
 from tests.support.net.http_endpoint import Served, asked, exchange, serving
 from tests.support.net.net import limits_with, until
 
+pytestmark = pytest.mark.usefixtures("frequent_sweeps", "short_discards")
+
 GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 LAST = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -171,7 +173,7 @@ def test_a_client_that_does_not_read_is_cut_off_when_its_time_is_up() -> None:
     size = 64 << 20
 
     async def ask() -> tuple[int, int]:
-        limits = limits_with(connection_slow_reader_ms=1000)
+        limits = limits_with(connection_slow_reader_ms=300)
         async with serving(of(HttpReply(200, bytes(size))), limits=limits) as served:
             reader, writer = await asyncio.open_connection(*served.address, limit=1024)
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -203,7 +205,7 @@ def test_a_first_request_that_does_not_come_is_not_waited_for(begin: bytes) -> N
 
 def test_a_later_request_that_does_not_come_whole_is_not_waited_for() -> None:
     async def story() -> None:
-        limits = limits_with(connection_request_receive_ms=1000)
+        limits = limits_with(connection_request_receive_ms=300)
         async with serving(limits=limits) as served:
             reader, writer = await asyncio.open_connection(*served.address)
             writer.write(GET + GET[:-2])

@@ -8,6 +8,8 @@ from headrace.net import connection as connection_module
 from tests.support.net.echo import World, on_loop, read_frame
 from tests.support.net.net import framed, limits_with, until
 
+pytestmark = pytest.mark.usefixtures("frequent_sweeps")
+
 
 @pytest.mark.parametrize("known", [True, False])
 def test_a_frame_that_is_long_for_a_stranger_is_taken_from_whoever_is_known(

@@ -13,6 +13,8 @@ from headrace.net.session import CloseConnection
 from tests.support.net.echo import World, on_loop, read_frame
 from tests.support.net.net import framed, limits_with, until
 
+pytestmark = pytest.mark.usefixtures("frequent_sweeps")
+
 
 def test_a_client_that_comes_before_the_broker_is_ready_waits_for_it() -> None:
     async def main() -> None:

@@ -10,6 +10,8 @@ from headrace.net.limits import SCRATCH_BYTES, Limits
 from tests.support.net.echo import World, on_loop, read_frame
 from tests.support.net.net import framed, limits_with, until
 
+pytestmark = pytest.mark.usefixtures("frequent_sweeps")
+
 
 @pytest.mark.parametrize(
     ("limits", "sent"),
@@ -37,7 +39,7 @@ def test_a_waiting_request_keeps_its_connection_from_being_idle() -> None:
     async def test(world: World) -> None:
         async with world.client() as (reader, writer):
             writer.write(framed(b"wait"))
-            await asyncio.sleep(1.5)
+            await asyncio.sleep(0.5)
             world.sessions[0].pending[0].resolve(b"at last")
             assert await read_frame(reader) == b"at last"
 

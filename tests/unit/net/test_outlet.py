@@ -15,6 +15,8 @@ from headrace.net.outlet import Outlet
 from tests.support.log.range_server import MEGABYTE, Made, World, content
 from tests.support.net.net import limits_with, until
 
+pytestmark = pytest.mark.usefixtures("frequent_sweeps")
+
 
 @pytest.fixture(params=["uvloop", "asyncio", "transport only"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -8,6 +8,7 @@ from headrace.cluster.store.notices import Notices
 from headrace.ports.store import SessionLost
 from headrace.testing.clock import SimClock
 from headrace.testing.sim.ensemble import Ensemble
+from tests.support.net.net import until
 
 ROOT = "/changes"
 
@@ -40,10 +41,10 @@ def test_a_notice_that_could_not_be_taken_up_is_read_again() -> None:
         away = False
         await store.create(f"{ROOT}/n", b"second", sequential=True)
         watchers[0](ROOT)
-        await asyncio.sleep(0.05)
+        await until(lambda: bool(taken))
         assert taken == [["first", "second"]]
         watchers[0](ROOT)
-        await asyncio.sleep(0.05)
+        await until(lambda: len(taken) > 1)
         assert taken[1:] == [[]], "once"
         changes.stop()
 

@@ -13,6 +13,8 @@ from headrace.posix.network import RealNetwork
 from tests.support.net.http_endpoint import Served, asked, exchange, serving
 from tests.support.net.net import limits_with, until
 
+pytestmark = pytest.mark.usefixtures("short_discards")
+
 FIELDS = b"Host: x\r\nConnection: close\r\n\r\n"
 
 
