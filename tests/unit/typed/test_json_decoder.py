@@ -11,6 +11,7 @@ import pytest
 
 from headrace.arrow.typed import json_decoder
 from headrace.arrow.typed.json_decoder import JsonDecoder
+from headrace.kernels.choose import numba_unwanted
 from headrace.typed.plain import decode_record
 from tests.support.same_values import same
 
@@ -124,6 +125,8 @@ def test_parts_that_end_where_memory_does_lose_and_double_nothing(
     assert np.concatenate([part.rows for part in parts]).tolist() == expected.rows.tolist()
     assert [each for part in parts for each in part.refused] == list(expected.refused)
     assert decoder.unknown_keys == whole.unknown_keys == 1_980
+    if not numba_unwanted():
+        assert decoder.unknown_names == whole.unknown_names == {"u": 1_980}
 
 
 def test_parts_end_before_the_last_records_too(monkeypatch: pytest.MonkeyPatch) -> None:

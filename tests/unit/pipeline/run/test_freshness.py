@@ -47,6 +47,7 @@ def test_a_flow_is_stale_once_and_fresh_again_after_a_newer_row(tmp_path: Path) 
     clock.wrote(2)
     assert clock.at(31) == [], "a late row is not newer"
     clock.wrote(20)
+    clock.wrote(5)
     assert clock.at(32) == [{"fresh": {"flow": "orders", "check": "fresh at"}}]
     assert clock.at(33) == []
     assert clock.at(36) == [stale("2026-11-28T10:35:00Z", "2026-11-28T10:20:00Z")]

@@ -12,6 +12,7 @@ import pytest
 
 from headrace.pipeline.declarations import DeclarationError
 from headrace.pipeline.run import event_log
+from headrace.pipeline.run.batch_events import NAMES_MAX, _summed
 from headrace.pipeline.run.event_log import EventLog, events_of
 from headrace.pipeline.run.lock import HeldError, Holder, held, holder_of
 from headrace.pipeline.run.shipped_code import zip_of
@@ -227,3 +228,43 @@ def test_shipped_code_has_the_modules_of_the_project_and_nothing_else(
         monkeypatch.delitem(sys.modules, name)
     (tmp_path / "top.py").write_text("CHANGED = 1")
     assert zip_of(tmp_path, tmp_path / "data", tmp_path / "data" / "own") != first
+
+
+def test_two_hosts_that_request_a_stop_at_once_leave_a_whole_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, flush, other = tmp_path / "stop", os.fsync, ["db9"]
+
+    def meanwhile(descriptor: int) -> None:
+        if other:
+            request_stop(file, "r1", other.pop())
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    request_stop(file, "r1", "db8")
+    assert StopRequests(file, "r1").current() == Stop(0, "headrace pipeline stop on db8")
+    assert [each.name for each in tmp_path.iterdir()] == ["stop"]
+
+
+def test_a_long_log_begins_again_with_each_stale_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_log, "ROLL_BYTES", 600)
+    log, _ = log_to(tmp_path / "r.jsonl")
+    log.add("flow", flow="a", state="started")
+    log.add("stale", flow="a", check="fresh at")
+    log.add("stale", flow="a", check="fresh paid")
+    log.add("fresh", flow="a", check="fresh paid")
+    for number in range(10):
+        log.add("batch", flow="b", batch=number, padding="x" * 40)
+    log.close()
+    kept = [(event["event"], event.get("check")) for event in events_of(tmp_path / "r.jsonl")]
+    assert kept[:3] == [("flow", None), ("stale", "fresh at"), ("fresh", "fresh paid")]
+
+
+def test_counts_of_undeclared_keys_are_summed_by_topic_and_name() -> None:
+    tasks = [{"t": {"a": 1, "b": 5}}, {"t": {"a": 2}, "u": {"a": 7}}, {}]
+    assert _summed(tasks) == {"t": {"b": 5, "a": 3}, "u": {"a": 7}}
+    many = _summed([{"t": {f"k{number}": number + 1 for number in range(NAMES_MAX + 5)}}])["t"]
+    assert len(many) == NAMES_MAX
+    assert "k0" not in many, "the most frequent names are kept"

@@ -151,3 +151,12 @@ def test_errors_in_a_row_are_counted_until_a_batch_is_finished(tmp_path: Path) -
     write(Storage(tmp_path), BEGIN, STARTED, lost, STARTED, batch(3))
     flow = state(tmp_path).flows["orders"]
     assert (flow.failures, flow.failures_max) == (0, None)
+
+
+def test_a_stale_check_is_shown_until_it_is_fresh_again(tmp_path: Path) -> None:
+    def stale(check: str) -> dict[str, Any]:
+        return {"event": "stale", "flow": "orders", "check": check, "newest": None, "since": AT}
+
+    fresh = {"event": "fresh", "flow": "orders", "check": "fresh at"}
+    write(Storage(tmp_path), BEGIN, STARTED, stale("fresh at"), stale("fresh paid"), fresh, fresh)
+    assert state(tmp_path).flows["orders"].stale == {"fresh paid": AT}
