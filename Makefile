@@ -137,7 +137,7 @@ amqp-test: setup-dev ## RabbitMQ's clients against our broker: a matrix of clien
 	@$(PY) -m tests.outside.amqp --broker ours $(ARGS)
 
 .PHONY: rocketmq-test
-rocketmq-test: setup-dev ## RocketMQ's Java clients 5.5.0 and 4.9.7, unmodified, against our broker (Java, Maven)
+rocketmq-test: setup-dev ## RocketMQ's clients, unmodified, against our broker: Java 5.5.0 and 4.9.7, Go, Node (Maven, Go, npm)
 	@$(PY) -m pytest --timeout 900 $(or $(ARGS),tests/outside/rocketmq)
 
 .PHONY: cluster-test
@@ -158,10 +158,11 @@ pipeline-test: setup-dev ## Declared pipelines on a real Spark: runs, kills, sto
 	@HEADRACE_LONG=1 $(PY) -m pytest -n $(or $(TEST_PROCESSES),2) --dist loadfile --timeout 900 $(or $(ARGS),tests/spark/pipeline $$($(PY) -m tests.support.pipeline_rules))
 
 .PHONY: spark-compat
-spark-compat: setup-dev ## Spark's own Kafka connector against our broker; Delta's and Iceberg's jars on the tables we write (Maven; ARGS="Delta")
+spark-compat: setup-dev ## Spark's own Kafka connector against our broker; Delta's and Iceberg's jars on the tables we write; a project under spark-pipelines (Maven; ARGS="Delta")
 	@failed=0; \
 	$(PY) -m tests.outside.spark_connector || failed=1; \
 	$(PY) -m tests.outside.spark_tables $(ARGS) || failed=1; \
+	$(PY) -m tests.outside.spark_pipelines || failed=1; \
 	exit $$failed
 
 .PHONY: security-test

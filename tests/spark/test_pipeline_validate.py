@@ -22,6 +22,13 @@ SOUND = """
 def orders():
     return hp.topic("orders", "id BIGINT NOT NULL, amount DOUBLE, at TIMESTAMP")
 
+@dp.table(format="delta")
+@hp.expect_or_quarantine("amount is positive", "amount > 0")
+def halves():
+    twice = F.udf(lambda amount: amount / 2, "double")
+    rows = hp.read("placed").alias("o").where("sku IS NOT NULL").repartition(2)
+    return rows.select("o.*", twice("amount").alias("half")).withColumnRenamed("sku", "unit")
+
 @dp.temporary_view
 def placed():
     return hp.topic("orders", "id BIGINT, sku STRING, amount DECIMAL(12,2), at TIMESTAMP",
@@ -100,6 +107,7 @@ def table(body: str, decorators: str = "@dp.table") -> str:
     return f"{decorators}\ndef t():\n    return {body}\n"
 
 
+MOVING = '@dp.table\n@hp.expect_or_quarantine("c", "id > 1")'
 TOPIC = 'hp.topic("orders", "id BIGINT, amount DOUBLE, at TIMESTAMP")'
 ERRORS = {
     "topic orders: 'id BIGNT': .*BIGNT": table('hp.topic("orders", "id BIGNT")'),
@@ -111,8 +119,36 @@ ERRORS = {
     "check 'c': 'amount \\+ 1' is double, not a boolean": table(
         TOPIC, '@dp.table\n@hp.expect("c", "amount + 1")'
     ),
-    "a quarantine needs the records' positions": table(
-        f'{TOPIC}.select("id")', '@dp.table\n@hp.expect_or_quarantine("c", "id > 1")'
+    "t: check 'c': a quarantine needs the records' positions: keep the": table(
+        f'{TOPIC}.select("id")', MOVING
+    ),
+    "t: check 'c': a quarantine needs .*: keep the columns _partition": table(
+        'hp.topic("orders", "id BIGINT", meta=False)', MOVING
+    ),
+    "t: check 'c': .*: _offset is not the one of hp.topic": table(
+        f'{TOPIC}.withColumn("_offset", F.col("_offset") + 1)', MOVING
+    ),
+    "t: check 'c': rows behind an aggregation are not single records": table(
+        f'{TOPIC}.withWatermark("at", "1 hour").groupBy("at", "_offset", "_partition")'
+        '.agg(F.max("id").alias("id"))',
+        MOVING,
+    ),
+    "t: check 'c': rows behind a join are not single records": table(
+        f'{TOPIC}.withWatermark("at", "1 hour").join(hp.topic("payments", "id BIGINT, '
+        'at TIMESTAMP", meta=False).withWatermark("at", "1 hour"), ["id", "at"])',
+        MOVING,
+    ),
+    "t: check 'c': rows behind a union .*: use expect_or_drop": table(
+        f"{TOPIC}.union({TOPIC})", MOVING
+    ),
+    "t: check 'c': rows behind dropDuplicates": table(
+        f'{TOPIC}.withWatermark("at", "1 hour").dropDuplicates(["id", "at"])', MOVING
+    ),
+    "t: check 'c': rows behind explode": table(
+        f'{TOPIC}.withColumn("id", F.explode(F.array("id", "id")))', MOVING
+    ),
+    "t: check 'c': rows behind MapInPandas": table(
+        f"{TOPIC}.mapInPandas(lambda batches: batches, {TOPIC}.schema)", MOVING
     ),
     "partition_cols: there is no column 'region'": table(
         TOPIC, '@dp.table(partition_cols=["region"])'

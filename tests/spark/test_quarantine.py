@@ -119,6 +119,8 @@ def test_refused_records_are_quarantined_byte_for_byte(query: Query, topics: Top
         reason = f'id: expected an integer, got "{number}" (byte 6)'
         run = added.pop("headrace.run")
         schema = added.pop("headrace.schema")
+        metadata = json.loads((query.place / "checkpoint" / "metadata").read_text())
+        assert added.pop("headrace.query") == metadata["id"]
         assert len(run) == 36
         assert len(schema) == 16
         assert added == {
@@ -228,7 +230,7 @@ def test_replayed_records_have_their_first_position(query: Query, topics: Topics
     attempts: Counter[bytes] = Counter()
     for row in rows:
         headers = {header["key"]: header["value"] for header in row["headers"]}
-        assert sum(header["key"].startswith("headrace.") for header in row["headers"]) == 13
+        assert sum(header["key"].startswith("headrace.") for header in row["headers"]) == 14
         assert headers["headrace.topic"].decode() == query.topic
         assert int(headers["headrace.offset"]) == number_of(row) // 2
         assert int(row["timestamp"].timestamp() * 1000) == TIME_MS + number_of(row)

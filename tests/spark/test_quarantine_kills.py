@@ -11,41 +11,47 @@ import pytest
 from headrace.spark.errors import SinkError
 from headrace.spark.quarantine import sink_batch
 from tests.spark.kit import Topics
-from tests.spark_kills.quarantine_story import POINTS, SINKS, QuarantineStory
+from tests.spark_kills.quarantine_points import STAGES
+from tests.spark_kills.quarantine_story import SINKS, QuarantineStory
 from tests.spark_kills.sink_story import Killed
 
 
+@pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("kind", SINKS)
 def test_killed_at_any_point_each_record_is_written_or_quarantined_once(
-    topics: Topics, tmp_path: Path, kind: str
+    topics: Topics, tmp_path: Path, kind: str, stage: str
 ) -> None:
     """Rule 1: kill at every named point of the protocol."""
-    story = QuarantineStory(topics, tmp_path, kind)
+    story = QuarantineStory(topics, tmp_path, kind, stage)
     story.play(None)
-    for point in POINTS:
+    for point in STAGES[stage]:
         story.play(point)
-        assert story.counts[f"{kind}: killed {point}"] == 1
-    assert story.counts[f"{kind}: refused"]
-    assert story.counts[f"{kind}: written"]
+        assert story.counts[f"{story.name}: killed {point}"] == 1
+    assert story.counts[f"{story.name}: refused"]
+    assert story.counts[f"{story.name}: written"]
 
 
+@pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("kind", SINKS)
-def test_a_parser_changed_after_a_kill_leaves_each_record_in_one_place(
-    topics: Topics, tmp_path: Path, kind: str
+def test_a_parser_or_check_changed_after_a_kill_leaves_each_record_in_one_place(
+    topics: Topics, tmp_path: Path, kind: str, stage: str
 ) -> None:
     """Rule 2: the manifest that the sink's commit names decides, not the repeated tasks."""
-    story = QuarantineStory(topics, tmp_path, kind)
-    for number, point in enumerate(POINTS):
+    story = QuarantineStory(topics, tmp_path, kind, stage)
+    for number, point in enumerate(STAGES[stage]):
         fixed, strict = (lambda n: n % 9 == 0), (lambda n: n % 2 == 0)
         story.refuses = strict if number % 2 else fixed
         story.play(point, then=fixed if number % 2 else strict)
-        assert story.counts[f"{kind}: killed {point}"] == 1
+        assert story.counts[f"{story.name}: killed {point}"] == 1
 
 
+@pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("kind", SINKS)
-def test_a_repeated_batch_publishes_nothing_more(topics: Topics, tmp_path: Path, kind: str) -> None:
+def test_a_repeated_batch_publishes_nothing_more(
+    topics: Topics, tmp_path: Path, kind: str, stage: str
+) -> None:
     """Rule 4: the quarantine has the same offsets and no others."""
-    story = QuarantineStory(topics, tmp_path, kind)
+    story = QuarantineStory(topics, tmp_path, kind, stage)
     story.play(None)
     before = [(row["partition"], row["offset"]) for row in story.quarantined()]
     story.batch, story.first = 0, 0
@@ -128,11 +134,12 @@ def test_a_lost_manifest_is_one_error_that_names_the_file(
     story.done(size)
 
 
+@pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("kind", SINKS)
 def test_of_two_runs_the_one_that_the_sink_takes_decides_what_is_quarantined(
-    topics: Topics, tmp_path: Path, kind: str
+    topics: Topics, tmp_path: Path, kind: str, stage: str
 ) -> None:
-    story = QuarantineStory(topics, tmp_path, kind)
+    story = QuarantineStory(topics, tmp_path, kind, stage)
     size = story.plan()
     sent = story.begin()
     older = story.tasks(sent, "run-1", size)
@@ -147,5 +154,6 @@ def test_of_two_runs_the_one_that_the_sink_takes_decides_what_is_quarantined(
     else:
         story.commit(older)
     story.done(size)
-    expected = len([number for number in range(2 * size) if number % 3 == 1])
-    assert len(story.quarantined()) == expected
+    malformed = {number for number in range(2 * size) if stage == "check" and number % 11 == 5}
+    expected = malformed | {number for number in range(2 * size) if number % 3 == 1}
+    assert len(story.quarantined()) == len(expected)

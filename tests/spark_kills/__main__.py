@@ -18,8 +18,10 @@ from tests.spark_kills.live_points import (
     TABLE_POINTS,
     TOPIC_POINTS,
 )  # fmt: skip
+from tests.spark_kills.live_quarantine_points import LIVE_POINTS
+from tests.spark_kills.live_quarantine_story import LiveQuarantineStory
 from tests.spark_kills.live_story import SLOW, LiveStory
-from tests.spark_kills.quarantine_story import POINTS as QUARANTINE_POINTS
+from tests.spark_kills.quarantine_points import STAGES
 from tests.spark_kills.quarantine_story import SINKS, QuarantineStory
 from tests.spark_kills.sink_story import POINTS, SinkStory
 from tests.support.processes.process import BrokerProcess
@@ -34,10 +36,12 @@ def main() -> None:
     parser.add_argument("--two-phase-commit", action="store_true")
     parser.add_argument(
         "--only",
-        choices=("played", "live", "speculation", "quarantine"),
-        help="Spark played, real drivers, drivers of a cluster that speculates, or Spark played"
-        " with a quarantine",
+        choices=("played", "live", "speculation", "quarantine", "live-quarantine"),
+        help="Spark played, real drivers, drivers of a cluster that speculates, Spark played and"
+        " real drivers with a quarantine, or only the drivers of these",
     )
+    parser.add_argument("--live-kills", type=int, default=2, help="of drivers with a quarantine")
+    parser.add_argument("--points", default="", help="only points whose names have this text")
     parser.add_argument("--table", choices=FORMATS, default="delta", help="of the live drivers")
     given = parser.parse_args()
     print(f"SEED={given.seed}")
@@ -53,7 +57,9 @@ def main() -> None:
                 play(played, given.kills)
             if given.only in (None, "quarantine"):
                 play_quarantine(topics, Path(place), given.kills)
-            if given.only not in ("played", "quarantine"):
+            if given.only in (None, "quarantine", "live-quarantine"):
+                play_live_quarantine(topics, Path(place), given.live_kills, given.points)
+            if given.only in (None, "live", "speculation"):
                 story = LiveStory(topics, Path(place) / "live", given.seed, given.table)
                 if given.only != "speculation":
                     play_live(story, given.kills)
@@ -73,14 +79,31 @@ def play(story: SinkStory, kills: int) -> None:
 
 
 def play_quarantine(topics: Topics, place: Path, kills: int) -> None:
-    """Kill the processes of a played Spark that quarantines; every other time with a new parser."""
-    for kind in SINKS:
-        story = QuarantineStory(topics, place / f"quarantine-{kind}", kind)
+    """Kill the processes of a played Spark that quarantines; every other time the parser, or the
+    check, is another one afterwards."""
+    for (stage, points), kind in itertools.product(STAGES.items(), SINKS):
+        began = time.monotonic()
+        story = QuarantineStory(topics, place / f"quarantine-{stage}-{kind}", kind, stage)
         for number in range(kills):
-            for at, refused in zip(QUARANTINE_POINTS, itertools.cycle((2, 3, 5)), strict=False):
+            for at, refused in zip(points, itertools.cycle((2, 3, 5)), strict=False):
                 then = refuse_every(refused) if (number + refused) % 2 else None
                 story.play(at, then=then)
         tell(story.counts)
+        print(f"{story.name + ': seconds':50} {time.monotonic() - began:6.0f}", flush=True)
+
+
+def play_live_quarantine(topics: Topics, place: Path, kills: int, points: str) -> None:
+    """Kill real drivers with a quarantine at each point."""
+    story = LiveQuarantineStory(topics, place / "live-quarantine", 1)
+    for _ in range(kills):
+        for point in LIVE_POINTS:
+            if points not in point:
+                continue
+            began = time.monotonic()
+            story.play(point)
+            print(f"{time.monotonic() - began:4.0f} s: driver killed, {point}", flush=True)
+        story.complete()
+    tell(story.counts)
 
 
 def refuse_every(nth: int) -> Callable[[int], bool]:

@@ -49,6 +49,9 @@ ROOT = Path(__file__).resolve().parents[2]
 class LiveStory:
     """One pipeline of two queries, and the drivers that run it one after the other."""
 
+    module = "tests.spark_kills.live_driver"
+    """The drivers' program."""
+
     def __init__(self, topics: Topics, place: Path, seed: int, kind: str = "delta") -> None:
         self.topics, self.place, self.kind = topics, place, kind
         self.sources = [topics.create(PARTITIONS) for _ in range(2)]
@@ -173,7 +176,7 @@ class LiveStory:
             ",".join(self.sources), ",".join(self.targets), queries, json.dumps(more),
         ]  # fmt: skip
         driver = subprocess.Popen(
-            [sys.executable, "-m", "tests.spark_kills.live_driver", *arguments],
+            [sys.executable, "-m", self.module, *arguments],
             env={**os.environ, **environment},
             start_new_session=True,
             stdout=subprocess.PIPE,

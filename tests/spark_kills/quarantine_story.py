@@ -1,16 +1,16 @@
 """A query with a quarantine, played as Spark plays it, its processes killed at named points.
 
 Each task decodes JSON records, spools what is refused and writes the others to a sink: a table or
-topics. Driver and tasks are processes of their own. What Spark does around them is played here, so
-that a kill falls exactly where it is named. After a kill the parser may be another: then other
-records are sound. After each batch, each record is in the sink or in the quarantine, once.
+topics. In the stage `check` the records are in a topic, some rows fail a check, and the task spools
+their records; a few records are refused by the decoder in the same batches. Driver and tasks are
+processes of their own. What Spark does around them is played here, so that a kill falls exactly
+where it is named. After a kill the parser may be another: then other records are sound. After each
+batch, each record is in the sink or in the quarantine, once.
 """
 
 import json
 import os
 import pickle
-import shutil
-import signal
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,51 +18,50 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from headrace.arrow.read.columns import TYPES
 from headrace.arrow.typed.typed_rows import Mode, TypedValues
-from headrace.client.producer import transactions
-from headrace.client.producer.producer import Producer
 from headrace.client.sync import run
 from headrace.model.nouns import TopicPartition
-from headrace.spark.quarantine import range_task, sink_batch
+from headrace.record.batch import Record
+from headrace.spark.checks.check import FAILED, Check, Outcome
+from headrace.spark.checks.options import RowChecks
+from headrace.spark.quarantine import range_task
 from headrace.spark.quarantine.names import quarantine_topic
 from headrace.spark.quarantine.options import SourceQuarantine
 from headrace.spark.quarantine.range_task import QuarantinedRange, TaskQuarantine
-from headrace.spark.quarantine.spool import Planned, RangeSpool, Spool
+from headrace.spark.quarantine.refused import CHECK, DECODE
+from headrace.spark.quarantine.spool import CHECKED, REPLAYED, SUFFIX, Planned, Spool
 from headrace.spark.quarantine.topics import prepare_topics
 from headrace.spark.sink import sink_task
-from headrace.spark.sink.decisions import DecisionLog
 from headrace.spark.sink.sink import stream_writer
 from headrace.spark.tables import sink as table_sink
-from headrace.spark.tables.options import parse_table_options
 from tests.spark.kit import TIME_MS, Topics
 from tests.spark.sink_kit import committed_rows
+from tests.spark_kills.quarantine_points import POINTS, TASK_POINTS, plant
 from tests.spark_kills.sink_story import Killed, forked
 from tests.support.spark.tables import read
 
-POINTS = (
-    "before the spool's file",
-    "after the spool's file",
-    "before the manifest",
-    "after the manifest",
-    "before the sink's commit",
-    "after the sink's commit",
-    "before publishing",
-    "amid publishing",
-    "before the publication's end",
-    "after the publication's end",
-    "amid the sweep",
-    "before Spark's commit file",
-)
-TASK_POINTS = POINTS[:2]
 SINKS = ("parquet", "delta", "iceberg", "topic")
 FLOW = "orders"
 _PARTITIONS, _TASKS = 2, 3
 _DDL = "id BIGINT NOT NULL"
 _TABLE_ROWS = StructType([StructField("id", LongType()), StructField("_offset", LongType())])
 _TOPIC_ROWS = StructType([StructField("value", StringType())])
+_CHECKED = [
+    StructField("_partition", IntegerType()),
+    StructField(FAILED, ArrayType(StringType())),
+]
+_CHECK = Check("number", "number", Outcome.QUARANTINE)
+_SCHEMA_DIGEST = "0123456789abcdef"
 HEADERS = [("trace", b"\x00\xff"), ("trace", None)]
 
 
@@ -83,86 +82,18 @@ class Context:
         return self._properties.get(name)
 
 
-def _die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _dying(owner: Any, name: str, *, before: bool, at: int = 1) -> None:
-    """Let this process die in the so-manieth call of a function, before or after its work."""
-    work, calls = getattr(owner, name), 0
-
-    def dying(*arguments: Any, **named: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if before and calls == at:
-            _die()
-        result = work(*arguments, **named)
-        if calls == at:
-            _die()
-        return result
-
-    async def dying_later(*arguments: Any, **named: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if before and calls == at:
-            _die()
-        result = await work(*arguments, **named)
-        if calls == at:
-            _die()
-        return result
-
-    import inspect
-
-    setattr(owner, name, dying_later if inspect.iscoroutinefunction(work) else dying)
-
-
-def plant(point: str | None, kind: str) -> None:
-    """Let this process die at the point. It is a fork: no other process is changed."""
-    if point in TASK_POINTS:
-        _dying(RangeSpool, "finish", before=point.startswith("before"))
-    elif point in ("before the manifest", "after the manifest"):
-        _dying(sink_batch, "write_manifest", before=point.startswith("before"))
-    elif point in ("before the sink's commit", "after the sink's commit"):
-        before = point.startswith("before")
-        if kind == "topic":
-            _dying(DecisionLog, "decide", before=before)
-        else:
-            options = {"tableFormat": kind, "path": "/t", "table": "a.b"}
-            if kind != "iceberg":
-                del options["table"]
-            table = table_sink.table_of(parse_table_options(options, streaming=False))
-            _dying(type(table), "append", before=before)
-    elif point == "before publishing":
-        _dying(sink_batch, "publish", before=True)
-    elif point == "amid publishing":
-        _dying(Producer, "flush", before=False, at=2 if kind == "topic" else 1)
-    elif point in ("before the publication's end", "after the publication's end"):
-        _die_in_end(before=point.startswith("before"))
-    elif point == "amid the sweep":
-        _dying(shutil, "rmtree", before=False)
-
-
-def _die_in_end(*, before: bool) -> None:
-    end: Any = transactions.end
-
-    async def dying(client: Any, writer: Any, *, commit: bool) -> None:
-        own = writer.transactional_id.endswith(".quarantine")
-        if own and before:
-            _die()
-        await end(client, writer, commit=commit)
-        if own:
-            _die()
-
-    module: Any = transactions
-    module.end = dying
+def _is_spooled(path: Path) -> bool:
+    return path.suffix in (SUFFIX, REPLAYED, CHECKED)
 
 
 class QuarantineStory:
     """A flow from a topic of two partitions to a sink, a batch at a time."""
 
-    def __init__(self, topics: Topics, place: Path, kind: str, **options: str) -> None:
+    def __init__(
+        self, topics: Topics, place: Path, kind: str, stage: str = DECODE, **options: str
+    ) -> None:
         os.environ["HEADRACE_NUMBA"] = "0"  # the rows are few
-        self.kind, self.place = kind, place
+        self.kind, self.place, self.stage = kind, place, stage
         self.topics = topics
         self._given = options
         self.topic = topics.create(_PARTITIONS)
@@ -172,13 +103,20 @@ class QuarantineStory:
         self.batch = 0
         self.first = 0
         """First offset of the next batch, in both partitions."""
+        self._appended = 0
+        """End of both partitions' records in the topic."""
         self.refuses: Callable[[int], bool] = lambda number: number % 3 == 0
-        """Whether the parser refuses a record."""
+        """Whether the parser, or the check, refuses a record."""
         self.counts: Counter[str] = Counter()
         (place / "check" / "offsets").mkdir(parents=True)
         (place / "check" / "metadata").write_text(json.dumps({"id": self.query}))
-        quarantine = SourceQuarantine(self.spool, self.pipeline, 86_400_000, "0123456789abcdef")
+        quarantine = SourceQuarantine(self.spool, self.pipeline, 86_400_000, _SCHEMA_DIGEST)
         run(prepare_topics(topics.client, quarantine, {self.topic: _PARTITIONS}))
+
+    @property
+    def name(self) -> str:
+        """Sink and stage, as in the counts."""
+        return self.kind if self.stage == DECODE else f"{self.kind}, check"
 
     @property
     def pipeline(self) -> str:
@@ -191,6 +129,8 @@ class QuarantineStory:
             "checkpointLocation": str(self.place / "check"),
             "quarantineSpool": self.spool.directory, "quarantineFlow": FLOW, **self._given,
         }  # fmt: skip
+        if self.stage == CHECK:
+            options |= RowChecks((_CHECK,), self.topic, None, _SCHEMA_DIGEST).to_option()
         if self.kind == "topic":
             return {**options, "topic": self.target}
         options |= {"tableFormat": self.kind, "path": str(self.place / "table")}
@@ -198,16 +138,33 @@ class QuarantineStory:
 
     def writer(self) -> Any:
         """A writer as Spark makes it, in each process."""
+        rows = _TOPIC_ROWS if self.kind == "topic" else _TABLE_ROWS
+        if self.stage == CHECK:
+            offset = [StructField("_offset", LongType())] if self.kind == "topic" else []
+            rows = StructType([*rows, *offset, *_CHECKED])
         if self.kind == "topic":
-            return stream_writer(self.options, _TOPIC_ROWS)
-        return table_sink.StreamTableWriter(self.options, _TABLE_ROWS, False)
+            return stream_writer(self.options, rows)
+        return table_sink.StreamTableWriter(self.options, rows, False)
 
     def plan(self) -> int:
         """Write down what the batch reads, if that is not written down; return its size."""
         size = 20 + self.batch % 7
         content = f"v1\n{{}}\n{self.first}+{size}"
         (self.place / "check" / "offsets" / str(self.batch)).write_text(content)
+        if self.stage == CHECK and self._appended == self.first:
+            self._append(size)
         return size
+
+    def _append(self, size: int) -> None:
+        """Write the batch's records to the topic, from which failed ones are read again."""
+        for partition in range(_PARTITIONS):
+            numbers = [self.number(partition, self.first + at) for at in range(size)]
+            records = [
+                Record(at, TIME_MS + number, b"k%d" % number, self._value(number), HEADERS)
+                for at, number in enumerate(numbers)
+            ]
+            self.topics.append(self.topic, partition, records)
+        self._appended += size
 
     def play(self, point: str | None, *, then: Callable[[int], bool] | None = None) -> None:
         """Play the next batch, killed at `point` once; `then`: the parser after the kill."""
@@ -215,7 +172,7 @@ class QuarantineStory:
         try:
             self.attempt(size, point)
         except Killed:
-            self.counts[f"{self.kind}: killed {point}"] += 1
+            self.counts[f"{self.name}: killed {point}"] += 1
             self.refuses = then or self.refuses
             self.attempt(size)
         self.done(size)
@@ -268,11 +225,11 @@ class QuarantineStory:
             rows = QuarantinedRange(
                 TypedValues(_DDL, Mode.QUARANTINE),
                 ("offset",),
-                TaskQuarantine(self.spool, "0123456789abcdef", planned),
+                TaskQuarantine(self.spool, _SCHEMA_DIGEST, planned),
                 TopicPartition(self.topic, partition),
                 offsets,
             ).rows(self._records(partition, offsets))
-            return pickle.loads(sent).write(self._sinks_rows(rows))
+            return pickle.loads(sent).write(self._sinks_rows(rows, partition))
 
         return self._forked(work, point if point in TASK_POINTS else None)
 
@@ -283,6 +240,11 @@ class QuarantineStory:
 
         return forked(planted)
 
+    def _value(self, number: int) -> bytes:
+        """The value of a record, which the decoder refuses or accepts."""
+        malformed = number % 11 == 5 if self.stage == CHECK else self.refuses(number)
+        return b'{"id":"%d"}' % number if malformed else b'{"id":%d}' % number
+
     def number(self, partition: int, offset: int) -> int:
         return offset * _PARTITIONS + partition
 
@@ -291,11 +253,10 @@ class QuarantineStory:
         for first in range(*offsets, 3):
             found = range(first, min(first + 3, offsets[1]))
             numbers = [self.number(partition, offset) for offset in found]
-            words = [f'"{number}"' if self.refuses(number) else number for number in numbers]
             headers = [{"key": key, "value": value} for key, value in HEADERS]
             yield pa.RecordBatch.from_arrays(
                 [
-                    pa.array([f'{{"id":{word}}}'.encode() for word in words], pa.binary()),
+                    pa.array([self._value(number) for number in numbers], pa.binary()),
                     pa.array(list(found), pa.int64()),
                     pa.array([f"k{number}".encode() for number in numbers], pa.binary()),
                     pa.array([(TIME_MS + n) * 1000 for n in numbers], TYPES["timestamp"]),
@@ -304,13 +265,19 @@ class QuarantineStory:
                 names=["value", "offset", "key", "timestamp", "headers"],
             )
 
-    def _sinks_rows(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _sinks_rows(
+        self, rows: Iterator[pa.RecordBatch], partition: int
+    ) -> Iterator[pa.RecordBatch]:
         for batch in rows:
-            if self.kind != "topic":
-                yield batch
-                continue
-            values = batch.column("id").cast(pa.string())
-            yield pa.RecordBatch.from_arrays([values], names=["value"])
+            ids = batch.column("id")
+            if self.kind == "topic":
+                batch = batch.append_column("value", ids.cast(pa.string()))
+            if self.stage == CHECK:
+                failed = [[_CHECK.name] if self.refuses(each) else [] for each in ids.to_pylist()]
+                places = pa.array([partition] * len(batch), pa.int32())
+                batch = batch.append_column("_partition", places)
+                batch = batch.append_column(FAILED, pa.array(failed, pa.list_(pa.string())))
+            yield batch.drop_columns(["id"]) if self.kind == "topic" else batch
 
     def written(self) -> list[int]:
         """The numbers in the sink."""
@@ -333,7 +300,12 @@ class QuarantineStory:
     def check(self) -> None:
         """Compare the sink and the quarantine with the records of all batches."""
         written = self.written()
-        refused = [int(json.loads(row["value"])["id"]) for row in self.quarantined()]
+        rows = self.quarantined()
+        refused = [int(json.loads(row["value"])["id"]) for row in rows]
+        for row, number in zip(rows, refused, strict=True):
+            headers = [(header["key"], header["value"]) for header in row["headers"][:2]]
+            assert (row["key"], headers) == (b"k%d" % number, HEADERS)
+            assert int(row["timestamp"].timestamp() * 1000) == TIME_MS + number
         found = Counter([*written, *refused])
         expected = range(self.first * _PARTITIONS)
         missing = [number for number in expected if not found[number]]
@@ -341,7 +313,7 @@ class QuarantineStory:
         assert not missing, f"missing: {missing}"
         assert not doubled, f"more than once: {doubled}"
         assert set(found) <= set(expected)
-        left = [path.name for path in Path(self.spool.directory).rglob("*.arrow")]
+        left = [path.name for path in Path(self.spool.directory).rglob("*") if _is_spooled(path)]
         assert not left, f"left in the spool: {left}"
-        self.counts[f"{self.kind}: refused"] = len(refused)
-        self.counts[f"{self.kind}: written"] = len(written)
+        self.counts[f"{self.name}: refused"] = len(refused)
+        self.counts[f"{self.name}: written"] = len(written)

@@ -11,14 +11,18 @@ Needs pyspark and pyarrow (the extra `pipeline`) on top of the base install. `Un
 `Account` and the declarations work without them.
 """
 
+import sys
+
 from headrace.pipeline.account import Account, Unbalanced
 from headrace.pipeline.declarations import (
     DeclarationError,
+    Sources,
     expect,
     expect_or_drop,
     expect_or_fail,
     expect_or_quarantine,
     fresh,
+    other_runner,
     parser,
     read,
     topic,
@@ -41,3 +45,15 @@ __all__ = [
     "topic",
     "unique",
 ]
+
+
+def _of_spark_pipelines() -> Sources | None:
+    """Return the sources of Spark's own runner; None if it does not run."""
+    if "pyspark.pipelines.graph_element_registry" not in sys.modules:
+        return None
+    from headrace.pipeline.connect_sources import connect_sources
+
+    return connect_sources()
+
+
+other_runner(_of_spark_pipelines)

@@ -83,6 +83,19 @@ class Sources(Protocol):
 _sources: ContextVar[Sources | None] = ContextVar("headrace_pipeline_sources", default=None)
 
 
+def _no_sources() -> Sources | None:
+    return None
+
+
+_other_runner: Callable[[], Sources | None] = _no_sources
+
+
+def other_runner(found: Callable[[], Sources | None]) -> None:
+    """Let `topic` and `read` ask `found` for the rows of another runner, outside of our runs."""
+    global _other_runner
+    _other_runner = found
+
+
 @contextmanager
 def sources(given: Sources) -> Iterator[None]:
     """Let `topic` and `read` return the rows of `given` in this context."""
@@ -240,7 +253,7 @@ def _declared(kind: str, check: Check | Unique | Fresh) -> Callable[[Function], 
 
 
 def _given(name: str) -> Sources:
-    given = _sources.get()
+    given = _sources.get() or _other_runner()
     if given is None:
         raise DeclarationError(
             f"hp.{name} is called outside of a run: call it inside of a function that @dp.table, "

@@ -30,6 +30,7 @@ from headrace.model.errors import HeadraceError
 from headrace.pipeline.declarations import DeclarationError, Outcome, sources
 from headrace.pipeline.load import Finding, Loaded, finding_of, sentence_of
 from headrace.pipeline.topic_columns import columns_of, parsed_ddl
+from headrace.pipeline.traced_rows import untraced
 from headrace.pipeline.views import Views
 from headrace.spark.checks.check import FAILED
 from headrace.spark.sink.sink_columns import check_columns
@@ -183,11 +184,8 @@ def _check_conditions(rows: DataFrame, flow: DeclaredFlow) -> None:
             raise DeclarationError(
                 f"check {check.name!r}: {check.condition!r} is {kind.simpleString()}, not a boolean"
             )
-        if check.outcome is Outcome.QUARANTINE and "_offset" not in rows.columns:
-            raise DeclarationError(
-                f"check {check.name!r}: a quarantine needs the records' positions: keep the "
-                "columns _partition and _offset of hp.topic"
-            )
+        if check.outcome is Outcome.QUARANTINE and (why := untraced(rows)) is not None:
+            raise DeclarationError(f"check {check.name!r}: {why}")
 
 
 def _check_columns(rows: DataFrame, flow: DeclaredFlow) -> None:

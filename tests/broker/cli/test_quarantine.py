@@ -190,6 +190,14 @@ def test_of_two_replays_the_older_one_sends_nothing(
     assert retried(client) == [("daily", "10"), ("daily", "11"), ("daily", "12")]
 
 
+def test_a_replay_that_no_query_reads_yet_is_noted(says: Says, client: Client) -> None:
+    for offset in (1, 2):
+        quarantine(client, offset, NULL)
+        code, said, noted = says("pipeline", "quarantine", "replay", "orders")
+        assert (code, said) == (0, "1 sent to shop.orders.retry for flow daily\n")
+        assert ("shop.orders.retry is new: no query has read it" in noted) == (offset == 1)
+
+
 def test_pipelines_have_retry_topics_of_their_own(asked: Asked, client: Client) -> None:
     quarantine(client, 1, NULL)
     quarantine(client, 2, NULL, pipeline="other")
@@ -219,3 +227,73 @@ def test_settled_records_are_ranges_in_a_compacted_topic(asked: Asked, client: C
         (b"orders.quarantine-0", b'[[0, 3, "replayed"], [4, 5, "dropped"]]'),
     ]
     assert records[0][0] == TopicPartition("shop.daily.quarantine.settled", 0)
+
+
+def test_a_quarantine_is_read_record_by_record(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A topic of any size is listed in the memory of its groups."""
+    pulled = 0
+    read = read_quarantine
+
+    def counting(*arguments: Any) -> Iterator[Quarantined]:
+        nonlocal pulled
+        for record in read(*arguments):
+            pulled += 1
+            yield record
+
+    for offset in range(6):
+        quarantine(client, offset, NULL)
+    monkeypatch.setattr(settlement, "read_quarantine", counting)
+    found = settlement.waiting(client, "orders", lambda record: True)
+    assert next(found)[1] is None
+    assert pulled == 1
+    assert len(list(found)) == 5
+    sent: list[int] = []
+    monkeypatch.setattr(settlement, "_send", lambda *_: sent.append(pulled))
+    pulled = 0
+    assert settlement.replay(client, "orders", ("shop", "daily"), lambda record: True) == 6
+    assert sent == [1, 2, 3, 4, 5, 6]
+
+
+def test_reasons_beyond_the_bound_of_the_list_are_counted_together(
+    asked: Asked, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.pipeline.commands.quarantine.GROUPS_MAX", 2)
+    for offset, reason in enumerate(("a", "b", "c", "d", "a", "c")):
+        quarantine(client, offset, reason, partition=0)
+    found = {group["reason"]: group["records"] for group in asked(LIST, "orders")[1]}
+    assert found == {"(other reasons)": 3, "a": 2, "b": 1}
+
+
+def test_settled_ranges_grow_at_both_ends_and_between(asked: Asked, client: Client) -> None:
+    for offset, reason in enumerate("abcab"):
+        quarantine(client, offset, reason, partition=0)
+    for reason in "bca":
+        assert [row["records"] for row in asked(REPLAY, "orders", "--reason", reason)[1]] == [
+            {"a": 2, "b": 2, "c": 1}[reason]
+        ]
+        assert asked(REPLAY, "orders", "--reason", reason)[1] == []
+    *_, (_, record) = read_committed(client, "shop.daily.quarantine.settled")
+    assert record.value == b'[[0, 4, "replayed"]]'
+
+
+@pytest.mark.usefixtures("refused")
+def test_covered_records_wait_again_one_by_one(client: Client, asked: Asked) -> None:
+    """Records between settled ones wait again without the others; other outcomes stay."""
+    owner = ("shop", "daily")
+
+    def at(*offsets: int) -> settlement.Wanted:
+        return lambda record: int(record.info["offset"]) in offsets
+
+    for offset in (14, 16):
+        quarantine(client, offset, NULL)
+    assert settlement.cover(client, "orders", owner, at(10, 12, 14)) == 3
+    assert settlement.cover(client, "orders", owner, at(10, 12, 14)) == 0
+    assert states(asked) == {"covered": 3, "waiting": 3}
+    assert settlement.uncover(client, "orders", owner, at(12)) == 1
+    assert states(asked) == {"covered": 2, "waiting": 4}
+    assert settlement.uncover(client, "orders", owner, at(12, 16)) == 0
+    assert settlement.drop(client, "orders", owner, at(10, 12)) == 1, "10 is covered"
+    assert settlement.uncover(client, "orders", owner, at(10, 12, 14)) == 2, "12 is dropped"
+    assert states(asked) == {"dropped": 1, "waiting": 5}

@@ -29,7 +29,7 @@ from headrace.spark.quarantine.options import SinkQuarantine, SourceQuarantine
 from headrace.spark.quarantine.publish import publish
 from headrace.spark.quarantine.refused import SCHEMA
 from headrace.spark.quarantine.spool import BatchRun, Planned, RangeSpool, Spool
-from headrace.spark.quarantine.topics import prepare_topics
+from headrace.spark.quarantine.topics import prepare_retry_topics, prepare_topics
 from headrace.spark.security import NO_SECURITY
 from headrace.testing import BrokerThread
 from tests.spark.sink_kit import committed_rows
@@ -156,6 +156,35 @@ def test_a_missing_permission_is_the_error_of_the_start(
         ):
             prepare(client, tmp_path, {"t": 1})
         assert run(transactions.open_ids(client, "shop.")) == []
+
+
+def test_retry_topics_are_made_once_with_room_for_the_headers(
+    broker: BrokerThread, tmp_path: Path
+) -> None:
+    with client_of(broker) as client:
+        run(create_topic(client, "t", partitions=3, configs={"max.message.bytes": "5000000"}))
+        for _ in range(2):
+            run(prepare_retry_topics(client, quarantine(tmp_path, retry=True), ["t"]))
+        known = run(client.metadata(["shop.t.retry"]))
+        assert len(known.topics["shop.t.retry"].partitions) == 1
+        found = settings(client, "shop.t.retry")
+        assert int(found["max.message.bytes"] or 0) > 5_000_000
+        assert (found["cleanup.policy"], found["retention.ms"]) == ("delete", str(30 * DAY_MS))
+
+
+def test_a_retry_topic_that_may_not_be_made_is_the_error_of_the_start(
+    guarded: BrokerThread, tmp_path: Path
+) -> None:
+    resource = Resource(ResourceType.TOPIC, "shop.t.retry", PatternType.LITERAL)
+    entry = AclEntry("User:ANONYMOUS", "*", Operation.ALL, Permission.DENY)
+    with client_of(guarded) as client:
+        run(create_topic(client, "t", partitions=1))
+        run(create_acls(client, [AclBinding(resource, entry)]))
+        with pytest.raises(
+            SourceError,
+            match=r"flow orders cannot be read: .* needs CREATE and READ on shop\.t\.retry",
+        ):
+            run(prepare_retry_topics(client, quarantine(tmp_path, retry=True), ["t"]))
 
 
 def test_acls_that_may_not_be_read_are_a_warning(

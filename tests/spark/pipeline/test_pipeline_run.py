@@ -50,7 +50,11 @@ def test_once_writes_what_there_is_and_continues_at_the_next_start(
     assert sorted(row["id"] for row in project.parquet("rows")) == list(range(11))
     (batch,) = project.of("batch")
     assert (batch["flow"], batch["batch"], batch["records"], batch["lag"]) == ("rows", 1, 1, 0)
-    assert batch["offsets"] == {f"{topic}-0": 6, f"{topic}-1": 5}
+    assert batch["offsets"] == {
+        f"{topic}-0": 6,
+        f"{topic}-1": 5,
+        f"shop.{topic}.retry-0": 0,
+    }
 
 
 def test_a_run_uses_sparks_layout_of_checkpoints(project: Project, topics: Topics) -> None:

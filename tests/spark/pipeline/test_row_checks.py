@@ -29,6 +29,7 @@ def test_rows_are_kept_dropped_and_counted(
     assert batch["checks"] == {
         "rows": 6,
         "dropped": 2,
+        "quarantined": 0,
         "failed": {"has a name": 1, "is early": 4, "is not n3": 2, "most are small": 1},
         "below": ["is early"],
         "examples": {
@@ -93,13 +94,3 @@ def test_a_check_that_raises_is_an_error_of_the_project(
     assert ending.text.startswith("rows: check 'name is a number' raised an error: [CAST_INVALID")
     assert f"batch 0 ({topic}-0@..1)" in ending.text
     assert ids_of(project, sink, topic) == []
-
-
-def test_a_quarantine_check_is_refused_before_a_query_starts(
-    project: Project, topics: Topics, topic: str
-) -> None:
-    declare(project, "delta", topic, '@hp.expect_or_quarantine("id", "id > 0")\n')
-    ending = project.run()
-    assert ending.code == 2
-    assert "a run has no quarantine for rows yet" in ending.text
-    assert project.of("flow") == []

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.pipeline.declarations import DeclarationError
-from headrace.pipeline.exit_codes import CHECK_FAILED, DATA_LOST
+from headrace.pipeline.exit_codes import DATA_LOST
 from headrace.pipeline.project import load_project
 from headrace.pipeline.run.lock import holder_of
 from headrace.pipeline.run.run_status import FAILED, STOPPED, state_of
@@ -77,14 +77,21 @@ def test_a_users_exception_ends_the_run_with_function_line_batch_and_offsets(
     assert [event["state"] for event in project.of("flow")] == ["started", "failed"]
 
 
-def test_a_value_that_a_parser_refuses_ends_the_run_and_its_batch_is_not_visible(
-    project: Project, topics: Topics, topic: str
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        ("(1, 2)", "the parser returned 2 values for 1 columns"),
+        ("('one',)", "the parser returned 'one' for column id, which is no int64"),
+    ],
+)
+def test_a_parser_that_returns_no_row_is_an_error_of_the_project(
+    project: Project, topics: Topics, topic: str, result: str, text: str
 ) -> None:
-    project.write(PARSED.format(topic=topic))
-    topics.append(topic, 0, [*json_records(0, 2), Record(0, TIME_MS, b"k", b'{"id": "x"}')])
+    """It is no fault of the record, which is not quarantined."""
+    project.write(PARSED.format(topic=topic).replace("(1,)", result))
+    topics.append(topic, 0, [Record(0, TIME_MS, b"k", b'{"id": "x"}'), *json_records(1, 1)])
     ending = project.run()
-    assert ending.code == CHECK_FAILED
-    assert ending.text.startswith(f"rows: {topic}-0@2: no number")
+    assert (ending.code, ending.text) == (1, f"rows: {topic}-0@1: {text}")
     assert project.parquet("rows") == []
 
 

@@ -1,12 +1,18 @@
 """Runs with malformed records: each is in the sink or in the quarantine, once."""
 
 import json
+import shutil
 from typing import Any
 
 import pytest
 
 from headrace.cli.main import run as command
+from headrace.client.producer import transactions
+from headrace.client.producer.producer import Producer
+from headrace.client.sync import run
+from headrace.model.nouns import TopicPartition
 from headrace.pipeline.project import load_project
+from headrace.pipeline.run.flow_quarantine import FlowQuarantine
 from headrace.pipeline.run.run_status import state_of
 from headrace.pipeline.run.storage import Storage
 from headrace.record.batch import Record
@@ -73,10 +79,7 @@ def test_a_repeated_batch_quarantines_nothing_again(
     declare(project, sink, topic, "")
     topics.append(topic, 0, [*json_records(0, 2), *malformed(1)])
     assert project.run().code == 0
-    target = "copies" if sink == "topic" else "rows"
-    commits = project.storage / "_checkpoints" / target / "rows" / "0" / "commits"
-    for name in ("0", ".0.crc"):
-        (commits / name).unlink(missing_ok=True)
+    without_commit(project, sink, 0)
     topics.append(topic, 0, malformed(1))
     assert project.run().code == 0
     assert ids_of(project, sink, topic) == [0, 1]
@@ -124,3 +127,165 @@ def named():
     assert found == [("named", "1"), ("named", "2"), ("rows", "1")]
     refused = {batch["flow"]: batch["refused"] for batch in project.of("batch")}
     assert refused == {"rows": {topic: 1}, "named": {topic: 2}}
+
+
+def replayed(topic: str, project: Project, capsys: pytest.CaptureFixture[str]) -> str:
+    """Replay the quarantine; return the lines that the command prints."""
+    capsys.readouterr()
+    assert command(["pipeline", "quarantine", "replay", topic, "-b", project.bootstrap]) == 0
+    return capsys.readouterr().out
+
+
+def declare_fitting(project: Project, sink: str, topic: str) -> None:
+    """Declare columns that MALFORMED fits, too."""
+    declare(project, sink, topic, "")
+    file = project.directory / "transformations" / "all.py"
+    columns = f'hp.topic("{topic}", "id BIGINT NOT NULL, name STRING")'
+    fitting = f'hp.topic("{topic}", "id DECIMAL(18,0) NOT NULL, name STRING")'
+    text = file.read_text()
+    assert columns in text
+    file.write_text(text.replace(columns, f'{fitting}.withColumn("id", F.col("id").cast("long"))'))
+
+
+def without_commit(project: Project, sink: str, batch: int) -> None:
+    """Let the next run repeat a batch, as after a kill between the sink's commit and Spark's."""
+    target = "copies" if sink == "topic" else "rows"
+    commits = project.storage / "_checkpoints" / target / "rows" / "0" / "commits"
+    for name in (str(batch), f".{batch}.crc"):
+        (commits / name).unlink(missing_ok=True)
+
+
+def test_a_replayed_record_is_in_the_sink_once_at_its_first_position(
+    project: Project, sink: str, topics: Topics, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    declare(project, sink, topic, "")
+    bad = malformed(1)[0]._replace(value=b'{"id": "77"}')
+    topics.append(topic, 0, [*json_records(0, 2), bad, *json_records(2, 1)])
+    assert project.run().code == 0
+    assert ids_of(project, sink, topic) == [0, 1, 2]
+    declare_fitting(project, sink, topic)
+    retry = f"shop-{topic}.{topic}.retry"
+    assert replayed(topic, project, capsys) == f"1 sent to {retry} for flow rows\n"
+    assert replayed(topic, project, capsys) == ""
+    assert project.run() == (0, "all records are processed")
+    (batch,) = project.of("batch")
+    assert (batch["records"], "refused" in batch) == (1, False)
+    assert ids_of(project, sink, topic) == [0, 1, 2, 77]
+    if sink == "parquet":
+        rows = {row["id"]: row for row in project.parquet("rows")}
+        assert (rows[77]["_partition"], rows[77]["_offset"]) == (0, 2)
+        assert int(rows[77]["_timestamp"].timestamp() * 1000) == TIME_MS
+    without_commit(project, sink, 1)
+    topics.append(topic, 0, json_records(4, 1))
+    for _ in range(2):
+        assert project.run().code == 0
+        assert ids_of(project, sink, topic) == [0, 1, 2, 4, 77]
+    assert offsets(project, topic) == [2]
+
+
+@pytest.mark.parametrize("sink", ["delta"])
+def test_a_replayed_record_that_is_refused_again_is_quarantined_as_the_next_attempt(
+    project: Project, sink: str, topics: Topics, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    declare(project, sink, topic, "")
+    topics.append(topic, 0, [*malformed(1), *json_records(1, 1)])
+    assert project.run().code == 0
+    for attempt in (2, 3):
+        assert replayed(topic, project, capsys).startswith("1 sent to ")
+        assert project.run().code == 0
+        (batch,) = project.of("batch")
+        assert (batch["records"], batch["refused"]) == (0, {topic: 1})
+        found = [
+            (added["headrace.attempt"], added["headrace.offset"])
+            for added in quarantined(project, topic)
+        ]
+        assert sorted(found) == [(str(number), "0") for number in range(1, attempt + 1)]
+    assert ids_of(project, sink, topic) == [1]
+
+
+@pytest.mark.parametrize("sink", ["delta"])
+def test_a_checkpoint_from_before_the_retry_topic_reads_all_of_it(
+    project: Project,
+    sink: str,
+    topics: Topics,
+    topic: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A run of the version before, its records replayed, then a run of this one."""
+    declare(project, sink, topic, "")
+    bad = malformed(1)[0]._replace(value=b'{"id": "77"}')
+    topics.append(topic, 0, [bad, *json_records(1, 1)])
+    with monkeypatch.context() as before:
+        options = FlowQuarantine.source_options
+
+        def without_retries(quarantine: FlowQuarantine) -> dict[str, str]:
+            given = options(quarantine)
+            return {name: given[name] for name in given if name != "quarantineRetry"}
+
+        before.setattr(FlowQuarantine, "source_options", without_retries)
+        assert project.run().code == 0
+        (batch,) = project.of("batch")
+        assert list(batch["offsets"]) == [f"{topic}-0"]
+    declare_fitting(project, sink, topic)
+    assert replayed(topic, project, capsys).startswith("1 sent to ")
+    topics.append(topic, 0, json_records(2, 1))
+    for _ in range(2):
+        assert project.run().code == 0
+        assert ids_of(project, sink, topic) == [1, 2, 77]
+
+
+@pytest.mark.parametrize("sink", ["delta"])
+def test_a_new_version_does_not_read_earlier_replays_again(
+    project: Project, sink: str, topics: Topics, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It reads the topic from its beginning, and so the replayed record at its first position."""
+    declare(project, sink, topic, "")
+    bad = malformed(1)[0]._replace(value=b'{"id": "77"}')
+    topics.append(topic, 0, [bad, *json_records(1, 1)])
+    assert project.run().code == 0
+    declare_fitting(project, sink, topic)
+    replayed(topic, project, capsys)
+    assert project.run().code == 0
+    shutil.rmtree(project.storage)
+    assert project.run().code == 0
+    assert ids_of(project, sink, topic) == [1, 77]
+
+
+@pytest.mark.parametrize("sink", ["delta"])
+def test_a_replay_of_what_the_version_before_has_left_doubles_nothing(
+    project: Project, sink: str, topics: Topics, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The new version has read the record itself; what it refuses itself is replayed to it."""
+    declare(project, sink, topic, "")
+    bad = malformed(1)[0]._replace(value=b'{"id": "77"}')
+    topics.append(topic, 0, [bad, *json_records(1, 1), *malformed(1)])
+    assert project.run().code == 0
+    shutil.rmtree(project.storage)
+    declare_fitting(project, sink, topic)
+    assert project.run().code == 0
+    assert ids_of(project, sink, topic) == [1, 77]
+    assert offsets(project, topic) == [0, 2, 2]
+    assert replayed(topic, project, capsys).startswith("3 sent to ")
+    assert project.run().code == 0
+    assert ids_of(project, sink, topic) == [1, 77]
+    assert offsets(project, topic) == [0, 2, 2, 2]
+
+
+@pytest.mark.parametrize("sink", ["delta"])
+def test_records_of_aborted_transactions_are_not_read(
+    project: Project, sink: str, topics: Topics, topic: str
+) -> None:
+    declare(project, sink, topic, "")
+    topics.append(topic, 0, json_records(0, 1))
+    client = topics.client
+    for number, commit in ((1, False), (2, True)):
+        writer = run(transactions.take_id(client, f"t-{topic}", 60_000))
+        producer = Producer(client)
+        producer.write_as(*writer)
+        run(transactions.add_partitions(client, writer, {TopicPartition(topic, 0)}))
+        run(producer.send(topic, b'{"id": %d}' % number, timestamp=TIME_MS, partition=0))
+        run(producer.flush())
+        run(transactions.end(client, writer, commit=commit))
+    assert project.run().code == 0
+    assert ids_of(project, sink, topic) == [0, 2]

@@ -73,7 +73,8 @@ def test_flows_are_rows_with_their_lag_rate_and_checks() -> None:
     words = orders.split()
     assert words[:6] == ["orders", "12,034", "3,000", "6,000", "2026-11-28", "10:31:00"]
     assert words[6:8] == ["1,234", "17"], "refused, late"
-    assert words[8:] == ["12,", "5", "s", "ago", "started"]
+    assert words[8:11] == ["1", "of", "2"], "one check without a failed row"
+    assert words[11:] == ["12,", "5", "s", "ago", "started"]
     assert note.strip() == "! orders: check 'small': 41 rows failed"
     assert last.strip() == "Ctrl-C: stop after this batch"
 

@@ -65,6 +65,7 @@ EVENTS: list[dict[str, Any]] = [
         "checks": {
             "rows": 9,
             "dropped": 2,
+            "quarantined": 1,
             "failed": {"large": 2, "small": 3, "other": 0},
             "below": ["small"],
             "examples": {"large": ["orders-0@5"]},

@@ -17,6 +17,7 @@ def test_a_position_survives_json_and_always_reads_the_same() -> None:
         "cluster": "c",
         "parts": {ONE: 3},
         "skipped": {TWO: (4, 7)},
+        "first": {ONE: 2, TWO: 0},
         "earliest": True,
     }
     position = Position("h:1", {ONE: 5, TWO: 7}, "g", {"b": "id"}, {TWO: 0}, **more)

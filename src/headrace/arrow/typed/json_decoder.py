@@ -1,7 +1,7 @@
 """Decode a typed topic's values to RecordBatches, and say why others are refused."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from headrace.arrow.typed.arrow_types import arrow_schema
 from headrace.arrow.typed.assemble_rows import assemble_rows
+from headrace.arrow.typed.decoder import TypedRows
 from headrace.kernels.choose import numba_unwanted, typed_decoder
-from headrace.kernels.json.layout import SLACK, UNKNOWN_NAMES, UNKNOWN_WORDS, Head
+from headrace.kernels.json.layout import SLACK, UNKNOWN_NAMES, UNKNOWN_WORDS, Head, Name
 from headrace.kernels.json.program import Node, Program
 from headrace.model.invariant import invariant
 from headrace.typed.ddl import parse_ddl
@@ -39,19 +40,22 @@ class RefusedValue(NamedTuple):
     refusal: Refusal
     words: str
 
+    @property
+    def path(self) -> str:
+        """The path of the refused field; empty if the whole value is."""
+        return self.refusal.path
+
 
 @dataclass(frozen=True)
-class TypedRows:
-    """Decoded values, in the input's order."""
+class JsonRows(TypedRows):
+    """Decoded values in JSON."""
 
-    batch: pa.RecordBatch
-    rows: Array
-    """For each row of `batch`, the number of its record in the input."""
     refused: "RefusedValues"
 
 
-class RefusedValues(Collection[RefusedValue]):
-    """Refused values of an array, worded as they are iterated: a caller may need their number only.
+class RefusedValues:
+    """Refused values of a JSON array, worded as they are iterated: a caller may need their number
+    only.
 
     Keeps the array's memory alive.
     """
@@ -64,9 +68,6 @@ class RefusedValues(Collection[RefusedValue]):
 
     def __len__(self) -> int:
         return len(self._refused)
-
-    def __contains__(self, value: object) -> bool:
-        return value in tuple(self)
 
     def numbers(self) -> Array:
         """Return the records' numbers, without words."""
@@ -101,7 +102,7 @@ class JsonDecoder:
         # Of a MAP's key and value, which have one path, the value is the later node.
         self._numbers = {node.path: number for number, node in enumerate(self._program.nodes)}
 
-    def decode(self, values: pa.Array) -> Iterator[TypedRows]:
+    def decode(self, values: pa.Array) -> Iterator[JsonRows]:
         """Decode an array of type `binary`."""
         if values.type != pa.binary():
             values = values.cast(pa.binary())
@@ -135,7 +136,7 @@ class JsonDecoder:
 
     def _decode_piece(
         self, source: Array, offsets: Array, present: Array, first: int, last: int
-    ) -> Iterator[TypedRows]:
+    ) -> Iterator[JsonRows]:
         """Decode a piece, in several parts if the arena has no memory for all of it."""
         while first < last:
             needs = self._program.needs_within(int(offsets[last] - offsets[first]), ARENA_BYTES)
@@ -153,7 +154,7 @@ class JsonDecoder:
 
     def _decode_part(
         self, source: Array, offsets: Array, present: Array, part: tuple[int, int], needs: list[int]
-    ) -> tuple[int, TypedRows, int]:
+    ) -> tuple[int, JsonRows, int]:
         """Return the record before which the kernel stopped, the rows up to it, and what it lacked
         memory for."""
         program, (first, last) = self._program, part
@@ -189,20 +190,27 @@ class JsonDecoder:
         refusals = RefusedValues(program.nodes, source, offsets, refused[:count])
         stopped = int(work[Head.STOPPED])
         full = program.full_need(work) if stopped >= 0 else 0
-        decoded = TypedRows(batch, rows[: batch.num_rows], refusals)
+        decoded = JsonRows(batch, rows[: batch.num_rows], refusals)
         return (last if stopped < 0 else stopped), decoded, full
 
     def _count_names(self, work: Array) -> None:
         first = int(work[Head.UNKNOWN_NAMES])
         table = work[first : first + UNKNOWN_NAMES * UNKNOWN_WORDS].reshape(-1, UNKNOWN_WORDS)
-        for node, size, count, *words in table[table[:, 2] > 0].tolist():
-            text = np.array(words, np.int64).tobytes()[:size].decode("utf-8", "replace")
+        stopped = work[Head.STOPPED] >= 0
+        for entry in table[table[:, Name.NODE] > 0]:
+            node, size, count, record, added = (int(number) for number in entry[: Name.BYTES])
+            # The keys of a record that is decoded again count then.
+            if not stopped or record != work[Head.FIRST_SERIAL]:
+                count += added
+            if not count:
+                continue
+            text = entry[Name.BYTES :].tobytes()[:size].decode("utf-8", "replace")
             above = self._program.nodes[node - 1].path
             name = f"{above}.{text}" if above else text
             if name in self.unknown_names or len(self.unknown_names) < UNKNOWN_NAMES_MAX:
                 self.unknown_names[name] += count
 
-    def _decode_plainly(self, values: pa.Array) -> TypedRows:
+    def _decode_plainly(self, values: pa.Array) -> JsonRows:
         decoded, rows, refused = [], [], []
         texts = values.to_pylist()
         for number, value in enumerate(texts):
@@ -219,4 +227,4 @@ class JsonDecoder:
         source = np.frombuffer(b"".join(value or b"" for value in texts), np.uint8)
         found = np.array(refused, np.int64).reshape(-1, 4)
         refusals = RefusedValues(self._program.nodes, source, sizes, found)
-        return TypedRows(batch, np.array(rows, np.int64), refusals)
+        return JsonRows(batch, np.array(rows, np.int64), refusals)

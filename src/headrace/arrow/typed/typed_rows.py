@@ -7,14 +7,15 @@ row's schema even if the declared schema says NOT NULL, which the decoder checks
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 
 from headrace.arrow.read.columns import NEVER_NULL, TYPES
 from headrace.arrow.typed.arrow_types import arrow_schema
-from headrace.arrow.typed.json_decoder import JsonDecoder, TypedRows
+from headrace.arrow.typed.decoder import TypedRows, ValueDecoder, WrongRowError
+from headrace.arrow.typed.json_decoder import JsonDecoder
 from headrace.model.errors import HeadraceError
 from headrace.typed.ddl import SchemaError, parse_ddl
 from headrace.typed.types import ColumnType, Kind
@@ -34,6 +35,13 @@ class RefusedRecordError(HeadraceError):
         self.offset = offset
 
 
+class DecoderError(HeadraceError):
+    """A decoder failed at a record; the text names partition and offset."""
+
+    def __init__(self, place: str, offset: int, words: str) -> None:
+        super().__init__(f"{place}@{offset}: {words}")
+
+
 class Mode(Enum):
     """Outcomes of a refused value, by Spark's names."""
 
@@ -45,19 +53,49 @@ class Mode(Enum):
 
 
 _WITHOUT_ROW = frozenset({Mode.DROPMALFORMED, Mode.QUARANTINE})
+OnUnknown = Callable[[Mapping[str, int]], None]
 OnRefused = Callable[[TypedRows, pa.RecordBatch], None]
 """Called with decoded values, some of which are refused, and the records that they are from."""
 
 
+class Decoding(Protocol):
+    """How values become fields, and what happens to those that are refused."""
+
+    @property
+    def ddl(self) -> str:
+        """The declared fields."""
+
+    @property
+    def mode(self) -> Mode:
+        """The outcome of a refused value."""
+
+    @property
+    def corrupt(self) -> str:
+        """The field that has a refused value's text, if `has_corrupt`."""
+
+    @property
+    def on_unknown(self) -> OnUnknown | None:
+        """Gets the undeclared keys of a task by name; None: they are not counted."""
+
+    def decoder(self) -> ValueDecoder:
+        """Return a decoder, for one thread."""
+
+    def has_corrupt(self) -> bool:
+        """Return whether rows have the field for refused values."""
+
+    def schema(self, columns: Sequence[str]) -> pa.Schema:
+        """Return the Arrow schema of a row, with these columns of the record."""
+
+
 @dataclass(frozen=True)
 class TypedValues:
-    """How values are decoded."""
+    """How values in JSON are decoded."""
 
     ddl: str
     mode: Mode = Mode.FAILFAST
     corrupt: str = CORRUPT
     """With PERMISSIVE: the STRING field that has a refused value's text, if the schema has it."""
-    on_unknown: Callable[[Mapping[str, int]], None] | None = None
+    on_unknown: OnUnknown | None = None
     """Called at the end of a range with the keys that the schema does not declare, by name."""
 
     def fields(self) -> ColumnType:
@@ -67,6 +105,10 @@ class TypedValues:
             Kind.STRUCT,
             fields=tuple(field for field in schema.fields if not self._is_corrupt(field.name)),
         )
+
+    def decoder(self) -> ValueDecoder:
+        """Return a decoder, for one thread."""
+        return JsonDecoder(self.fields())
 
     def checked(self, columns: Sequence[str]) -> Self:
         """Return self; raise SchemaError if the schema is invalid or does not fit these columns of
@@ -105,7 +147,7 @@ class TypedRanges:
 
     def __init__(
         self,
-        typed: TypedValues,
+        typed: Decoding,
         columns: Sequence[str],
         place: str,
         on_refused: OnRefused | None = None,
@@ -116,7 +158,7 @@ class TypedRanges:
         self._columns = columns
         self._place = place
         self._schema = typed.schema(columns)
-        self._decoder = JsonDecoder(typed.fields())
+        self._decoder = typed.decoder()
         self._has_corrupt = typed.has_corrupt()
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -128,9 +170,8 @@ class TypedRanges:
 
     def _rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         values = batch.column(VALUE)
-        pieces = self._decoder.decode(values)
         decoded, rows, refused = [], [np.zeros(0, np.int64)], []
-        for piece in pieces:
+        for piece in self._pieces(batch):
             self._check(piece, batch)
             decoded.append(piece.batch)
             rows.append(piece.rows)
@@ -158,6 +199,13 @@ class TypedRanges:
         return pa.RecordBatch.from_arrays(
             [(fields | columns)[name] for name in self._schema.names], schema=self._schema
         )
+
+    def _pieces(self, batch: pa.RecordBatch) -> Iterator[TypedRows]:
+        try:
+            yield from self._decoder.decode(batch.column(VALUE))
+        except WrongRowError as error:
+            offset = batch.column(OFFSET)[error.row].as_py()
+            raise DecoderError(self._place, offset, str(error)) from None
 
     def _check(self, piece: TypedRows, batch: pa.RecordBatch) -> None:
         """Raise RefusedRecordError for a refused value that ends the read; pass on others."""

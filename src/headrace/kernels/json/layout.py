@@ -7,7 +7,7 @@ record with all its fields and their STRUCTs; below each ARRAY or MAP a further 
 `work` is one array of int64:
 
     header | frames | open containers of a skipped value | marks | saved marks | stamps
-           | followers | firsts | fills | table of MAP keys | undeclared names | pending ones
+           | followers | firsts | fills | table of MAP keys | undeclared names
 
     marks      for each space the number of slots in use, then for each STRING the bytes in use;
                saved before a record, restored if it is refused
@@ -67,9 +67,8 @@ class Head(IntEnum):
     FIRSTS = 15  # Place of a section, see `followers`.
     STOPPED = 16  # The record that the output had no memory for; -1 if it had for all.
     FULL = 17  # SLOTS_FULL or TEXT_FULL, of NODE.
-    PENDING = 18  # Number of keys of this record that the schema does not declare.
-    UNKNOWN_NAMES = 19  # Places of sections, see `unknown_kernel`.
-    UNKNOWN_PENDING = 20
+    UNKNOWN_NAMES = 18  # Place of a section, see `unknown_kernel`, and of its expected entry.
+    UNKNOWN_EXPECTED = 19
 
 
 class Frame(IntEnum):
@@ -82,6 +81,17 @@ class Frame(IntEnum):
     SEEN = 4  # Declared keys read so far.
     GUESS = 5  # The node whose key is expected next.
     LAST = 6  # The node whose key was read last; -1 at first.
+
+
+class Name(IntEnum):
+    """Words of an entry for an undeclared name."""
+
+    NODE = 0  # The STRUCT that has the key, + 1; 0: the entry is free.
+    SIZE = 1
+    COUNT = 2  # In earlier records.
+    RECORD = 3  # The first serial number of the record that had it last.
+    ADDED = 4  # In that record.
+    BYTES = 5
 
 
 SLACK = 64
@@ -99,8 +109,6 @@ UNKNOWN_NAMES = 32
 """Names of undeclared keys that are counted each; keys of other names count in all only."""
 NAME_WORDS = 8
 """Words of a name, of eight bytes; longer names with equal beginnings and sizes are one."""
-UNKNOWN_WORDS = 3 + NAME_WORDS
-UNKNOWN_PENDING = 64
-"""Undeclared keys of one record that are counted by name."""
+UNKNOWN_WORDS = 5 + NAME_WORDS
 SKIPPED_AT = FRAMES_AT + FRAME_WORDS * FRAMES_MAX
 """Kinds of open containers, up to DEPTH_MAX."""

@@ -9,6 +9,7 @@ import numpy as np
 from headrace.kernels.json.layout import Col, Frame, Head
 from headrace.kernels.json.memory_kernel import (
     compiled,
+    inlined,
     load_8,
     load_64,
     store_8,
@@ -95,7 +96,7 @@ def _equal(first, at, second, second_at, size):
     return True
 
 
-@compiled
+@inlined
 def find_key(src, at, end, program, names, work, out, node):
     """Return the place of the value whose key is at `at`, or -fault, and the child of STRUCT `node`
     with that name; -1 if the schema has none."""

@@ -21,6 +21,8 @@ from headrace.kernels.memory import address_of, byte_at, copy_32, long_at
 
 compiled = njit(boundscheck=False, error_model="numpy", _nrt=False)
 """Decorate a part of the kernel. LLVM inlines small ones; numba's own inlining took a minute."""
+inlined = njit(boundscheck=False, error_model="numpy", _nrt=False, forceinline=True)
+"""Decorate a part that LLVM would call: a call passes each array as seven arguments."""
 CHECKED = os.environ.get("NUMBA_BOUNDSCHECK") == "1"
 STRIDE = 32
 

@@ -17,7 +17,6 @@ from headrace.kernels.json.layout import (
     SLACK,
     SLOTS_FULL,
     UNKNOWN_NAMES,
-    UNKNOWN_PENDING,
     UNKNOWN_WORDS,
     Col,
     Head,
@@ -211,14 +210,14 @@ class Program:
             (Head.FIRSTS, nodes),
             (Head.FILLS, len(self._fills)),
             (Head.TABLE, 2 * entries),
-            (Head.UNKNOWN_NAMES, UNKNOWN_NAMES * UNKNOWN_WORDS),
-            (Head.UNKNOWN_PENDING, UNKNOWN_PENDING),
+            # One more, always free: the expected entry after the last one.
+            (Head.UNKNOWN_NAMES, (UNKNOWN_NAMES + 1) * UNKNOWN_WORDS),
         )
         for slot, size in sections:
             head[slot] = place
             place += size
         head[Head.MARK_COUNT], head[Head.TABLE_MASK] = marks, entries - 1
-        head[Head.STOPPED] = -1
+        head[Head.STOPPED], head[Head.UNKNOWN_EXPECTED] = -1, head[Head.UNKNOWN_NAMES]
         head[Head.SERIAL], head[Head.SEED] = 1, secrets.randbits(62)
         work = np.zeros(place, np.int64)
         work[:FRAMES_AT] = head

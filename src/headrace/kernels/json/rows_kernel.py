@@ -48,7 +48,6 @@ from headrace.kernels.json.skip_kernel import (
     is_word,
 )
 from headrace.kernels.json.text_kernel import QUOTE, after_blanks
-from headrace.kernels.json.unknown_kernel import count_unknown
 from headrace.typed import refusal
 from headrace.typed import types as typed_types
 from headrace.typed.refusal import Fault
@@ -62,7 +61,6 @@ NULLABLE, SPACE, VALID = int(Col.NULLABLE), int(Col.SPACE), int(Col.VALID)
 PATTERN, PATTERN_SIZE = int(Col.PATTERN), int(Col.PATTERN_SIZE)
 AT, NODE_AT, MARKS = int(Head.AT), int(Head.NODE), int(Head.MARKS)
 STOPPED, FULL, UNKNOWN = int(Head.STOPPED), int(Head.FULL), int(Head.UNKNOWN)
-PENDING = int(Head.PENDING)
 SLOTS = int(Col.SLOTS)
 F_NODE, F_SLOT, F_CLOSING = int(Frame.NODE), int(Frame.SLOT), int(Frame.CLOSING)
 F_SERIAL, F_SEEN, F_GUESS = int(Frame.SERIAL), int(Frame.SEEN), int(Frame.GUESS)
@@ -284,17 +282,14 @@ def _kernel(sources):
                 work[AT] = after_blanks(src, at, end)
                 at = np.int64(0) if work[AT] == end else np.int64(-TRAILING)
             if at >= 0:
-                count_unknown(work)
                 rows[row] = number
                 row += 1
                 work[work[MARKS]] = row
             elif at <= -SLOTS_FULL:
                 restore_marks(work)
                 work[UNKNOWN], work[STOPPED], work[FULL] = unknown, number, -at
-                work[PENDING] = 0
                 return refusals
             else:
-                count_unknown(work)
                 restore_marks(work)
                 refused[refusals, 0], refused[refusals, 1] = number, -at
                 refused[refusals, 2], refused[refusals, 3] = work[NODE_AT], work[AT] - begin

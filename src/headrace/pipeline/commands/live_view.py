@@ -11,7 +11,10 @@ from rich.text import Text
 
 from headrace.pipeline.run.run_status import FlowState, RunState, seconds_since
 
-_COLUMNS = ("flow", "lag", "records", "records/s", "watermark", "refused", "late", "last batch", "")
+_COLUMNS = (
+    "flow", "lag", "records", "records/s", "watermark", "refused", "late", "checks", "last batch",
+    "",
+)  # fmt: skip
 _REFRESHES_PER_SECOND = 1
 
 
@@ -82,9 +85,16 @@ def _row(name: str, flow: FlowState) -> tuple[str, ...]:
         (flow.watermark or "—").replace("T", " ").partition(".")[0],
         f"{flow.refused:,}",
         f"{flow.late:,}",
+        _checks(flow),
         "—" if age is None else f"{flow.batch}, {age:.0f} s ago",
         flow.state if flow.text is None else f"{flow.state}: {flow.text}",
     )
+
+
+def _checks(flow: FlowState) -> str:
+    """Return how many of the flow's checks no row has failed in this run."""
+    counts = list(flow.failed_checks.values())
+    return f"{counts.count(0)} of {len(counts)}" if counts else "—"
 
 
 def _clock(seconds: float | None) -> str:

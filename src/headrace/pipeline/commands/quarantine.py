@@ -1,7 +1,9 @@
 """`headrace pipeline quarantine`: records that pipelines have refused."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
@@ -33,13 +35,42 @@ Reason = Annotated[
 ]
 
 
-class _Group(NamedTuple):
-    """Records of one flow with the same reason."""
+GROUPS_MAX = 1000
+"""Rows of the list; records of further reasons are counted together."""
+OTHER_REASONS = "(other reasons)"
 
+
+@dataclass
+class _Group:
+    """The records of one pipeline and flow with the same reason, counted."""
+
+    pipeline: str
     flow: str
     reason: str
     state: str
-    records: list["Quarantined"]
+    example: str
+    first_ms: int
+    last_ms: int
+    records: int = 0
+
+    def add(self, timestamp_ms: int) -> None:
+        """Count a record."""
+        self.records += 1
+        self.first_ms = min(self.first_ms, timestamp_ms)
+        self.last_ms = max(self.last_ms, timestamp_ms)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the group for `--json`."""
+        return {
+            "reason": self.reason,
+            "pipeline": self.pipeline,
+            "flow": self.flow,
+            "state": self.state,
+            "records": self.records,
+            "first_ms": self.first_ms,
+            "last_ms": self.last_ms,
+            "example": self.example,
+        }
 
 
 @app.command(name="list", alias="ls")
@@ -58,30 +89,43 @@ def list_(
 
     For example: headrace pipeline quarantine list orders
     """
-    groups: dict[tuple[str, str, str], _Group] = {}
+    groups: dict[tuple[str, str, str, str], _Group] = {}
     with cluster.client() as client:
         for record, outcome in _found(client, topic, flow, reason):
-            if outcome is not None and not all_:
-                continue
-            words = record.info["reason"].partition(", got ")[0]
-            key = (record.info["flow"], words, outcome or "waiting")
-            groups.setdefault(key, _Group(*key, [])).records.append(record)
-    ordered = sorted(groups.values(), key=lambda group: (-len(group.records), group[:3]))
-    shown = [_group_json(group) for group in ordered]
+            if outcome is None or all_:
+                _count(groups, record, outcome)
+    ordered = sorted(
+        groups.values(),
+        key=lambda group: (-group.records, group.pipeline, group.flow, group.reason, group.state),
+    )
+    shown = [group.to_json() for group in ordered]
     columns = ["REASON", "FLOW", "STATE", "RECORDS", "FIRST", "LAST", "EXAMPLE"]
     rows = [
         (
             group.reason,
             group.flow,
             group.state,
-            len(group.records),
-            shown_time(min(record.timestamp for record in group.records)),
-            shown_time(max(record.timestamp for record in group.records)),
-            group.records[0].position,
+            group.records,
+            shown_time(group.first_ms),
+            shown_time(group.last_ms),
+            group.example,
         )
         for group in ordered
     ]
     print_list(shown, columns, rows, none=f"no refused records of {topic}", json=json)
+
+
+def _count(
+    groups: dict[tuple[str, str, str, str], _Group], record: "Quarantined", outcome: str | None
+) -> None:
+    """Count a record in its group; in one for other reasons once there are many groups."""
+    state, words = outcome or "waiting", record.info["reason"].partition(", got ")[0]
+    key = (*record.owner, words, state)
+    if key not in groups and len(groups) >= GROUPS_MAX:
+        key = (*record.owner, OTHER_REASONS, state)
+    if key not in groups:
+        groups[key] = _Group(*key, record.position, record.timestamp, record.timestamp)
+    groups[key].add(record.timestamp)
 
 
 @app.command
@@ -128,8 +172,9 @@ def replay(
 ) -> None:
     """Send refused records to their flows again, each once.
 
-    They go to the topic PIPELINE.TOPIC.retry, in one transaction for each flow. A source with
-    quarantineRetry=true reads it. For example: headrace pipeline quarantine replay orders
+    They go to the topic PIPELINE.TOPIC.retry, in one transaction for each flow. Runs of pipelines
+    and sources with quarantineRetry=true read it. For example: headrace pipeline quarantine replay
+    orders
 
     """
     from headrace.pipeline.quarantine import settlement
@@ -139,6 +184,11 @@ def replay(
     with cluster.client() as client:
         wanted = _wanted(flow, reason)
         for owner in _owners(client, topic, flow, reason):
+            if not settlement.is_read(client, owner[0], topic):
+                note(
+                    f"{retry_topic(owner[0], topic)} is new: no query has read it so far. The next"
+                    f" run of pipeline {owner[0]} does, or a query with quarantineRetry=true"
+                )
             count = settlement.replay(client, topic, owner, wanted)
             sent.append(
                 {
@@ -187,14 +237,14 @@ def drop(
     wanted = _wanted(flow, reason, before_ms)
     dropped = []
     with cluster.client() as client:
-        waiting = [
-            record
+        waiting = Counter(
+            record.owner
             for record, outcome in _found(client, topic, flow, reason)
             if outcome is None and wanted(record)
-        ]
+        )
         if waiting:
-            confirm(f"drop {counted(len(waiting), 'refused record')} of {topic}?", yes=yes)
-        for owner in sorted({record.owner for record in waiting}):
+            confirm(f"drop {counted(waiting.total(), 'refused record')} of {topic}?", yes=yes)
+        for owner in sorted(waiting):
             count = settlement.drop(client, topic, owner, wanted)
             dropped.append({"pipeline": owner[0], "flow": owner[1], "records": count})
     if json:
@@ -222,11 +272,11 @@ class _wanted:  # noqa: N801 - a function with its values
 
 def _found(
     client: "Client", topic: str, flow: str | None, reason: str | None
-) -> Iterable[tuple["Quarantined", str | None]]:
+) -> Iterator[tuple["Quarantined", str | None]]:
     from headrace.pipeline.quarantine.settlement import waiting
 
     try:
-        return waiting(client, topic, _wanted(flow, reason))
+        yield from waiting(client, topic, _wanted(flow, reason))
     except ApiError as error:
         if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
@@ -242,20 +292,6 @@ def _owners(
     """Return pipeline and flow of the chosen records that are not settled."""
     found = _found(client, topic, flow, reason)
     return sorted({record.owner for record, outcome in found if outcome is None})
-
-
-def _group_json(group: _Group) -> dict[str, object]:
-    times = [record.timestamp for record in group.records]
-    return {
-        "reason": group.reason,
-        "pipeline": group.records[0].info["pipeline"],
-        "flow": group.flow,
-        "state": group.state,
-        "records": len(group.records),
-        "first_ms": min(times),
-        "last_ms": max(times),
-        "example": group.records[0].position,
-    }
 
 
 def _record_json(record: "Quarantined", outcome: str | None) -> dict[str, object]:

@@ -30,6 +30,7 @@ from headrace.spark.checks.division import Division
 from headrace.spark.checks.options import RowChecks
 from headrace.spark.checks.verdict import check_batch
 from headrace.spark.checks.with_failed import with_failed
+from headrace.spark.quarantine.refused import reason_of_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -250,7 +251,7 @@ class GivenRun:
                 topic, offset = _only(topics, flow.name), row["_offset"]
                 partition = row.get("_partition", 0)
                 value = self.topics[topic].value(offset, partition)
-                reason = f"check: {moved[0]}"
+                reason = reason_of_check(moved[0])
                 result.refused.append((topic, Refused(offset, reason, value, partition)))
             elif not checks.dropping.intersection(failed):
                 kept.append(row)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,11 +22,15 @@ from pyspark.sql.types import (
 )
 
 from headrace.arrow.read.columns import TYPES
-from headrace.arrow.typed.typed_rows import RefusedRecordError, TypedRanges, TypedValues
-from headrace.pipeline.run.parsed_rows import batch_parser
+from headrace.arrow.typed.typed_rows import (
+    Decoding,
+    RefusedRecordError,
+    TypedRanges,
+    TypedValues,
+)
+from headrace.pipeline.run.parsed_rows import parsed_values
 from headrace.pipeline.run.topic_streams import record_columns
 from headrace.pipeline.topic_columns import columns_of, value_columns
-from headrace.spark.errors import RefusedValueError
 from headrace.spark.tables.sink import arrow_schema
 
 if TYPE_CHECKING:
@@ -134,7 +139,7 @@ def decoded(source: TopicSource, topic: GivenTopic) -> DecodedTopic:
     columns = value_columns(source)
     nullable = [StructField(column.name, column.dataType) for column in columns.fields]
     rows = StructType([*nullable, *(StructField(f"_{name}", _KINDS[name]) for name in record)])
-    decode = _decoder(source, record, columns, rows)
+    decode = _decoder(source, record, rows)
     found = DecodedTopic(rows, [], [])
     for batch in topic.raw():
         good = []
@@ -142,11 +147,11 @@ def decoded(source: TopicSource, topic: GivenTopic) -> DecodedTopic:
             row = batch.slice(number, 1)
             try:
                 good += decode(row)
-            except (RefusedValueError, RefusedRecordError) as error:
+            except RefusedRecordError as error:
                 offset, partition, value = (
                     row.column(name)[0].as_py() for name in ("offset", "partition", "value")
                 )
-                # The decoder of JSON is made for one partition, that of a parser names each.
+                # The decoder is made for one partition.
                 _, _, reason = str(error).partition(f"@{offset}: ")
                 found.refused.append(Refused(offset, reason, value, partition))
         found.batches.append(pa.Table.from_batches(good, arrow_schema(rows)))
@@ -154,14 +159,15 @@ def decoded(source: TopicSource, topic: GivenTopic) -> DecodedTopic:
 
 
 def _decoder(
-    source: TopicSource, record: Sequence[str], columns: StructType, rows: StructType
+    source: TopicSource, record: Sequence[str], rows: StructType
 ) -> Callable[[pa.RecordBatch], list[pa.RecordBatch]]:
     """Return the function that decodes one record, as a run's source does."""
     schema = arrow_schema(rows)
-    if source.parser is not None:
-        parse = batch_parser(source.name, source.parser.function, columns, rows)
-        return lambda batch: list(parse(iter([batch])))
-    ranges = TypedRanges(TypedValues(source.columns), record, f"{source.name}-0")
+    if source.parser is None:
+        decoding: Decoding = TypedValues(source.columns)
+    else:
+        decoding = parsed_values(source, source.parser, Path())
+    ranges = TypedRanges(decoding, record, f"{source.name}-0")
     return lambda batch: [
         each.cast(schema) if each.schema != schema else each for each in ranges.rows([batch])
     ]

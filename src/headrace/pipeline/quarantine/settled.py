@@ -1,4 +1,4 @@
-"""Which quarantined records of a flow are settled: replayed or dropped.
+"""Which quarantined records of a flow are settled: replayed, dropped or covered.
 
 `<pipeline>.<flow>.quarantine.settled` is a compacted topic of one partition. A record's key is a
 partition of a quarantine topic, its value the settled offsets as JSON ranges:
@@ -6,8 +6,9 @@ partition of a quarantine topic, its value the settled offsets as JSON ranges:
 """
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterable
-from contextlib import suppress
+from typing import NamedTuple
 
 from headrace.client.admin.topics import create_topic
 from headrace.client.client import Client
@@ -18,31 +19,39 @@ from headrace.model.nouns import TopicPartition
 from headrace.pipeline.quarantine.records import Quarantined, read_committed
 from headrace.spark.quarantine.names import settled_topic
 
-REPLAYED, DROPPED = "replayed", "dropped"
+REPLAYED, DROPPED, COVERED = "replayed", "dropped", "covered"
+"""Covered: an applied replay of days has put its row into the table."""
 _CONFIGS = {"cleanup.policy": "compact", "max.message.bytes": str(16 << 20)}
 
 
+class _Range(NamedTuple):
+    """Neighbouring offsets with the same outcome."""
+
+    first: int
+    last: int
+    how: str
+
+
 class Settled:
-    """The settled records of one flow."""
+    """The settled records of one flow, as ranges of offsets."""
 
     def __init__(self, client: Client, pipeline: str, flow: str) -> None:
         self._client = client
         self.topic = settled_topic(pipeline, flow)
-        self._ends: dict[TopicPartition, dict[int, str]] = {}
+        self._ranges: dict[TopicPartition, list[_Range]] = {}
+        self._changed: dict[TopicPartition, list[_Range]] = {}
 
     def load(self) -> None:
         """Read the topic; nothing is settled if it does not exist. Raises ApiError, ClientError."""
-        self._ends = {}
+        self._ranges, self._changed = {}, {}
         known = run(self._client.metadata([self.topic]))
         code = known.topics[self.topic].error_code
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return
         for _, record in read_committed(self._client, self.topic):
             topic, _, number = (record.key or b"").decode().rpartition("-")
-            ranges = json.loads(record.value or b"[]")
-            self._ends[TopicPartition(topic, int(number))] = {
-                offset: how for first, last, how in ranges for offset in range(first, last + 1)
-            }
+            ranges = [_Range(*each) for each in json.loads(record.value or b"[]")]
+            self._ranges[TopicPartition(topic, int(number))] = sorted(ranges)
 
     def create(self) -> None:
         """Create the topic if it does not exist. Raises ApiError."""
@@ -57,31 +66,49 @@ class Settled:
         run(self._client.leaders([self.topic]))
 
     def outcome(self, found: Quarantined) -> str | None:
-        """Return REPLAYED or DROPPED; None if the record waits in the quarantine."""
-        return self._ends.get(found.at, {}).get(found.record.offset)
+        """Return how a record is settled; None if it waits in the quarantine."""
+        ranges, offset = self._ranges.get(found.at, []), found.record.offset
+        number = bisect_right(ranges, offset, key=lambda range_: range_.first) - 1
+        return ranges[number].how if number >= 0 and offset <= ranges[number].last else None
 
-    def settle(
-        self, producer: Producer, found: Iterable[Quarantined], how: str, now_ms: int
-    ) -> None:
-        """Note records as settled, in the producer's open transaction."""
-        changed: set[TopicPartition] = set()
-        for record in found:
-            self._ends.setdefault(record.at, {})[record.record.offset] = how
-            changed.add(record.at)
-        for place in sorted(changed):
-            value = json.dumps(_ranges(self._ends[place])).encode()
-            key = str(place).encode()
-            run(producer.send(self.topic, value, key, timestamp=now_ms, partition=0))
+    def note(self, found: Quarantined, how: str) -> None:
+        """Note a record that is not settled, for `settle`."""
+        offset = found.record.offset
+        _add(self._changed.setdefault(found.at, []), _Range(offset, offset, how))
 
-
-def _ranges(outcomes: dict[int, str]) -> list[tuple[int, int, str]]:
-    """Return offsets with their outcome as ranges of neighbours with the same outcome."""
-    ranges: list[tuple[int, int, str]] = []
-    for offset, how in sorted(outcomes.items()):
-        with suppress(IndexError):
-            first, last, before = ranges[-1]
-            if last == offset - 1 and before == how:
-                ranges[-1] = (first, offset, how)
+    def forget(self, found: Quarantined) -> None:
+        """Let a settled record wait again, for `settle`."""
+        offset, kept = found.record.offset, []
+        for range_ in self._ranges.get(found.at, []):
+            if not range_.first <= offset <= range_.last:
+                kept.append(range_)
                 continue
-        ranges.append((offset, offset, how))
-    return ranges
+            if range_.first < offset:
+                kept.append(range_._replace(last=offset - 1))
+            if offset < range_.last:
+                kept.append(range_._replace(first=offset + 1))
+        self._ranges[found.at] = kept
+        self._changed.setdefault(found.at, [])
+
+    def settle(self, producer: Producer, now_ms: int) -> None:
+        """Send the noted records' outcomes, in the producer's open transaction."""
+        for place, changed in sorted(self._changed.items()):
+            ranges = self._ranges[place] = _joined([*self._ranges.get(place, []), *changed])
+            key, value = str(place).encode(), json.dumps(ranges).encode()
+            run(producer.send(self.topic, value, key, timestamp=now_ms, partition=0))
+        self._changed = {}
+
+
+def _joined(ranges: Iterable[_Range]) -> list[_Range]:
+    joined: list[_Range] = []
+    for range_ in sorted(ranges):
+        _add(joined, range_)
+    return joined
+
+
+def _add(ranges: list[_Range], range_: _Range) -> None:
+    """Append a range, or extend the last one by it."""
+    if ranges and ranges[-1].last == range_.first - 1 and ranges[-1].how == range_.how:
+        ranges[-1] = ranges[-1]._replace(last=range_.last)
+    else:
+        ranges.append(range_)

@@ -45,6 +45,8 @@ class BatchRows:
     store: ReplayStore
     replay: Replay
     slack_ms: int | None
+    archive: str = ""
+    """Name of the file with the project's modules that executors have."""
 
     def of(self, flow: DeclaredFlow) -> tuple[DataFrame, Offsets]:
         """Return the flow's rows and the offsets that they are made from.
@@ -66,7 +68,10 @@ class BatchRows:
             return None if since is None else since - earlier_ms
 
         topics = BoundedTopics(self.spark, self.cluster, self.end, since_ms)
-        with sources(TopicStreams(self.spark, self.cluster, self.graph, records=topics.load)):
+        streams = TopicStreams(
+            self.spark, self.cluster, self.graph, records=topics.load, archive=self.archive
+        )
+        with sources(streams):
             return flow.function(), topics.offsets
 
     def since_ms(self, source: TopicSource) -> int | None:

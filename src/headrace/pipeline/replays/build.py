@@ -6,12 +6,14 @@ counted, too. Its rows of the range are written to a Delta table of the replay.
 
 from __future__ import annotations
 
+import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from headrace.pipeline.declarations import DeclarationError
+from headrace.pipeline.declarations import DeclarationError, Outcome
 from headrace.pipeline.diffs.table_diff import POSITION
 from headrace.pipeline.load import loaded
 from headrace.pipeline.replays.batch_rows import BatchRows
@@ -33,6 +35,7 @@ from headrace.pipeline.run.shipped_code import shipped
 from headrace.pipeline.run.storage import Storage
 from headrace.pipeline.run.targets import Targets
 from headrace.pipeline.validate import findings_of
+from headrace.spark.batch_counts import take_counts
 from headrace.spark.checks.options import RowChecks
 from headrace.spark.checks.with_failed import with_failed
 from headrace.spark.tables.options import parse_table_options
@@ -93,9 +96,9 @@ def build_replay(
             raise DeclarationError(str(findings[0]))
         storage.claim(project.name, project.profile)
         flow = _flow(found.graph, request.flow)
-        stack.enter_context(shipped(spark, found, storage))
+        archive = stack.enter_context(shipped(spark, found, storage))
         cluster = stack.enter_context(client_file(spark, request.bootstrap, request.settings))
-        return _Build(request, storage, found, flow, cluster, spark, show).replay()
+        return _Build(request, storage, found, flow, cluster, spark, show, archive).replay()
 
 
 def _flow(graph: Graph, name: str) -> DeclaredFlow:
@@ -126,6 +129,8 @@ class _Build:
     cluster: ClusterAddress
     spark: SparkSession
     show: Callable[[str], None]
+    archive: str
+    """Name of the file with the project's modules that executors have."""
 
     def replay(self) -> Replay:
         store, flow, request = ReplayStore(self.storage.root), self.flow, self.request
@@ -188,20 +193,33 @@ class _Build:
             store,
             replay,
             self.request.slack_ms,
+            self.archive,
         )
 
     def _write(self, rows: DataFrame, replay: Replay, options: Mapping[str, str]) -> None:
         """Write the rows that pass the flow's checks; a batch of its own, with the replay's id."""
         given = {name: text for name, text in options.items() if name != "pipeline"}
         given |= {"txnAppId": f"replay-{replay.id}", "txnVersion": "0"}
-        if self.flow.checks:
-            topic = next(iter(replay.offsets)) if len(replay.offsets) == 1 else ""
-            given |= RowChecks(self.flow.checks, topic, None).to_option()
-            rows = with_failed(rows, self.flow.checks)
-        try:
-            rows.write.format(TABLE).options(**given).mode("append").save()
-        except Exception as error:
-            raise self._failed(error) from error
+        with tempfile.TemporaryDirectory(prefix="headrace-replay-") as counts:
+            if self.flow.checks:
+                topic = next(iter(replay.offsets)) if len(replay.offsets) == 1 else ""
+                given |= RowChecks(self.flow.checks, topic, Path(counts)).to_option()
+                rows = with_failed(rows, self.flow.checks)
+            try:
+                rows.write.format(TABLE).options(**given).mode("append").save()
+            except Exception as error:
+                raise self._failed(error) from error
+            self._show_checks(take_counts(Path(counts), 0) or {})
+
+    def _show_checks(self, counts: Mapping[str, Any]) -> None:
+        """Show how many rows fail each check. A replay moves no record to the quarantine."""
+        for check in self.flow.checks:
+            if failed := counts.get("failed", {}).get(check.name):
+                left_out = check.outcome in (Outcome.DROP, Outcome.QUARANTINE)
+                self.show(
+                    f"check {check.name!r}: {failed:,} of {counts['rows']:,} rows failed"
+                    f"{' and are left out' if left_out else ''}"
+                )
 
     def _failed(self, error: Exception) -> ReplayFailedError:
         directory = self.request.project.directory

@@ -40,7 +40,7 @@ _CODES = {
 """Exit codes of our errors by class; FAILED for all others."""
 _ADVICE = re.compile(
     r"(; set failOnDataLoss to false.*|\. Options: mode=.*|; create it, or corr.*|"
-    r": correct valueSchema, .*)"
+    r": correct valueSchema, .*|, or raise quarantineShareMax)"
 )
 """Advice about options of a source, which a pipeline's author does not see."""
 _WORKER_LOST = re.compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.spark.quarantine.options import COUNTS, FLOW, PIPELINE, SPOOL
+from headrace.spark.quarantine.options import COUNTS, FLOW, PIPELINE, RETRY, SPOOL
 from headrace.spark.source.typed_values import UNKNOWN_KEYS
 
 if TYPE_CHECKING:
@@ -40,8 +40,12 @@ class FlowQuarantine:
         return cls(pipeline, flow.name, storage.spool, counts, unknown)
 
     def source_options(self) -> dict[str, str]:
-        """Return the options of a typed topic."""
-        return {"mode": "QUARANTINE", UNKNOWN_KEYS: str(self.unknown_keys), **self._shared()}
+        """Return the options of a typed topic, which also reads replayed records.
+
+        They need a source that reads committed records.
+        """
+        more = {RETRY: "true", UNKNOWN_KEYS: str(self.unknown_keys)}
+        return {"mode": "QUARANTINE", **more, **self._shared()}
 
     def sink_options(self) -> dict[str, str]:
         """Return the options of the sink, without those of its brokers."""

@@ -40,7 +40,8 @@ class FlowState:
     """Records read by this run."""
     lag: int | None = None
     refused: int = 0
-    """Records that this run moved to the quarantine; they are not part of `records`."""
+    """Records that this run moved to the quarantine. `records` has those whose rows failed a check,
+    and not those that did not fit the columns."""
     late: int = 0
     restarts: int = 0
     failures: int = 0

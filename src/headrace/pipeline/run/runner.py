@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 
-from headrace.pipeline.declarations import DeclarationError, Outcome, sources
+from headrace.pipeline.declarations import DeclarationError, sources
 from headrace.pipeline.exit_codes import DECISION_NEEDED
 from headrace.pipeline.load import Finding, Loaded, finding_of, loaded
 from headrace.pipeline.plan.decisions import refusal_of
@@ -117,20 +117,6 @@ def run_id() -> str:
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
-def _quarantines(found: Loaded) -> list[Finding]:
-    """Return the checks that need a quarantine, which a run does not have yet."""
-    return [
-        Finding(
-            f"{flow.name}: check {check.name!r}: a run has no quarantine for rows yet: use "
-            "expect_or_drop or expect_or_fail",
-            flow.place,
-        )
-        for flow in found.graph.flows
-        for check in flow.checks
-        if check.outcome is Outcome.QUARANTINE
-    ]
-
-
 def _since(began: float) -> float:
     return round(time.monotonic() - began, 1)
 
@@ -162,14 +148,20 @@ class _Run:
                 return Ending(DECISION_NEEDED, refusal)
             found = stack.enter_context(loaded(project))
             findings, _ = findings_of(spark, found)
-            findings += _quarantines(found)
             if findings:
                 return self._refused(findings)
-            stack.enter_context(shipped(spark, found, self.storage))
+            archive = stack.enter_context(shipped(spark, found, self.storage))
             cluster = stack.enter_context(
                 client_file(spark, self.request.bootstrap, self.request.settings)
             )
-            streams = partial(TopicStreams, spark, cluster, found.graph)
+            streams = partial(
+                TopicStreams,
+                spark,
+                cluster,
+                found.graph,
+                directory=project.directory,
+                archive=archive,
+            )
             targets = Targets(found.graph, self.storage, cluster, project.identity)
             return self._supervised(spark, found, streams, targets)
 

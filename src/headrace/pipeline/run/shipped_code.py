@@ -30,14 +30,17 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 @contextmanager
-def shipped(spark: SparkSession, found: Loaded, storage: Storage) -> Iterator[None]:
-    """Give a session's executors the project's code for functions of this context. OSError."""
+def shipped(spark: SparkSession, found: Loaded, storage: Storage) -> Iterator[str]:
+    """Give a session's executors the project's code for functions of this context.
+
+    Yield the name of the file that has it. OSError.
+    """
     made = zip_of(found.project.directory, storage.root, storage.own)
     spark.sparkContext.addPyFile(str(made))
     for module in found.modules:
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     try:
-        yield
+        yield made.name
     finally:
         for module in found.modules:
             cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]

@@ -57,11 +57,7 @@ class Targets:
         if streams.used_quarantine is not None:
             options |= self.cluster.options() | streams.used_quarantine.sink_options()
         if flow.check_names:
-            topic = next(iter(streams.topics)) if len(streams.topics) == 1 else ""
-            counts = self.storage.checks(flow.target, flow.name)
-            options |= RowChecks(
-                flow.checks, topic, counts, unique=flow.unique, fresh=flow.fresh
-            ).to_option()
+            options |= self._checks(flow, streams).to_option()
             rows = with_failed(rows, flow.checks)
         checkpoint = str(self.storage.checkpoint(flow.target, flow.name))
         return (
@@ -69,6 +65,13 @@ class Targets:
             .queryName(f"{self.pipeline}.{flow.name}")
             .options(**options, checkpointLocation=checkpoint)
         )
+
+    def _checks(self, flow: DeclaredFlow, streams: TopicStreams) -> RowChecks:
+        """Return the checks of a flow, with the topic whose records its rows are."""
+        only = len(streams.topics) == 1
+        topic, digest = next(iter(streams.topics.items())) if only else ("", "")
+        counts = self.storage.checks(flow.target, flow.name)
+        return RowChecks(flow.checks, topic, counts, digest, unique=flow.unique, fresh=flow.fresh)
 
     def of_table(self, flow: DeclaredFlow) -> dict[str, str]:
         """Return the options of a flow's table."""

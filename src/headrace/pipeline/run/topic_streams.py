@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
-from headrace.pipeline.run.parsed_rows import VALUE, parsed
-from headrace.pipeline.topic_columns import columns_of, value_columns
+from headrace.pipeline.run.parsed_rows import parsed_values
+from headrace.pipeline.topic_columns import columns_of
 from headrace.pipeline.views import Views
+from headrace.spark.quarantine.options import digest_of_schema
 from headrace.spark.security import CONFIG_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.pipeline.declarations import Parser, TopicSource
+    from headrace.pipeline.declarations import TopicSource
     from headrace.pipeline.graph import Graph
     from headrace.pipeline.run.flow_quarantine import FlowQuarantine
 
+VALUE = "value"
 _RECORD = ("partition", "offset", "timestamp")
 
 
@@ -38,10 +41,11 @@ class ClusterAddress:
         return {"kafka.bootstrap.servers": self.bootstrap, **file}
 
 
-def finished(rows: DataFrame, source: TopicSource) -> DataFrame:
+def finished(rows: DataFrame, source: TopicSource, names: Sequence[str] | None = None) -> DataFrame:
     """Return decoded rows with the columns of `hp.topic` and its watermark.
 
-    `rows`: with heartbeats, the column `_value` tells which records have no value.
+    `rows`: with heartbeats, the column `_value` tells which records have no value. `names`: of the
+    columns; None: Spark is asked to parse them.
     """
     if source.heartbeats and source.event_time is not None:
         # The time of a record without a value advances the watermark.
@@ -49,7 +53,7 @@ def finished(rows: DataFrame, source: TopicSource) -> DataFrame:
             sf.col(source.event_time)
         )
         rows = rows.withColumn(source.event_time, time)
-    rows = rows.select(*columns_of(source).names)
+    rows = rows.select(*(names or columns_of(source).names))
     if source.event_time is not None and source.watermark is not None:
         rows = rows.withWatermark(source.event_time, source.watermark)
     return rows
@@ -71,42 +75,44 @@ class TopicStreams:
     graph: Graph
     quarantine: FlowQuarantine | None = None
     """Where records that do not fit the columns are moved; None: they are left out."""
-    topics: set[str] = field(default_factory=set)
-    """The topics that were read."""
+    topics: dict[str, str] = field(default_factory=dict)
+    """The topics that were read, each with a digest of its columns and of its parser."""
     used_quarantine: FlowQuarantine | None = None
     """The quarantine that the sink must publish; None if no topic was read that has one."""
     records: Callable[[TopicSource, dict[str, str]], DataFrame] | None = None
     """Returns the records of a topic, by more options of the source; None: a stream of them."""
+    directory: Path = Path()
+    """The project's directory."""
+    archive: str = ""
+    """Name of the file with the project's modules that executors have."""
 
     def __post_init__(self) -> None:
         self._views = Views(self.graph)
 
     def topic(self, source: TopicSource) -> DataFrame:
         """Return the stream of a topic."""
-        self.topics.add(source.name)
-        parser = source.parser
-        rows = self._json(source) if parser is None else self._parsed(source, parser)
-        return finished(rows, source)
+        if source.parser is None:
+            digest = digest_of_schema(source.columns)
+            decoding = {"valueSchema": source.columns}
+        else:
+            values = parsed_values(source, source.parser, self.directory, self.archive)
+            digest, decoding = values.digest, values.to_option()
+        self.topics[source.name] = digest
+        if self.quarantine is None:
+            decoding["mode"] = "DROPMALFORMED"
+        else:
+            self.used_quarantine = self.quarantine
+            decoding |= self.quarantine.source_options()
+        columns = ",".join(record_columns(source))
+        return finished(self._stream(source, {**decoding, "columns": columns}), source)
 
     def read(self, name: str) -> DataFrame:
         """Return a view's stream."""
         return self._views.read(name)
 
-    def _json(self, source: TopicSource) -> DataFrame:
-        columns = ",".join(record_columns(source))
-        options = {"valueSchema": source.columns, "columns": columns}
-        if self.quarantine is None:
-            return self._stream(source, {**options, "mode": "DROPMALFORMED"})
-        self.used_quarantine = self.quarantine
-        return self._stream(source, options | self.quarantine.source_options())
-
-    def _parsed(self, source: TopicSource, parser: Parser) -> DataFrame:
-        record = record_columns(source)
-        columns = dict.fromkeys((VALUE, *record))
-        records = self._stream(source, {"columns": ",".join(columns)})
-        return parsed(records, source.name, parser.function, value_columns(source), record)
-
     def _stream(self, source: TopicSource, options: dict[str, str]) -> DataFrame:
+        # A replay of days reads the same records as the run that it is compared with.
+        options = {"isolation.level": "read_committed", **options}
         if self.records is not None:
             return self.records(source, options)
         reader = self.spark.readStream.format("headrace").options(

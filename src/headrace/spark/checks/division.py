@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from headrace.spark.checks.check import FAILED
 from headrace.spark.checks.written_columns import EXAMPLES_MAX, WrittenColumns
+from headrace.spark.errors import SinkError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,6 +37,9 @@ class Tally:
     examples: dict[str, list[Place]] = field(default_factory=dict)
     """The first failed rows by check, if rows have positions."""
     dropped: int = 0
+    """Rows that are not written and not moved to the quarantine."""
+    quarantined: int = 0
+    """Rows whose records are moved to the quarantine."""
     keys: dict[str, list[bytes]] = field(default_factory=dict)
     """Keys of the written rows by check of uniqueness: see `WrittenColumns`."""
     newest: dict[str, int] = field(default_factory=dict)
@@ -45,6 +49,7 @@ class Tally:
         """Add the counts of another task."""
         self.rows += other.rows
         self.dropped += other.dropped
+        self.quarantined += other.quarantined
         for name, keys in other.keys.items():
             self.keys.setdefault(name, []).extend(keys)
         for name, newest in other.newest.items():
@@ -61,8 +66,11 @@ class Division:
 
     def __init__(self, checks: RowChecks) -> None:
         self._dropping = pa.array(sorted(checks.dropping), pa.string())
+        self._moving = checks.moving
         self._written = WrittenColumns(checks.unique, checks.fresh)
         self.tally = Tally()
+        self.moved: dict[int, dict[int, str]] = {}
+        """Partition → offset → the first check by which a row goes to the quarantine."""
 
     def divided(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows to write, without the column of failed checks."""
@@ -86,11 +94,28 @@ class Division:
             tally.examples[name] = _places(rows, numbers[:EXAMPLES_MAX])
         away = np.zeros(len(rows), np.bool_)
         away[parents.filter(pc.is_in(names, self._dropping)).to_numpy()] = True
-        tally.dropped = int(away.sum())
-        if tally.dropped:
+        tally.quarantined = self._move(rows, names, parents)
+        tally.dropped = int(away.sum()) - tally.quarantined
+        if away.any():
             rows = rows.filter(pa.array(~away))
         self.tally.add(tally)
         return rows
+
+    def _move(self, rows: pa.RecordBatch, names: pa.Array, parents: pa.Array) -> int:
+        """Note rows that go to the quarantine; return how many. SinkError without a position."""
+        moved: dict[int, str] = {}
+        for name in reversed(self._moving):
+            moved |= dict.fromkeys(parents.filter(pc.equal(names, name)).to_pylist(), name)
+        numbers = sorted(moved)
+        places = _places(rows, pa.array(numbers, parents.type))
+        if len(places) < len(numbers):
+            raise SinkError(
+                f"check {moved[numbers[0]]!r}: a row without {_PARTITION} and {_OFFSET} cannot be"
+                " moved to the quarantine"
+            )
+        for number, (partition, offset) in zip(numbers, places, strict=True):
+            self.moved.setdefault(partition, {}).setdefault(offset, moved[number])
+        return len(numbers)
 
 
 def _places(rows: pa.RecordBatch, numbers: pa.Array) -> list[Place]:

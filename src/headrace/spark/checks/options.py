@@ -30,6 +30,8 @@ class RowChecks:
     """The topic that positions in error texts are of; empty if the rows have none or several."""
     counts: Path | None
     """Directory for the counts of each batch; None: they are not reported."""
+    schema_digest: str = ""
+    """Digest of the topic's declared columns, for records that a check moves to the quarantine."""
     unique: tuple[Unique, ...] = ()
     fresh: tuple[Fresh, ...] = ()
 
@@ -42,6 +44,7 @@ class RowChecks:
             ],
             "topic": self.topic,
             "counts": None if self.counts is None else str(self.counts),
+            "schema": self.schema_digest,
             "unique": [each.columns for each in self.unique],
             "fresh": [[each.column, each.within] for each in self.fresh],
         }
@@ -52,6 +55,11 @@ class RowChecks:
         """Names of the checks whose failed rows are not written."""
         away = (Outcome.DROP, Outcome.QUARANTINE)
         return frozenset(check.name for check in self.checks if check.outcome in away)
+
+    @property
+    def moving(self) -> tuple[str, ...]:
+        """Names of the checks whose failed rows go to the quarantine, in their order."""
+        return tuple(each.name for each in self.checks if each.outcome is Outcome.QUARANTINE)
 
 
 def given_checks(given: GivenOptions) -> RowChecks | None:
@@ -71,9 +79,19 @@ def given_checks(given: GivenOptions) -> RowChecks | None:
             None if counts is None else Path(counts),
             unique=tuple(Unique(tuple(map(str, columns))) for columns in said["unique"]),
             fresh=tuple(Fresh(str(column), str(within)) for column, within in said["fresh"]),
+            schema_digest=str(said["schema"]),
         )
     except (ValueError, KeyError, TypeError):
         raise OptionError(f"{CHECKS}: {text!r} is not what a pipeline's run writes") from None
+
+
+def refuse_without_quarantine(checks: RowChecks | None, *, quarantine: bool) -> None:
+    """Raise OptionError if a check moves rows to a quarantine that the query does not have."""
+    if checks is not None and checks.moving and not quarantine:
+        raise OptionError(
+            f"{CHECKS}: check {checks.moving[0]!r} moves rows to the quarantine, and the query has"
+            " none"
+        )
 
 
 def written_names(names: Sequence[str], checks: RowChecks | None) -> list[str]:

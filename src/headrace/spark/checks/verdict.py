@@ -55,6 +55,7 @@ def report(checks: RowChecks, tally: Tally, batch: int) -> None:
     said: dict[str, Any] = {
         "rows": tally.rows,
         "dropped": tally.dropped,
+        "quarantined": tally.quarantined,
         "failed": {name: tally.failed.get(name, 0) for name in names},
         "below": [
             check.name

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.spark.durable import flush_file, make_directories, replace_durably
 from headrace.spark.quarantine.refused import SCHEMA, RefusedRecord, records_of
@@ -40,6 +41,14 @@ class Refusals(NamedTuple):
     first: RefusedRecord
 
 
+class Checked(NamedTuple):
+    """The records of one topic in a batch whose rows fail a check, without replayed ones."""
+
+    topic: str
+    refused: int
+    first: RefusedRecord
+
+
 class Manifest(NamedTuple):
     """A manifest on disk."""
 
@@ -47,6 +56,9 @@ class Manifest(NamedTuple):
     digest: int
     """A digest of the content, from 1 to 2**63 - 1."""
     topics: tuple[Refusals, ...]
+    """Records that the source refuses."""
+    checked: tuple[Checked, ...] = ()
+    """Records whose rows fail a check."""
 
 
 class _RangeFile(NamedTuple):
@@ -58,7 +70,7 @@ class _RangeFile(NamedTuple):
 def write_manifest(spool: Spool, at: BatchRun, files: Collection[Path] = ()) -> Manifest | None:
     """Write a batch's manifest durably; None if no record is refused. Raises OSError.
 
-    `files`: further files of refused records, which writing tasks name.
+    `files`: of rows that fail a check, which the messages of writing tasks name.
     """
     ranges = _range_files(spool.batch(at))
     if not ranges and not files:
@@ -72,14 +84,15 @@ def write_manifest(spool: Spool, at: BatchRun, files: Collection[Path] = ()) -> 
             temporary.open("xb") as file,
             pa.ipc.new_file(file, SCHEMA.with_metadata({_INFO: info.encode()})) as writer,
         ):
-            topics = _merge(ranges, files, writer)
+            topics = _merge(ranges, writer)
+            checked = _merge_checked(files, writer)
         digest = _digest(temporary)
         flush_file(temporary)
         path = manifest_path(spool, at.query, at.batch, digest)
         replace_durably(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-    return Manifest(path, digest, topics)
+    return Manifest(path, digest, topics, checked)
 
 
 def manifest_path(spool: Spool, query: str, batch: int, digest: int) -> Path:
@@ -108,18 +121,32 @@ def run_of_manifest(path: Path) -> str:
 
 
 def _merge(
-    ranges: dict[str, list[_RangeFile]],
-    files: Collection[Path],
-    writer: pa.RecordBatchFileWriter,
+    ranges: dict[str, list[_RangeFile]], writer: pa.RecordBatchFileWriter
 ) -> tuple[Refusals, ...]:
     by_topic: dict[str, list[Refusals]] = {}
     for place, found in sorted(ranges.items()):
         refusals = _merge_partition(place.rpartition("-")[0], found, writer)
         by_topic.setdefault(refusals.topic, []).append(refusals)
+    return tuple(_sum(found) for found in by_topic.values())
+
+
+def _merge_checked(
+    files: Collection[Path], writer: pa.RecordBatchFileWriter
+) -> tuple[Checked, ...]:
+    """Write the records of rows that fail a check, each once."""
+    seen: set[tuple[str, int, int]] = set()
+    found: dict[str, Checked] = {}
     for path in sorted(files):
         for batch in _batches(path):
-            writer.write_batch(batch)
-    return tuple(_sum(found) for found in by_topic.values())
+            rows = _unseen(batch, seen)
+            writer.write_batch(rows)
+            first_time = rows.filter(pc.equal(rows.column("attempt"), 1))
+            for record in records_of(first_time.slice(0, 1)):
+                before = found.get(record.topic) or Checked(record.topic, 0, record)
+                first = min(before.first, record, key=lambda each: (each.partition, each.offset))
+                count = before.refused + len(first_time)
+                found[record.topic] = before._replace(refused=count, first=first)
+    return tuple(found.values())
 
 
 def _merge_partition(

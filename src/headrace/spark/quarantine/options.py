@@ -58,13 +58,18 @@ class SinkQuarantine:
     """Directory to which the numbers of refused records are written by batch; None: nowhere."""
 
 
-def source_quarantine(given: GivenOptions, ddl: str) -> SourceQuarantine:
+def digest_of_schema(ddl: str) -> str:
+    """Return the digest of declared columns in the headers of quarantined records."""
+    return blake2b(ddl.encode(), digest_size=8).hexdigest()
+
+
+def source_quarantine(given: GivenOptions, schema_digest: str) -> SourceQuarantine:
     """Return the source's quarantine. OptionError if an option is missing or invalid."""
     return SourceQuarantine(
         spool=_spool(given, f"mode=QUARANTINE needs {SPOOL}, {FLOW} and {PIPELINE}"),
         pipeline=name_option(given, PIPELINE),
         retention_ms=given.number_or(RETENTION, RETENTION_MS),
-        schema_digest=blake2b(ddl.encode(), digest_size=8).hexdigest(),
+        schema_digest=schema_digest,
         retry=_retry(given),
     )
 

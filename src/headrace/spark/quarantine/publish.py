@@ -161,6 +161,7 @@ class _Publication:
             "timestamp": record.timestamp,
             "pipeline": self._options.pipeline,
             "flow": self._options.spool.flow,
+            "query": self._query,
             "run": run_id,
             "batch": self._batch,
             "stage": record.stage,

@@ -1,17 +1,18 @@
 """A reading task with a quarantine: typed rows to Spark, refused records to the spool."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark import TaskContext
 
-from headrace.arrow.typed.json_decoder import TypedRows
-from headrace.arrow.typed.typed_rows import TypedRanges, TypedValues
+from headrace.arrow.typed.decoder import TypedRows
+from headrace.arrow.typed.typed_rows import Decoding, TypedRanges
 from headrace.model.nouns import TopicPartition
 from headrace.spark.errors import SourceError
-from headrace.spark.quarantine.refused import refused_rows
-from headrace.spark.quarantine.retried import restored
+from headrace.spark.quarantine.record_file import RecordFile
+from headrace.spark.quarantine.refused import refused_rows, replayed_rows
+from headrace.spark.quarantine.retried import Reader, restored
 from headrace.spark.quarantine.spool import BatchRun, Planned, RangeSpool, Spool
 
 
@@ -25,6 +26,8 @@ class TaskQuarantine:
     """The ranges of the task's topic in this batch."""
     retries: bool = False
     """Whether the topic has records that are read again."""
+    first: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Offsets at which the query began; empty: not known."""
 
 
 def current_batch() -> BatchRun:
@@ -43,7 +46,7 @@ class QuarantinedRange:
 
     def __init__(
         self,
-        typed: TypedValues,
+        typed: Decoding,
         columns: tuple[str, ...],
         quarantine: TaskQuarantine,
         place: TopicPartition,
@@ -52,9 +55,11 @@ class QuarantinedRange:
         self._place = place
         self._flow = quarantine.spool.flow if quarantine.retries else None
         self._schema_digest = quarantine.schema_digest
+        self._first = quarantine.first
         self._read = 0
         self._rows = TypedRanges(typed, columns, str(place), self._refuse)
         at = current_batch()
+        self._query = at.query
         quarantine.spool.check_published(at.query, at.batch)
         self._spool = RangeSpool(
             quarantine.spool,
@@ -64,6 +69,7 @@ class QuarantinedRange:
             quarantine.schema_digest,
             quarantine.planned,
         )
+        self._replayed = RecordFile(quarantine.spool.replayed(at, place, offsets))
 
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows; the last ones only after the spool's file is durable."""
@@ -74,10 +80,12 @@ class QuarantinedRange:
                     yield last
                 last = rows
             self._spool.finish(self._read)
+            self._replayed.finish()
             if last is not None:
                 yield last
         finally:
             self._spool.discard()
+            self._replayed.discard()
 
     def _counted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -86,8 +94,13 @@ class QuarantinedRange:
 
     def _at_first_positions(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if self._flow is None:
-            return batches
-        return restored(batches, self._flow, str(self._place))
+            yield from batches
+            return
+        reader = Reader(self._flow, self._query, self._first)
+        for batch in restored(batches, reader, str(self._place)):
+            if len(batch):
+                self._replayed.add(replayed_rows(batch))
+            yield batch
 
     def _refuse(self, piece: TypedRows, batch: pa.RecordBatch) -> None:
         self._spool.add(refused_rows(piece, batch, *self._place, self._schema_digest))

@@ -4,18 +4,18 @@
 `timestamp` are the record's first position: a record that is tried again keeps them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.arrow.read.columns import HEADERS, TYPES
-from headrace.arrow.typed.json_decoder import TypedRows
+from headrace.arrow.typed.decoder import TypedRows
 from headrace.spark.quarantine.retried import ATTEMPT
 
-DECODE = "decode"
-"""The stage in which the source refuses a value."""
+DECODE, CHECK = "decode", "check"
+"""The stages in which the source refuses a value, and a sink a row that fails a check."""
 COLUMNS_READ = ("key", "timestamp", HEADERS)
 """Columns of the record that the source reads with value and offset, to spool it whole."""
 SCHEMA = pa.schema(
@@ -61,6 +61,17 @@ class RefusedRecord(NamedTuple):
         return f"{self.topic}-{self.partition}@{self.offset}"
 
 
+class _Refusals(NamedTuple):
+    """Why rows are refused, a reason and a field for each."""
+
+    stage: str
+    reasons: Sequence[str]
+    fields: Sequence[str]
+    schema: str
+    attempts: int
+    """Number that is added to the attempts of restored records."""
+
+
 def refused_rows(
     piece: TypedRows, batch: pa.RecordBatch, topic: str, partition: int, schema_digest: str
 ) -> pa.RecordBatch:
@@ -70,11 +81,42 @@ def refused_rows(
     """
     found = list(piece.refused)
     rows = batch.take(pa.array([refused.row for refused in found], pa.int64()))
-    count = len(found)
+    words = [refused.words for refused in found]
+    paths = [refused.path for refused in found]
+    return _spooled(rows, topic, partition, _Refusals(DECODE, words, paths, schema_digest, 1))
+
+
+def replayed_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return restored records without a reason; their attempts are those of before."""
+    nothing = [""] * len(batch)
+    return _spooled(batch, "", 0, _Refusals("", nothing, nothing, "", 0))
+
+
+def checked_rows(
+    rows: pa.RecordBatch, topic: str, partition: int, checks: Sequence[str], schema_digest: str
+) -> pa.RecordBatch:
+    """Return the records of rows that fail a check each.
+
+    `rows` have COLUMNS_READ, value and offset, as a topic has them.
+    """
+    reasons = [reason_of_check(name) for name in checks]
+    refusals = _Refusals(CHECK, reasons, [""] * len(rows), schema_digest, 1)
+    return _spooled(rows, topic, partition, refusals)
+
+
+def reason_of_check(name: str) -> str:
+    """Return the reason of a record that a check refuses."""
+    return f"check: {name}"
+
+
+def _spooled(
+    rows: pa.RecordBatch, topic: str, partition: int, refusals: _Refusals
+) -> pa.RecordBatch:
+    count = len(rows)
     micros = rows.column("timestamp").cast(pa.int64())
-    if ATTEMPT in batch.schema.names:
+    if ATTEMPT in rows.schema.names:
         topics, partitions = rows.column("topic"), rows.column("partition")
-        attempts = pc.add(rows.column(ATTEMPT), pa.scalar(1, pa.int32()))
+        attempts = pc.add(rows.column(ATTEMPT), pa.scalar(refusals.attempts, pa.int32()))
     else:
         topics = pa.repeat(topic, count)
         partitions = pa.repeat(pa.scalar(partition, pa.int32()), count)
@@ -87,10 +129,10 @@ def refused_rows(
         "key": rows.column("key"),
         "value": rows.column("value"),
         HEADERS: rows.column(HEADERS),
-        "stage": pa.repeat(DECODE, count),
-        "reason": pa.array([refused.words for refused in found], pa.string()),
-        "field": pa.array([refused.refusal.path for refused in found], pa.string()),
-        "schema": pa.repeat(schema_digest, count),
+        "stage": pa.repeat(refusals.stage, count),
+        "reason": pa.array(refusals.reasons, pa.string()),
+        "field": pa.array(refusals.fields, pa.string()),
+        "schema": pa.repeat(refusals.schema, count),
         "attempt": attempts,
     }
     return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)

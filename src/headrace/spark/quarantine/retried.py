@@ -6,12 +6,13 @@ first read, and a record that is refused again is quarantined under that positio
 more.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from headrace.arrow.read.columns import HEADERS, TYPES
+from headrace.model.nouns import TopicPartition
 from headrace.spark.errors import SourceError
 from headrace.spark.quarantine.names import HEADER
 
@@ -20,7 +21,25 @@ ATTEMPT = "attempt"
 _US_PER_MS = 1000
 
 
-def restored(batches: Iterator[pa.RecordBatch], flow: str, place: str) -> Iterator[pa.RecordBatch]:
+class Reader(NamedTuple):
+    """A query that reads a retry topic."""
+
+    flow: str
+    query: str
+    first: Mapping[TopicPartition, int]
+    """Offsets at which the query began; empty: not known."""
+
+    def has_read(self, query: str, place: TopicPartition, offset: int) -> bool:
+        """Return whether this query has read a record itself that another one has refused.
+
+        It is in this query's sink then, or this query has refused it, too.
+        """
+        return bool(self.first) and query != self.query and offset >= self.first.get(place, 0)
+
+
+def restored(
+    batches: Iterator[pa.RecordBatch], reader: Reader, place: str
+) -> Iterator[pa.RecordBatch]:
     """Yield the records that are addressed to a flow, at their first positions.
 
     The batches have the column `headers`. Columns `topic`, `partition` and ATTEMPT are added, and
@@ -28,20 +47,26 @@ def restored(batches: Iterator[pa.RecordBatch], flow: str, place: str) -> Iterat
     quarantine; `place`: the partition of the retry topic, for the error.
     """
     for batch in batches:
-        yield _restored(batch, flow, place)
+        yield _restored(batch, reader, place)
 
 
-def _restored(batch: pa.RecordBatch, flow: str, place: str) -> pa.RecordBatch:
+def _restored(batch: pa.RecordBatch, reader: Reader, place: str) -> pa.RecordBatch:
     rows, own, topics, partitions, offsets, micros, attempts = [], [], [], [], [], [], []
     for row, headers in enumerate(batch.column(HEADERS).to_pylist()):
         headers = headers or []
         info = {header["key"]: header["value"] for header in headers}
         try:
-            if info[f"{HEADER}flow"].decode() != flow:
+            if info[f"{HEADER}flow"].decode() != reader.flow:
                 continue
-            topics.append(info[f"{HEADER}topic"].decode())
-            partitions.append(int(info[f"{HEADER}partition"]))
-            offsets.append(int(info[f"{HEADER}offset"]))
+            topic = info[f"{HEADER}topic"].decode()
+            partition, offset = int(info[f"{HEADER}partition"]), int(info[f"{HEADER}offset"])
+            # Records of an older release do not have it.
+            query = (info.get(f"{HEADER}query") or reader.query.encode()).decode()
+            if reader.has_read(query, TopicPartition(topic, partition), offset):
+                continue
+            topics.append(topic)
+            partitions.append(partition)
+            offsets.append(offset)
             micros.append(int(info[f"{HEADER}timestamp"]) * _US_PER_MS)
             attempts.append(int(info[f"{HEADER}{ATTEMPT}"]))
         except (KeyError, ValueError, TypeError, AttributeError):

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from headrace.spark.durable import replace_file
 from headrace.spark.errors import TooManyRefusedError
 from headrace.spark.quarantine.manifest import Refusals
+from headrace.spark.quarantine.refused import CHECK
 
 _FILE = "recent.json"
 
@@ -64,11 +65,16 @@ class RecentRefusals:
 
     def _words(self, batch: int, refusals: Refusals, read: int, refused: int) -> str:
         first = refusals.first
+        advice = (
+            "Correct the check, or raise quarantineShareMax"
+            if first.stage == CHECK
+            else "These may be records of another schema: correct valueSchema, or raise"
+            " quarantineShareMax"
+        )
         return (
             f"too many records are refused: {refused:,} of the last {read:,} records of topic"
             f" {refusals.topic} ({refused / read:.1%}), the first of batch {batch} is"
-            f" {first.place}: {first.reason}. Nothing of the batch is written. These may be records"
-            " of another schema: correct valueSchema, or raise quarantineShareMax"
+            f" {first.place}: {first.reason}. Nothing of the batch is written. {advice}"
         )
 
 

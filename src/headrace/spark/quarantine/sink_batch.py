@@ -6,9 +6,10 @@ publish   after it: the manifest that the sink's commit names, once; then the sp
 
 import logging
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from headrace.spark.batch_counts import write_counts
 from headrace.spark.errors import SinkError
 from headrace.spark.quarantine.manifest import (
     NOTHING_REFUSED,
+    Checked,
     Refusals,
     manifest_path,
     refused_by_topic,
@@ -24,11 +26,26 @@ from headrace.spark.quarantine.manifest import (
 from headrace.spark.quarantine.names import is_retry_topic
 from headrace.spark.quarantine.options import SinkQuarantine
 from headrace.spark.quarantine.publish import publish
+from headrace.spark.quarantine.record_file import spool_error
 from headrace.spark.quarantine.share import RecentRefusals
-from headrace.spark.quarantine.spool import BatchRun, spool_error
-from headrace.spark.source.checkpoint import next_batch
+from headrace.spark.quarantine.spool import BatchRun, Planned
+from headrace.spark.source.checkpoint import next_batch, ranges_of_batch
 
 _log = logging.getLogger(__name__)
+
+
+class CheckedRows(NamedTuple):
+    """The checked rows of a batch, as the messages of its writing tasks have them."""
+
+    files: tuple[Path, ...]
+    """Files of the records whose rows fail a check."""
+    rows: int
+    """Number of rows that were checked."""
+    checkpoint: str
+    """The query's checkpoint."""
+
+
+NOT_CHECKED = CheckedRows((), 0, "")
 
 
 def announce(options: SinkQuarantine, query: str, checkpoint: str) -> None:
@@ -53,10 +70,10 @@ class QuarantinedBatch:
         self._recent = RecentRefusals(self._directory, options.share_max, options.records_min)
         self._topics: tuple[Refusals, ...] = ()
 
-    def collect(self, runs: Collection[str]) -> int:
+    def collect(self, runs: Collection[str], checked: CheckedRows = NOT_CHECKED) -> int:
         """Write the manifest; return its digest, or NOTHING_REFUSED.
 
-        `runs`: the runs' ids in the tasks' messages. TooManyRefusedError if too many records are
+        `runs`, `checked`: of the tasks' messages. TooManyRefusedError if too many records are
         refused, SourceError if the spool cannot be read or written.
         """
         if len(runs) != 1:
@@ -64,19 +81,47 @@ class QuarantinedBatch:
         (run,) = runs
         try:
             at = BatchRun(self._query, self._batch, run)
-            manifest = write_manifest(self._options.spool, at)
+            manifest = write_manifest(self._options.spool, at, checked.files)
         except OSError as error:
             raise spool_error(self._directory, error) from error
         if manifest is None:
             return NOTHING_REFUSED
         # Records that are replayed were refused before: their share says nothing of the topic.
-        self._topics = tuple(
+        decoded = [
             refusals
             for refusals in manifest.topics
             if not is_retry_topic(self._options.pipeline, refusals.topic)
-        )
+        ]
+        self._topics = self._together(decoded, manifest.checked, checked)
         self._recent.check(self._batch, self._topics)
         return manifest.digest
+
+    def _together(
+        self, decoded: Sequence[Refusals], found: Sequence[Checked], checked: CheckedRows
+    ) -> tuple[Refusals, ...]:
+        """Return the refused records by topic, of the source and of checks."""
+        topics = {refusals.topic: refusals for refusals in decoded}
+        for each in found:
+            refusals = topics.get(each.topic) or self._only_checked(each, checked)
+            refused = refusals.refused + each.refused
+            read = max(refusals.read, refused)
+            topics[each.topic] = refusals._replace(refused=refused, read=read)
+        return tuple(topics.values())
+
+    def _only_checked(self, found: Checked, checked: CheckedRows) -> Refusals:
+        """Return a topic of which the source has refused nothing.
+
+        The number of its records is that of its offsets; in a first batch, whose begin the
+        checkpoint does not have, that of the rows.
+        """
+        ranges = ranges_of_batch(checked.checkpoint, self._batch)
+        planned = tuple(
+            Planned(partition, begin, end)
+            for (topic, partition), begin, end in ranges
+            if topic == found.topic and end > begin
+        )
+        read = sum(end - begin for _, begin, end in planned) or checked.rows
+        return Refusals(found.topic, found.first.schema, planned, read, 0, found.first)
 
     def publish(self, digest: int) -> None:
         """Publish the manifest that the sink's commit names, and empty the spool.

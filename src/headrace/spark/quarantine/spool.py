@@ -2,6 +2,8 @@
 
     <spool>/<flow>/<query>/sink                              a sink publishes these records
     <spool>/<flow>/<query>/<batch>/<run>/<topic>-<p>/<begin>-<end>.<schema digest>.arrow
+    <spool>/<flow>/<query>/<batch>/<run>/<topic>-<p>/<begin>-<end>.replayed
+    <spool>/<flow>/<query>/<batch>/<run>/<attempt>.checked   rows that fail a check
     <spool>/<flow>/<query>/<batch>.<digest>.arrow            the batch's manifest
 
 A task writes the file of its range before it yields its last rows; a task that refuses nothing
@@ -10,26 +12,28 @@ scans the topic a second time writes the same file. `<run>` differs at each star
 task of a dead run that ends late adds nothing to the batch of a newer run, whose decoder may be
 another.
 
+A task that writes rows to a sink spools the records of those that fail a check in a file of its
+own attempt, which counts if the attempt's message names it. Records of a retry topic are spooled as
+they are read (`.replayed`): their first position leads to the topic, which may have deleted them.
+
 The note `sink` shows tasks of later batches that the records of earlier ones are published. The
 first batch has no note yet: Spark may run tasks before it makes the batch's writer (a broadcast).
 """
 
-import errno
 import json
-import os
 import uuid
-from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from headrace.model.nouns import TopicPartition
-from headrace.spark.durable import make_directories, replace_durably
+from headrace.spark.durable import make_directories
 from headrace.spark.errors import SourceError
+from headrace.spark.quarantine.record_file import RecordFile
 from headrace.spark.quarantine.refused import SCHEMA
 
-SUFFIX = ".arrow"
+SUFFIX, REPLAYED, CHECKED = ".arrow", ".replayed", ".checked"
 PLANNED, READ = b"headrace.planned", b"headrace.read"
 """Metadata of a spool file: the topic's ranges in the batch as JSON (in the schema), and the number
 of records in this range (in the last RecordBatch)."""
@@ -68,6 +72,19 @@ class Spool(NamedTuple):
         """Return the directory of a batch's files in one run."""
         return self.query(at.query) / str(at.batch) / at.run
 
+    def replayed(self, at: BatchRun, place: TopicPartition, offsets: tuple[int, int]) -> Path:
+        """Return the file of the records that a task reads from a retry topic."""
+        begin, end = offsets
+        return self.batch(at) / str(place) / f"{begin}-{end}{REPLAYED}"
+
+    def all_replayed(self, at: BatchRun) -> list[Path]:
+        """Return the files of all records that a batch reads from retry topics."""
+        return sorted(self.batch(at).glob(f"*/[!.]*{REPLAYED}"))
+
+    def checked(self, at: BatchRun) -> Path:
+        """Return a new file for records of rows that fail a check, of one attempt."""
+        return self.batch(at) / f"{uuid.uuid4().hex}{CHECKED}"
+
     def announce_sink(self, query: str) -> None:
         """Note that a sink publishes this query's refused records. Raises OSError."""
         note = self.query(query) / _SINK
@@ -104,65 +121,24 @@ class RangeSpool:
     ) -> None:
         """Choose the file; it is created with the first refused record."""
         begin, end = offsets
-        name = f"{begin}-{end}.{schema_digest}{SUFFIX}"
-        self.path = spool.batch(at) / str(place) / name
-        self._schema = SCHEMA.with_metadata({PLANNED: json.dumps(planned).encode()})
-        self._temporary = self.path.with_name(f".{name}.{uuid.uuid4().hex}")
-        self._file: BinaryIO | None = None
-        self._writer: pa.RecordBatchFileWriter | None = None
+        path = spool.batch(at) / str(place) / f"{begin}-{end}.{schema_digest}{SUFFIX}"
+        self._file = RecordFile(path, {PLANNED: json.dumps(planned).encode()})
+
+    @property
+    def path(self) -> Path:
+        """The file's path."""
+        return self._file.path
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Write refused records. SourceError if the disk is full or the spool cannot be written."""
-        try:
-            if self._writer is None:
-                make_directories(self.path.parent)
-                self._file = self._temporary.open("xb")
-                self._writer = pa.ipc.new_file(self._file, self._schema)
-            self._writer.write_batch(rows)
-        except OSError as error:
-            raise self._error(error) from error
+        self._file.add(rows)
 
     def finish(self, read: int) -> None:
         """Complete the file durably, if a record was refused; `read`: records of the range."""
-        if self._writer is None or self._file is None:
-            return
-        try:
-            last = pa.RecordBatch.from_pylist([], SCHEMA)
-            self._writer.write_batch(last, custom_metadata={READ: str(read)})
-            self._writer.close()
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
-            replace_durably(self._temporary, self.path)
-        except OSError as error:
-            raise self._error(error) from error
-        self._writer = None
+        if self._file.has_records:
+            self._file.add(pa.RecordBatch.from_pylist([], SCHEMA), {READ: str(read)})
+            self._file.finish()
 
     def discard(self) -> None:
         """Delete the file if it was not completed."""
-        if self._writer is None:
-            return
-        with suppress(OSError, pa.ArrowInvalid):
-            self._writer.close()
-        if self._file is not None:
-            with suppress(OSError):
-                self._file.close()
-        with suppress(OSError):
-            self._temporary.unlink()
-        self._writer = None
-
-    def _error(self, error: OSError) -> SourceError:
-        return spool_error(self.path.parent, error)
-
-
-def spool_error(place: Path, error: OSError) -> SourceError:
-    """Return the SourceError for an OSError in the spool."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return SourceError(
-            f"no space is left for refused records at {place}: nothing of this batch is written;"
-            " make room and start the query again"
-        )
-    return SourceError(
-        f"refused records cannot be spooled at {place}: {error.strerror or error}; driver and"
-        " executors need the same writable directory as quarantineSpool"
-    )
+        self._file.discard()

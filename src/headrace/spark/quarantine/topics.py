@@ -21,7 +21,6 @@ from headrace.spark.quarantine.names import (
     QUARANTINE,
     decisions_topic,
     quarantine_topic,
-    retry_topic,
     transactional_id,
 )
 from headrace.spark.quarantine.options import SourceQuarantine
@@ -83,13 +82,24 @@ async def prepare_topics(
 async def prepare_retry_topics(
     client: Client, options: SourceQuarantine, topics: Sequence[str]
 ) -> None:
-    """Create the retry topics of source topics, with their ACLs. Raises ApiError."""
+    """Create the retry topics of source topics, with their ACLs.
+
+    SourceError names a permission that is missing; ApiError.
+    """
     sizes = await topic_values(client, topics, _RECORD_BYTES)
-    for topic in topics:
-        name = retry_topic(options.pipeline, topic)
-        await _create(client, options, name, 1, sizes.get(topic))
-        await _copy_acls(client, topic, name)
-    await client.leaders(list(options.retry_topics(topics)))
+    names = options.retry_topics(topics)
+    try:
+        for topic, name in zip(topics, names, strict=True):
+            await _create(client, options, name, 1, sizes.get(topic))
+            await _copy_acls(client, topic, name)
+        await client.leaders(list(names))
+    except ApiError as error:
+        if error.code not in _UNAUTHORIZED:
+            raise
+        raise SourceError(
+            f"replayed records of flow {options.spool.flow} cannot be read: {error}. The query"
+            f" needs CREATE and READ on {', '.join(names)}"
+        ) from error
 
 
 async def _create(

@@ -4,6 +4,7 @@ import logging
 import time
 import uuid
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Self
 
 from headrace.client.producer import transactions
@@ -15,7 +16,7 @@ from headrace.spark.broker_errors import sink_error
 from headrace.spark.checks.verdict import check_batch, report, sum_of
 from headrace.spark.errors import SinkError
 from headrace.spark.quarantine.manifest import NOTHING_REFUSED
-from headrace.spark.quarantine.sink_batch import QuarantinedBatch
+from headrace.spark.quarantine.sink_batch import CheckedRows, QuarantinedBatch
 from headrace.spark.sink.decisions import Decision, DecisionLog, LastDecision
 from headrace.spark.sink.sink_options import SinkOptions
 from headrace.spark.sink.sink_task import RunToken, SinkMessage, client_of
@@ -111,7 +112,12 @@ class SinkDriver:
             check_batch(checks, tally, batch)
         manifest = NOTHING_REFUSED
         if quarantined is not None:
-            manifest = quarantined.collect({message.run for message in messages})
+            checked = CheckedRows(
+                tuple(Path(message.refused) for message in messages if message.refused),
+                tally.rows,
+                checkpoint or "",
+            )
+            manifest = quarantined.collect({message.run for message in messages}, checked)
         decision = Decision(
             token.query,
             number,

@@ -10,7 +10,12 @@ from dataclasses import dataclass
 
 from headrace.config.client_settings import is_security
 from headrace.record.compression import Codec
-from headrace.spark.checks.options import CHECKS, RowChecks, given_checks
+from headrace.spark.checks.options import (
+    CHECKS,
+    RowChecks,
+    given_checks,
+    refuse_without_quarantine,
+)
 from headrace.spark.errors import OptionError
 from headrace.spark.given_options import GivenOptions
 from headrace.spark.quarantine.options import SINK_NAMES as QUARANTINE_NAMES
@@ -109,6 +114,9 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
     for name, value in (("pipeline", pipeline), ("sink", sink)):
         if value and not _NAME.fullmatch(value):
             raise OptionError(f"{name}: {value!r} has other signs than letters, digits, _ and -")
+    checks = _checks(given, exactly_once)
+    quarantine = _quarantine(given, pipeline, client, exactly_once, streaming=streaming)
+    refuse_without_quarantine(checks, quarantine=quarantine is not None)
     return SinkOptions(
         bootstrap=checked_bootstrap(client.bootstrap),
         security=client.security,
@@ -129,8 +137,8 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
         ),
         request_timeout_ms=_int32(given, "kafka.request.timeout.ms", 30_000),
         delivery_timeout_ms=_int32(given, "kafka.delivery.timeout.ms", 120_000),
-        checks=_checks(given, exactly_once),
-        quarantine=_quarantine(given, pipeline, client, exactly_once, streaming=streaming),
+        checks=checks,
+        quarantine=quarantine,
         ignored=(*ignored, *client.ignored),
     )
 

@@ -35,6 +35,7 @@ from headrace.model.nouns import TopicPartition
 from headrace.spark.broker_errors import sink_error
 from headrace.spark.checks.division import Division, Tally
 from headrace.spark.errors import SinkError
+from headrace.spark.quarantine.check_task import spool_failed
 from headrace.spark.quarantine.range_task import current_batch
 from headrace.spark.sink.sink_columns import SinkColumns
 from headrace.spark.sink.sink_options import SinkOptions
@@ -68,6 +69,8 @@ class SinkMessage(WriterCommitMessage):
     """Counts of rows by the checks that they fail; None without checks."""
     run: str = ""
     """Id of the query's run; empty without a quarantine."""
+    refused: str = ""
+    """Path of the spooled records whose rows fail a check; empty without any."""
 
 
 class _WorkerIds:
@@ -129,6 +132,7 @@ def write_rows(
             for rows in _gathered(kept, columns):
                 task.write(rows)
             run(task.producer.flush())
+            refused = spool_failed(options.quarantine, options.checks, division)
         except (RowError, ClientError, ApiError) as error:
             task.abort()
             raise sink_error(error) from error
@@ -137,7 +141,7 @@ def write_rows(
             raise
         tally = None if division is None else division.tally
         run_id = "" if options.quarantine is None else current_batch().run
-        return SinkMessage(token, task.writer, task.rows, tally, run_id)
+        return SinkMessage(token, task.writer, task.rows, tally, run_id, refused)
 
 
 def _is_decided(token: RunToken) -> bool:

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from headrace.spark.errors import SinkError
+from headrace.model.nouns import TopicPartition
+from headrace.spark.errors import SinkError, SourceError
+from headrace.spark.source.offsets import Position
 
 POSITIONS_CHARACTERS_MAX = 64 * 1024
 """Positions longer than this are not stored with a decision; its digest still identifies them."""
@@ -38,6 +40,32 @@ def planned(checkpoint: str, batch: int) -> PlannedBatch:
     if len(positions) > POSITIONS_CHARACTERS_MAX:
         positions = ""
     return PlannedBatch(hashlib.sha256(data).hexdigest(), positions)
+
+
+def ranges_of_batch(checkpoint: str, batch: int) -> list[tuple[TopicPartition, int, int]]:
+    """Return the ranges of offsets that a batch reads, the end exclusive.
+
+    Empty for a first batch, whose begin the checkpoint does not have, and for offsets that are not
+    of this source.
+    """
+    if batch == 0:
+        return []
+    try:
+        pairs = zip(_ends(checkpoint, batch - 1), _ends(checkpoint, batch), strict=True)
+        return [
+            (partition, begins[partition], end)
+            for before, after in pairs
+            for begins in [{**before.offsets, **after.added}]
+            for partition, end in sorted(after.offsets.items())
+            if partition in begins
+        ]
+    except (SinkError, SourceError, ValueError):
+        return []
+
+
+def _ends(checkpoint: str, batch: int) -> list[Position]:
+    lines = _read(checkpoint, f"offsets/{batch}").decode(errors="replace").split("\n")[2:]
+    return [Position.of_json(json.loads(line)) for line in lines if line.startswith("{")]
 
 
 def next_batch(checkpoint: str) -> int:

@@ -15,6 +15,8 @@ batch that ends here is repeated, or be known at the next start:
   deleted and recreated starts over.
 * `added`: first offsets of partitions that do not continue at the previous batch's end: new ones,
   those of a recreated topic, and those with a `skipped` range.
+* `first`: the offsets at which the query began, of a source that reads replayed records. They tell
+  which records of an earlier query this one has read by itself.
 * `parts`: into how many tasks a partition's range is split, if more than one. If `parts` is
   missing, as in older releases, the current options split it.
 """
@@ -57,6 +59,8 @@ class Position:
     """The option `configFile`; empty if not set."""
     told_by_source: bool = False
     """Whether the source commits the offsets itself, as a listener could not authenticate."""
+    first: Ends = field(default_factory=dict)
+    """Offsets at which the query began; empty: not stored."""
     earliest: bool = False
     """Whether this is a first position at `earliest`, so that records deleted since are no loss."""
 
@@ -79,6 +83,8 @@ class Position:
             about["configFile"] = self.config_file
         if self.told_by_source:
             about["told"] = True
+        if self.first:
+            about["first"] = nested(self.first)
         if self.earliest:
             about["earliest"] = True
         return {MARK: about, "offsets": nested(self.offsets)}
@@ -102,6 +108,7 @@ class Position:
                 skipped={at: (int(begin), int(end)) for at, (begin, end) in skipped.items()},
                 config_file=str(about.get("configFile", "")),
                 told_by_source=bool(about.get("told", False)),
+                first=flat(about.get("first", {})),
                 earliest=bool(about.get("earliest", False)),
             )
         except (KeyError, TypeError, ValueError, AttributeError):

@@ -2,8 +2,9 @@
 
 Names are case-insensitive. Invalid options are refused with name, value and reason before any
 connection is opened. Ours: `maxBytesPerTrigger`, `maxBytesPerPartition`, `startingTimestampOn`,
-`columns`, `includeAmqp`, `configFile`, `valueSchema`, `mode`, `columnNameOfCorruptRecord`, those
-of the quarantine; `bootstrap.servers` and `isolation.level` as short forms.
+`columns`, `includeAmqp`, `configFile`, `valueSchema`, `valueParser`, `mode`,
+`columnNameOfCorruptRecord`, those of the quarantine; `bootstrap.servers` and `isolation.level` as
+short forms.
 """
 
 import json
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from headrace.arrow.read.columns import AMQP, COLUMNS, HEADERS
-from headrace.arrow.typed.typed_rows import RECORD_COLUMNS, TypedValues
+from headrace.arrow.typed.typed_rows import RECORD_COLUMNS, Decoding
 from headrace.client.calls.offsets import EARLIEST, LATEST
 from headrace.config.client_settings import is_security
 from headrace.spark.errors import OptionError
@@ -27,6 +28,7 @@ from headrace.spark.source.kafka_options import (
     USED,
     checked_bootstrap,
 )
+from headrace.spark.source.parsed_values import PARSER
 from headrace.spark.source.plan import Splitting
 from headrace.spark.source.typed_values import (
     UNKNOWN_KEYS,
@@ -117,7 +119,7 @@ class Options:
     start_by_time_always: bool
     """`startingTimestampOn=everyStart`: each start skips records older than the starting
     timestamp."""
-    typed: TypedValues | None
+    typed: Decoding | None
     """How values are decoded; None: rows have the connector's columns."""
     unknown_keys: str | None
     """Directory for the counts of keys that the schema does not declare; None: not counted."""
@@ -136,7 +138,8 @@ _NAMES = (
     "groupIdPrefix",
     "bootstrap.servers", "isolation.level", "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "startingTimestampOn", "columns",
-    "configFile", "valueSchema", "mode", "columnNameOfCorruptRecord", UNKNOWN_KEYS, *SOURCE_NAMES,
+    "configFile", "valueSchema", "mode", "columnNameOfCorruptRecord", PARSER, UNKNOWN_KEYS,
+    *SOURCE_NAMES,
 )  # fmt: skip
 _ENDING = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _STREAM_ONLY = (

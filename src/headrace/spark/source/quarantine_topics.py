@@ -60,5 +60,13 @@ class QuarantineTopics:
         offsets = cluster.resolve(self._options.starting, own)
         return offsets | cluster.ends(others, LATEST) if others else offsets
 
+    def first_offsets(self, offsets: Ends) -> Ends:
+        """Return those of a query's starting offsets that its checkpoint stores; none without
+        retry topics."""
+        retries = self._retries()
+        if not retries:
+            return {}
+        return {place: offset for place, offset in offsets.items() if place.topic not in retries}
+
     def _retries(self) -> set[str]:
         return set(self._subscription.topics) - set(self._options.subscription.topics)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from headrace.arrow.read.decode import ROWS_MAX, PartitionDecoder
-from headrace.arrow.typed.typed_rows import TypedValues
+from headrace.arrow.typed.typed_rows import Decoding
 from headrace.client.calls.call import RETRIABLE, error_code
 from headrace.client.calls.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.consumer.damage import (
@@ -68,7 +68,7 @@ class RangePartition(InputPartition):
     """Whether `begin` was `earliest`, so that records deleted since are no data loss."""
     required: frozenset[str] = frozenset()
     """Columns that the schema declares NOT NULL."""
-    typed: TypedValues | None = None
+    typed: Decoding | None = None
     """How values are decoded after they are read."""
     record_columns: tuple[str, ...] = ()
     """Of typed rows: the record's columns after the fields."""

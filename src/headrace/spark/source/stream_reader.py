@@ -76,7 +76,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         offsets = self._quarantine.initial_offsets(self._ask(), view)
         by_time = options.starting.timestamp is not None or options.starting.timestamps is not None
         earliest = not by_time and options.starting.offsets == EARLIEST
-        return self._position(view, offsets, earliest=earliest).to_json()
+        first = self._quarantine.first_offsets(offsets)
+        return self._position(view, offsets, earliest=earliest, first=first).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return the limit per trigger: maximum offsets, else maximum bytes, else minimum offsets.
@@ -121,6 +122,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             added=resumption.added,
             parts=self._parts(begin, ends),
             skipped=resumption.skipped,
+            first=before.first,
         ).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
@@ -147,6 +149,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._current_view().leaders(),
             after.ids,
             from_earliest,
+            after.first,
         )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import InputPartition
 
+from headrace.arrow.typed.typed_rows import TypedValues
 from headrace.client.transport.port import Address
 from headrace.model.nouns import TopicPartition
 from headrace.spark.batch_counts import write_task_counts
@@ -43,15 +44,17 @@ def tasks_of(
     leaders: Mapping[TopicPartition, Address],
     ids: Mapping[str, str],
     from_earliest: Collection[TopicPartition],
+    first: Ends | None = None,
 ) -> list[InputPartition]:
     """Return the tasks that read `ranges`.
 
     `ids`: topic ids at planning time; a task refuses a recreated topic of the same name.
-    `from_earliest`: partitions whose range starts at the log's first offset.
+    `from_earliest`: partitions whose range starts at the log's first offset. `first`: offsets at
+    which the query began, if they are known.
     """
     topic_ids = {topic: id_of_text(text) for topic, text in ids.items()}
     begins = {range_.place: range_.begin for range_ in ranges}
-    quarantines = _quarantines_of(options, ranges)
+    quarantines = _quarantines_of(options, ranges, first or {})
     return [
         RangePartition(
             options.bootstrap,
@@ -80,7 +83,7 @@ def read_task(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     if partition.typed is None:
         return batches
     typed, columns = partition.typed, partition.record_columns
-    if partition.unknown_keys is not None:
+    if partition.unknown_keys is not None and isinstance(typed, TypedValues):
         typed = replace(typed, on_unknown=partial(_count_unknown, partition))
     if partition.quarantine is None:
         return typed_rows(typed, columns, str(partition.place), batches)
@@ -100,7 +103,9 @@ def _count_unknown(partition: RangePartition, names: Mapping[str, int]) -> None:
         write_task_counts(Path(partition.unknown_keys), int(batch), task, counts)
 
 
-def _quarantines_of(options: Options, ranges: Sequence[OffsetRange]) -> dict[str, TaskQuarantine]:
+def _quarantines_of(
+    options: Options, ranges: Sequence[OffsetRange], first: Ends
+) -> dict[str, TaskQuarantine]:
     """Return the tasks' quarantine by topic; empty unless mode=QUARANTINE."""
     quarantine = options.quarantine
     if quarantine is None:
@@ -112,7 +117,7 @@ def _quarantines_of(options: Options, ranges: Sequence[OffsetRange]) -> dict[str
     retries = quarantine.retry_topics(options.subscription.topics)
     return {
         topic: TaskQuarantine(
-            quarantine.spool, quarantine.schema_digest, tuple(found), topic in retries
+            quarantine.spool, quarantine.schema_digest, tuple(found), topic in retries, first
         )
         for topic, found in planned.items()
     }

@@ -8,6 +8,7 @@ from pyspark.sql.types import StructType
 
 from headrace.arrow.typed.typed_rows import (
     CORRUPT,
+    Decoding,
     Mode,
     RefusedRecordError,
     TypedRanges,
@@ -18,17 +19,22 @@ from headrace.spark.given_options import GivenOptions
 from headrace.spark.quarantine.options import (
     SOURCE_NAMES,
     SourceQuarantine,
+    digest_of_schema,
     refuse_without_spool,
     source_quarantine,
 )
+from headrace.spark.source.parsed_values import ParsedValues, given_parser
 from headrace.typed.ddl import SchemaError
 
 UNKNOWN_KEYS = "unknownKeyCounts"
 """The option with the directory for counts of keys that the schema does not declare."""
 
 
-def given_typed(given: GivenOptions, columns: Sequence[str]) -> TypedValues | None:
-    """Return how the options say that values are decoded; None without `valueSchema`."""
+def given_typed(given: GivenOptions, columns: Sequence[str]) -> TypedValues | ParsedValues | None:
+    """Return how the options say that values are decoded; None for rows of bytes."""
+    parsed = given_parser(given)
+    if parsed is not None:
+        return parsed
     ddl = given.text("valueSchema")
     if ddl is None:
         for name in ("mode", "columnNameOfCorruptRecord", UNKNOWN_KEYS, *SOURCE_NAMES):
@@ -55,21 +61,25 @@ def given_unknown_keys(given: GivenOptions) -> str | None:
     return text
 
 
-def given_quarantine(given: GivenOptions, typed: TypedValues | None) -> SourceQuarantine | None:
+def given_quarantine(
+    given: GivenOptions, typed: TypedValues | ParsedValues | None
+) -> SourceQuarantine | None:
     """Return the options of mode=QUARANTINE; None in other modes. Raises OptionError."""
     if typed is not None and typed.mode is Mode.QUARANTINE:
-        return source_quarantine(given, typed.ddl)
+        if isinstance(typed, ParsedValues):
+            return source_quarantine(given, typed.digest)
+        return source_quarantine(given, digest_of_schema(typed.ddl))
     refuse_without_spool(given, SOURCE_NAMES)
     return None
 
 
-def typed_row_schema(typed: TypedValues, columns: Sequence[str]) -> StructType:
+def typed_row_schema(typed: Decoding, columns: Sequence[str]) -> StructType:
     """Return the Spark schema of typed rows."""
     return from_arrow_schema(typed.schema(columns), prefer_timestamp_ntz=True)
 
 
 def typed_rows(
-    typed: TypedValues, columns: Sequence[str], place: str, batches: Iterator[pa.RecordBatch]
+    typed: Decoding, columns: Sequence[str], place: str, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the typed rows of a task; SourceError for a refused value that ends the query."""
     try:

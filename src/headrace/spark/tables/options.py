@@ -6,7 +6,12 @@ from enum import Enum
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from headrace.spark.checks.options import CHECKS, RowChecks, given_checks
+from headrace.spark.checks.options import (
+    CHECKS,
+    RowChecks,
+    given_checks,
+    refuse_without_quarantine,
+)
 from headrace.spark.errors import OptionError
 from headrace.spark.given_options import GivenOptions, perhaps
 from headrace.spark.quarantine.options import SINK_NAMES as QUARANTINE_NAMES
@@ -96,6 +101,10 @@ def parse_table_options(options: Mapping[str, str], *, streaming: bool) -> Table
         if kind is not TableFormat.ICEBERG and _text(given, name):
             raise OptionError(f"{name}: is for tableFormat=iceberg; others are known by their path")
     pipeline, version = _pipeline(given, streaming=streaming)
+    checks = given_checks(given)
+    quarantine = sink_quarantine(given, pipeline, given_client(given), streaming=streaming)
+    if streaming:
+        refuse_without_quarantine(checks, quarantine=quarantine is not None)
     return TableOptions(
         format=kind,
         path=local_path("path", path),
@@ -115,8 +124,8 @@ def parse_table_options(options: Mapping[str, str], *, streaming: bool) -> Table
         shared=given.flag("shared", False),
         upsert=_upsert(given, kind),
         delete_retention_ms=given.number_or("deleteRetentionMs", DELETE_RETENTION_MS, 0),
-        checks=given_checks(given),
-        quarantine=sink_quarantine(given, pipeline, given_client(given), streaming=streaming),
+        checks=checks,
+        quarantine=quarantine,
     )
 
 

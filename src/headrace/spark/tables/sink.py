@@ -24,9 +24,10 @@ from headrace.spark.checks.division import Division, Tally
 from headrace.spark.checks.verdict import check_batch, report, sum_of
 from headrace.spark.checks.with_failed import written_rows
 from headrace.spark.errors import OptionError
+from headrace.spark.quarantine.check_task import spool_failed
 from headrace.spark.quarantine.manifest import NOTHING_REFUSED
 from headrace.spark.quarantine.range_task import current_batch
-from headrace.spark.quarantine.sink_batch import QuarantinedBatch, announce
+from headrace.spark.quarantine.sink_batch import CheckedRows, QuarantinedBatch, announce
 from headrace.spark.source.checkpoint import query_id
 from headrace.spark.tables.attempts import Attempt
 from headrace.spark.tables.errors import TableError
@@ -49,6 +50,8 @@ class Written(WriterCommitMessage):
     """Counts of rows by the checks that they fail; None without checks."""
     run: str = ""
     """Id of the query's run; empty without a quarantine."""
+    refused: str = ""
+    """Path of the spooled records whose rows fail a check; empty without any."""
 
 
 class HeadraceTable(DataSource):
@@ -100,10 +103,13 @@ class StreamTableWriter(DataSourceStreamArrowWriter):
         """Write one task's rows. Runs on an executor."""
         context = TaskContext.get()
         batch = context and context.getLocalProperty("streaming.sql.batchId")
-        written = _write(self._layout, self._options, int(batch or 0), iterator)
-        if self._options.quarantine is None:
+        options = self._options
+        division = None if options.checks is None else Division(options.checks)
+        written = _write(self._layout, options, int(batch or 0), iterator, division)
+        if options.quarantine is None:
             return written
-        return replace(written, run=current_batch().run)
+        refused = spool_failed(options.quarantine, options.checks, division)
+        return replace(written, run=current_batch().run, refused=refused)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Commit the micro-batch, exactly once even if called repeatedly."""
@@ -115,8 +121,14 @@ class StreamTableWriter(DataSourceStreamArrowWriter):
         quarantined = QuarantinedBatch(self._options.quarantine, query_id(str(checkpoint)), batchId)
         table = table_of(self._options)
         if not is_committed(table, marker):
-            runs = {message.run for message in messages if isinstance(message, Written)}
-            marker = replace(marker, quarantine=quarantined.collect(runs))
+            written = [message for message in messages if isinstance(message, Written)]
+            checked = CheckedRows(
+                tuple(Path(message.refused) for message in written if message.refused),
+                sum_of(message.tally for message in written).rows,
+                str(checkpoint),
+            )
+            digest = quarantined.collect({message.run for message in written}, checked)
+            marker = replace(marker, quarantine=digest)
             if _commit(self._options, messages, marker, overwrite=self._overwrite):
                 quarantined.publish(marker.quarantine)
                 return
@@ -141,7 +153,9 @@ class BatchTableWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write one task's rows. Runs on an executor."""
-        return _write(self._layout, self._options, self._options.version, iterator)
+        options = self._options
+        division = None if options.checks is None else Division(options.checks)
+        return _write(self._layout, options, options.version, iterator, division)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the job; with txnAppId and txnVersion exactly once."""
@@ -176,10 +190,13 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def _write(
-    layout: Layout, options: TableOptions, batch: int | None, batches: Iterator[pa.RecordBatch]
+    layout: Layout,
+    options: TableOptions,
+    batch: int | None,
+    batches: Iterator[pa.RecordBatch],
+    division: Division | None,
 ) -> Written:
     attempt = Attempt(layout.location, options.pipeline, batch)
-    division = None if options.checks is None else Division(options.checks)
     rows = batches if division is None else division.divided(batches)
     files = FileWriter(layout, attempt).write_all(rows)
     return Written(attempt.name, tuple(files), tally=None if division is None else division.tally)

@@ -1,6 +1,7 @@
 """Division of rows by failed checks, verdicts on batches, counts of a batch."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,8 +11,10 @@ from headrace.spark.checks.check import Check, Outcome
 from headrace.spark.checks.division import Division, Tally
 from headrace.spark.checks.options import CHECKS, RowChecks, given_checks, written_names
 from headrace.spark.checks.verdict import check_batch, report, sum_of
-from headrace.spark.errors import CheckFailedError, OptionError
+from headrace.spark.errors import CheckFailedError, OptionError, SinkError
 from headrace.spark.given_options import GivenOptions
+from headrace.spark.sink.sink_options import parse_sink_options
+from headrace.spark.tables.options import parse_table_options
 
 KEEP = Check("k", "a > 0", Outcome.KEEP, 0.5)
 DROP = Check("d", "b > 0", Outcome.DROP)
@@ -36,9 +39,25 @@ def test_rows_that_fail_a_drop_or_a_quarantine_are_not_written() -> None:
     assert [rows.column("id").to_pylist() for rows in written] == [[0, 1, 3]]
     assert written[0].schema.names == ["id", "_partition", "_offset"]
     tally = division.tally
-    assert (tally.rows, tally.dropped) == (6, 3)
+    assert (tally.rows, tally.dropped, tally.quarantined) == (6, 1, 2)
     assert tally.failed == {"k": 3, "d": 2, "f": 1, "q": 2}
     assert tally.examples["k"] == [(1, 1), (1, 3), (1, 5)]
+    assert division.moved == {1: {4: "q", 5: "q"}}
+
+
+def test_a_row_that_fails_two_checks_is_moved_once_by_the_first() -> None:
+    checks = RowChecks((QUARANTINE, Check("p", "e > 0", Outcome.QUARANTINE), DROP), "t", None)
+    division = Division(checks)
+    rows = [batch(["p", "q"], ["p"]), batch(["q", "d"], [], first=2), batch(["p"], first=1)]
+    written = [each.column("id").to_pylist() for each in division.divided(rows)]
+    assert written == [[], [3], []]
+    assert division.moved == {1: {0: "q", 1: "p", 2: "q"}}
+    assert (division.tally.quarantined, division.tally.dropped) == (4, 0)
+
+
+def test_a_row_without_a_position_is_not_lost_by_a_quarantine() -> None:
+    with pytest.raises(SinkError, match="check 'q': a row without _partition and _offset"):
+        list(Division(ALL).divided([batch([], ["q"], places=False)]))
 
 
 def test_counts_grow_over_batches_and_keep_the_first_three_places() -> None:
@@ -70,10 +89,11 @@ def test_rows_with_a_null_position_are_counted_without_a_place() -> None:
 
 
 def test_tallies_of_tasks_are_added_in_the_order_of_positions() -> None:
-    first = Tally(2, {"f": 2}, {"f": [(1, 5), (1, 9)]}, 1)
-    second = Tally(3, {"f": 2, "k": 1}, {"f": [(0, 8), (1, 7)], "k": []}, 2)
+    first = Tally(2, {"f": 2}, {"f": [(1, 5), (1, 9)]}, 1, 4)
+    second = Tally(3, {"f": 2, "k": 1}, {"f": [(0, 8), (1, 7)], "k": []}, 2, 5)
     whole = sum_of([first, None, second])
-    assert (whole.rows, whole.dropped, whole.failed) == (5, 3, {"f": 4, "k": 1})
+    assert (whole.rows, whole.dropped, whole.quarantined) == (5, 3, 9)
+    assert whole.failed == {"f": 4, "k": 1}
     assert whole.examples["f"] == [(0, 8), (1, 5), (1, 7)]
 
 
@@ -131,11 +151,12 @@ def test_a_verdict_with_a_share_says_how_many_must_pass() -> None:
 
 def test_counts_of_a_batch_are_written_for_the_run(tmp_path: Path) -> None:
     checks = RowChecks(ALL.checks, "t", tmp_path / "flow")
-    report(checks, Tally(4, {"k": 3, "d": 1}, {"k": [(0, 1)], "d": []}, 1), 12)
+    report(checks, Tally(4, {"k": 3, "d": 1}, {"k": [(0, 1)], "d": []}, 1, 2), 12)
     assert [path.name for path in (tmp_path / "flow").iterdir()] == ["12.json"]
     assert json.loads((tmp_path / "flow" / "12.json").read_text()) == {
         "rows": 4,
         "dropped": 1,
+        "quarantined": 2,
         "failed": {"k": 3, "d": 1, "f": 0, "q": 0},
         "below": ["k"],
         "examples": {"k": ["t-0@1"]},
@@ -149,12 +170,28 @@ def test_counts_that_cannot_be_written_stop_nothing(tmp_path: Path) -> None:
 
 
 def test_the_option_gives_back_the_checks(tmp_path: Path) -> None:
-    for checks in (ALL, RowChecks((DROP,), "", tmp_path)):
+    for checks in (ALL, RowChecks((DROP,), "", tmp_path), RowChecks((DROP,), "t", None, "ab")):
         assert given_checks(GivenOptions(checks.to_option())) == checks
     assert given_checks(GivenOptions({})) is None
     for wrong in ("", "[]", '{"checks": [["a", "b", "none", 1]], "topic": "", "counts": null}'):
         with pytest.raises(OptionError, match="checks: "):
             given_checks(GivenOptions({CHECKS: wrong}))
+
+
+@pytest.mark.parametrize("parse", ["table", "topic"])
+def test_a_stream_without_a_quarantine_does_not_move_rows(parse: str) -> None:
+    """They would be in neither place."""
+    given = {"pipeline": "p", "checkpointLocation": "/c", "kafka.bootstrap.servers": "a:1"}
+    for checks, refused in ((ALL, True), (RowChecks((DROP,), "t", None), False)):
+        options = {**given, **checks.to_option()}
+        if parse == "table":
+            del options["kafka.bootstrap.servers"]
+            options |= {"tableFormat": "delta", "path": "/t"}
+        with pytest.raises(OptionError, match="'q' moves rows") if refused else nullcontext():
+            if parse == "table":
+                parse_table_options(options, streaming=True)
+            else:
+                parse_sink_options(options, streaming=True)
 
 
 def test_written_columns_lack_the_one_of_failed_checks() -> None:

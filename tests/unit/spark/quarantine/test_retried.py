@@ -12,11 +12,14 @@ from headrace.spark.errors import OptionError, SourceError
 from headrace.spark.quarantine import range_task
 from headrace.spark.quarantine.manifest import read_manifest, write_manifest
 from headrace.spark.quarantine.range_task import QuarantinedRange, TaskQuarantine
-from headrace.spark.quarantine.retried import restored
+from headrace.spark.quarantine.retried import Reader, restored
 from headrace.spark.quarantine.spool import Planned, Spool
 from headrace.spark.source.options import parse_options
 from tests.unit.spark.quarantine.test_quarantine_options import SOURCE
 from tests.unit.spark.quarantine.test_spool_and_manifest import AT, Context
+
+READER = Reader("orders", "q", {})
+PLACE = TopicPartition("t", 3)
 
 
 def headers(offset: int, flow: str = "orders", **more: str | None) -> list[dict[str, Any]]:
@@ -49,7 +52,7 @@ def batch(*rows: list[dict[str, Any]] | None, values: list[bytes] | None = None)
 
 def test_records_of_the_flow_get_their_first_position_and_headers() -> None:
     given = batch(headers(7), headers(8, "another"), headers(9))
-    (found,) = restored(iter([given]), "orders", "p.t.retry-0")
+    (found,) = restored(iter([given]), READER, "p.t.retry-0")
     assert found.column("offset").to_pylist() == [7, 9]
     assert found.column("partition").to_pylist() == [3, 3]
     assert found.column("topic").to_pylist() == ["t", "t"]
@@ -60,12 +63,31 @@ def test_records_of_the_flow_get_their_first_position_and_headers() -> None:
 
 
 @pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        ({PLACE: 8}, [7, 9, 10]),
+        ({PLACE: 0}, [9, 10]),
+        ({TopicPartition("t", 2): 0}, [9, 10]),
+        ({PLACE: 20}, [7, 8, 9, 10]),
+        ({}, [7, 8, 9, 10]),
+    ],
+)
+def test_a_record_of_an_earlier_query_is_left_out_if_this_one_has_read_it(
+    first: dict[TopicPartition, int], expected: list[int]
+) -> None:
+    """A new partition was read from its beginning; records of an older release name no query."""
+    given = batch(headers(7, query="p"), headers(8, query="p"), headers(9, query="q"), headers(10))
+    (found,) = restored(iter([given]), Reader("orders", "q", first), "p.t.retry-0")
+    assert found.column("offset").to_pylist() == expected
+
+
+@pytest.mark.parametrize(
     "bad",
     [None, [], headers(1, partition="x"), headers(1, attempt=None), headers(1, topic=None)],
 )
 def test_a_record_that_was_not_replayed_is_an_error_with_its_offset(bad: Any) -> None:
     with pytest.raises(SourceError, match=r"p\.t\.retry-0@101 is no replayed record"):
-        list(restored(iter([batch(headers(7), bad)]), "orders", "p.t.retry-0"))
+        list(restored(iter([batch(headers(7), bad)]), READER, "p.t.retry-0"))
 
 
 def test_a_record_refused_again_is_spooled_at_its_first_position(
@@ -127,3 +149,25 @@ def test_retry_topics_are_those_of_the_pipeline() -> None:
     without = parse_options(SOURCE, streaming=True).quarantine
     assert without is not None
     assert without.retry_topics(["a"]) == ()
+
+
+def test_replayed_records_are_spooled_whole_before_the_last_rows(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writing task finds them there if a row of theirs fails a check."""
+    monkeypatch.setenv("HEADRACE_NUMBA", "0")
+    monkeypatch.setattr(range_task, "TaskContext", Context())
+    spool = Spool(str(tmp_path), "orders")
+    first = {PLACE: 0}
+    quarantine = TaskQuarantine(spool, "aa", (Planned(0, 100, 103),), retries=True, first=first)
+    typed, place = TypedValues("id BIGINT", Mode.QUARANTINE), TopicPartition("p.t.retry", 0)
+    task = QuarantinedRange(typed, ("offset",), quarantine, place, (100, 103))
+    given = batch(headers(7), headers(8, query="another"), headers(9), values=[b"{}"] * 3)
+    rows = task.rows(iter([given]))
+    assert next(rows).column("_offset").to_pylist() == [7, 9]
+    (file,) = spool.all_replayed(AT)
+    found = list(read_manifest(file))
+    assert [(record.place, record.attempt) for record in found] == [("t-3@7", 2), ("t-3@9", 2)]
+    assert (found[0].key, found[0].value, found[0].headers) == (b"k", b"{}", [("h", b"\xff")])
+    assert write_manifest(spool, AT) is None, "nothing is refused"
+    assert list(rows) == []

@@ -1,0 +1,1 @@
+"""A project under `headrace pipeline` and under Spark's own `spark-pipelines`."""
