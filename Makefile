@@ -137,7 +137,7 @@ amqp-test: setup-dev ## RabbitMQ's clients against our broker: a matrix of clien
 	@$(PY) -m tests.outside.amqp --broker ours $(ARGS)
 
 .PHONY: rocketmq-test
-rocketmq-test: setup-dev ## RocketMQ's Java clients 5.5.0 and 4.9.7, unmodified, against our broker (Java, Maven)
+rocketmq-test: setup-dev ## RocketMQ's clients, unmodified, against our broker: Java 5.5.0 and 4.9.7, Go, Node (Maven, Go, npm)
 	@$(PY) -m pytest --timeout 900 $(or $(ARGS),tests/outside/rocketmq)
 
 .PHONY: cluster-test

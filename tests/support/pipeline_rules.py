@@ -29,7 +29,11 @@ RULES: dict[int, Rule] = {
     ),
     2: Rule(
         "the schema or condition is changed between kill and restart: still one of them, once",
-        (f"{_KILLS}::test_a_parser_changed_after_a_kill_leaves_each_record_in_one_place",),
+        (
+            f"{_KILLS}::test_a_parser_or_check_changed_after_a_kill_leaves_each_record_in_one_place",
+            f"{_RUNS}/test_checks_and_quarantine.py::"
+            "test_a_condition_changed_after_a_kill_leaves_each_record_in_one_place",
+        ),
     ),
     3: Rule(
         "retries, copies of tasks and second scans quarantine a record once",
@@ -126,6 +130,8 @@ RULES: dict[int, Rule] = {
             f"{_RUNS}/test_pipeline_replay.py::test_a_corrected_day_is_compared_applied_and_undone",
             f"{_UNIT}/replays/test_replay_steps.py::"
             "test_compaction_between_diff_and_apply_is_followed",
+            f"{_RUNS}/test_covered_records.py::"
+            "test_records_that_an_applied_replay_has_are_settled_until_its_undo",
             f"{_UNIT}/replays/test_killed_replays.py::"
             "test_step_killed_at_any_line_is_done_once_by_the_next",
         ),

@@ -13,12 +13,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from headrace.coordination.groups import commit
 from headrace.coordination.groups.committed_offsets import Committed
 from headrace.coordination.groups.messages import CommitRequest, OffsetToCommit
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.callbacks import Done
 
 if TYPE_CHECKING:
+    from headrace.coordination.groups.group_coordinators import GroupCoordinators
     from headrace.ports.clock import Clock
 
 NEVER_MS = 1 << 62
@@ -33,7 +35,7 @@ QueuePlace = tuple[str, str, int]
 
 
 class OffsetCoordinator(Protocol):
-    """The coordinator's part that is used: `coordination.groups.GroupCoordinators`."""
+    """The coordinator's part that is used. Implemented by `OwnCommits`."""
 
     def commit(self, request: CommitRequest, done: Done[ErrorCode], /) -> None: ...
 
@@ -46,6 +48,24 @@ class OffsetCoordinator(Protocol):
         done: Callable[[ErrorCode, list[ErrorCode]], None],
         /,
     ) -> None: ...
+
+
+class OwnCommits:
+    """The group coordinator for groups whose members are not Kafka's. `OffsetCoordinator`.
+
+    Kafka's clients may not commit to such a group, so these commits go around that check.
+    """
+
+    def __init__(self, groups: "GroupCoordinators") -> None:
+        self._groups = groups
+        self.offset = groups.offset
+        self.delete_offsets = groups.delete_offsets
+
+    def commit(self, request: CommitRequest, done: Done[ErrorCode]) -> None:
+        """Commit an offset. ApiError: the group is not served here, or groups.max is reached."""
+        shard = self._groups.shard(request.group_id)
+        self._groups.check_room(shard, request.group_id)
+        commit.commit(shard, request, done)
 
 
 class _Writing:

@@ -276,3 +276,24 @@ def test_settled_ranges_grow_at_both_ends_and_between(asked: Asked, client: Clie
         assert asked(REPLAY, "orders", "--reason", reason)[1] == []
     *_, (_, record) = read_committed(client, "shop.daily.quarantine.settled")
     assert record.value == b'[[0, 4, "replayed"]]'
+
+
+@pytest.mark.usefixtures("refused")
+def test_covered_records_wait_again_one_by_one(client: Client, asked: Asked) -> None:
+    """Records between settled ones wait again without the others; other outcomes stay."""
+    owner = ("shop", "daily")
+
+    def at(*offsets: int) -> settlement.Wanted:
+        return lambda record: int(record.info["offset"]) in offsets
+
+    for offset in (14, 16):
+        quarantine(client, offset, NULL)
+    assert settlement.cover(client, "orders", owner, at(10, 12, 14)) == 3
+    assert settlement.cover(client, "orders", owner, at(10, 12, 14)) == 0
+    assert states(asked) == {"covered": 3, "waiting": 3}
+    assert settlement.uncover(client, "orders", owner, at(12)) == 1
+    assert states(asked) == {"covered": 2, "waiting": 4}
+    assert settlement.uncover(client, "orders", owner, at(12, 16)) == 0
+    assert settlement.drop(client, "orders", owner, at(10, 12)) == 1, "10 is covered"
+    assert settlement.uncover(client, "orders", owner, at(10, 12, 14)) == 2, "12 is dropped"
+    assert states(asked) == {"dropped": 1, "waiting": 5}

@@ -35,6 +35,8 @@ def test_the_memory_of_4_9_is_its_share_exactly() -> None:
     queue = LARGE._replace(log_bytes=400)
     assert begins_at_zero(ZeroOffsetRule.FOUR_NINE, queue, MEMORY)
     assert not begins_at_zero(ZeroOffsetRule.FOUR_NINE, queue, MEMORY - 1)
+    one_record = LARGE._replace(end_offset=1)
+    assert not begins_at_zero(ZeroOffsetRule.FOUR_NINE, one_record, MEMORY)
 
 
 def test_a_queue_added_later_and_cut_since_begins_at_zero_by_new_queue() -> None:

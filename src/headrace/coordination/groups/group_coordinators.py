@@ -268,6 +268,7 @@ class GroupCoordinators:
         try:
             shard = self.shard(group_id)
             _check_not_shared(shard, group_id, ErrorCode.GROUP_ID_NOT_FOUND)
+            self._check_ours(group_id)
             self.check_room(shard, group_id)
         except ApiError as error:
             done(error.code)

@@ -1,18 +1,18 @@
 """A request of a connection, and its answer."""
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused, refusal_of
 from headrace.model.errors import ApiError, HeadraceError
 from headrace.security.identity import Identity
+from headrace.subscriptions.members import MemberConnection
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.commands import CommandFlag, RemotingCommand
 
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.serving import ServedBroker
     from headrace.net.pending import Pending
-    from headrace.subscriptions.members import MemberConnection
 
 Send = Callable[[RemotingCommand], None]
 
@@ -29,6 +29,13 @@ class RemotingPeer(NamedTuple):
     """The same as messages have it; zeros if the host is a name."""
 
 
+class RemotingClientSide(MemberConnection, Protocol):
+    """The connection of a request. Implemented by `session.RemotingSession`."""
+
+    def has_room(self, again: Callable[[], None]) -> bool:
+        """Return whether the client reads its answers; if not, `again` is called when it has."""
+
+
 class RemotingCall:
     """A request. It is answered once; a second answer, and that of a one-way request, is dropped.
 
@@ -40,7 +47,7 @@ class RemotingCall:
     def __init__(
         self,
         broker: "ServedBroker",
-        client: "MemberConnection",
+        client: RemotingClientSide,
         peer: RemotingPeer,
         command: RemotingCommand,
         send: Send,

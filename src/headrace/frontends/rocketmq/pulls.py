@@ -99,6 +99,8 @@ class Pull:
                 self._answer(ResponseCode.PULL_OFFSET_MOVED, remark)
             elif self._offset == end:
                 self._park()
+            elif not call.client.has_room(self.look):
+                return  # as many large answers are unread as one connection may have
             elif self._rounds >= ROUNDS_MAX:
                 self._answer(ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE")
             else:

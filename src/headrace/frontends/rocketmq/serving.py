@@ -13,7 +13,7 @@ from headrace.model.nouns import OFFSETS_TOPIC
 from headrace.ports.deadlines import Deadlines
 from headrace.security.authorizer import Operation, Resource, ResourceType
 from headrace.security.identity import Identity
-from headrace.subscriptions.group_offsets import GroupOffsets
+from headrace.subscriptions.group_offsets import GroupOffsets, OwnCommits
 from headrace.subscriptions.kafka_members import has_kafka_members
 from headrace.subscriptions.members import GroupMembers
 from headrace.subscriptions.new_groups import ZeroOffsetRule
@@ -83,7 +83,7 @@ class ServedBroker:
         self.settings = settings
         self.members = GroupMembers()
         self.locks = QueueLocks()
-        self.offsets = GroupOffsets(lambda: coordinators.groups, broker.clock)
+        self.offsets = GroupOffsets(lambda: OwnCommits(coordinators.groups), broker.clock)
         self.sending = Sending(broker)
         self.deadlines = Deadlines(broker.clock)
         self.name = f"headrace-{broker.broker_id}"

@@ -1,6 +1,7 @@
 """A connection of a RocketMQ client, and the frontend of all of them."""
 
 import itertools
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.frontends.rocketmq.call import RemotingCall, RemotingPeer
@@ -45,7 +46,7 @@ def _host_bytes(host: str, port: int) -> bytes:
 
 
 class RemotingSession:
-    """A client's connection. `net.stream.StreamSession`, `subscriptions.MemberConnection`."""
+    """A client's connection. `net.stream.StreamSession`, `call.RemotingClientSide`."""
 
     def __init__(self, frontend: "RemotingFrontend", connection: "Connection") -> None:
         self._frontend = frontend
@@ -59,6 +60,8 @@ class RemotingSession:
         )
         self._calls: dict[RemotingCall, None] = {}
         """Requests without an answer yet, parked pulls among them."""
+        self._for_room: list[Callable[[], None]] = []
+        """Pulls that go on when the client has read more."""
         connection.authenticated = True
 
     # net.stream.StreamSession
@@ -82,7 +85,10 @@ class RemotingSession:
         return size or (LENGTH_BYTES if filled - at < LENGTH_BYTES else HEADER_AT)
 
     def room(self) -> None:
-        """Do nothing: answers are not held back, requests are."""
+        """Go on with the pulls that wait for room; some may wait again."""
+        waiting, self._for_room = self._for_room, []
+        for again in waiting:
+            again()
 
     def pass_done(self) -> "Pending | None":
         """Write the messages of this pass; its answers wait until that is done."""
@@ -97,12 +103,20 @@ class RemotingSession:
     def closed(self) -> None:
         """Leave all groups, and drop the requests that wait."""
         calls, self._calls = self._calls, {}
+        self._for_room.clear()
         for call in calls:
             call.abandon()
         self._frontend.broker.members.closed(self)
         self._frontend.forget(self)
 
-    # subscriptions.MemberConnection
+    # call.RemotingClientSide
+
+    def has_room(self, again: Callable[[], None]) -> bool:
+        """Return whether the client reads its answers; if not, `again` is called when it has."""
+        if self._stream.takes_more():
+            return True
+        self._for_room.append(again)
+        return False
 
     def members_changed(self, group: str) -> None:
         """Send NOTIFY_CONSUMER_IDS_CHANGED (40), one-way: the client shares the queues again."""

@@ -15,12 +15,18 @@ from headrace.pipeline.commands.projects import (
     cluster_of,
     given_words,
     project_in,
+    with_cluster,
 )
 from headrace.pipeline.commands.replay_errors import replay_exit_codes
 from headrace.terminal.broker_options import BrokerOptions, Json
-from headrace.terminal.failure import UsageError, check_installed
+from headrace.terminal.failure import (
+    EXIT_UNREACHABLE,
+    CommandError,
+    UsageError,
+    check_installed,
+)
 from headrace.terminal.offset_positions import span_ms
-from headrace.terminal.output import note, print_json, print_line
+from headrace.terminal.output import counted, note, print_json, print_line
 
 if TYPE_CHECKING:
     from headrace.pipeline.project import Project
@@ -84,6 +90,7 @@ def replay(
         if given:
             ((step, id_),) = given.items()
             done = _done(project, flow, step, id_)
+            _settle(project, done, step, options or BrokerOptions())
         else:
             done = _built(project, flow, days, options or BrokerOptions())
     if json:
@@ -142,6 +149,36 @@ def _done(project: "Project", flow: str, step: str, id_: str) -> "Replay":
             for line in diff_lines(found, error.diff):
                 note(line)
         raise
+
+
+def _settle(project: "Project", done: "Replay", step: str, options: BrokerOptions) -> None:
+    """Note quarantined records that an applied replay covers; take it back after an undo.
+
+    CommandError if no broker answers: the step is done, and the same command completes the notes.
+    """
+    from headrace.client.transport.port import ClientError
+    from headrace.model.errors import ApiError
+    from headrace.pipeline.replays import covered_records
+    from headrace.pipeline.replays.replay_store import ReplayStore
+    from headrace.pipeline.run.storage import Storage
+
+    built = ReplayStore(Storage.of(project).root).built(done)
+    if step == "discard" or not covered_records.has_positions(done, built):
+        return
+    settle = covered_records.settle_replay if step == "apply" else covered_records.unsettle_replay
+    try:
+        with with_cluster(options, project).client() as client:
+            count = settle(client, project.identity, done, built)
+    except (ApiError, ClientError) as error:
+        raise CommandError(
+            f"{done.table}: {done.id} is {done.state.value}, and its records in the quarantine are "
+            f"not noted: {error}; run the command again before `headrace pipeline quarantine "
+            "replay`, which would send them once more",
+            EXIT_UNREACHABLE,
+        ) from None
+    if count:
+        state = "in the table now" if step == "apply" else "waiting again"
+        note(f"quarantine: {counted(count, 'record')} {state}")
 
 
 def _lines(done: "Replay", given: str, *, built: bool) -> list[str]:

@@ -1,4 +1,4 @@
-"""Which quarantined records of a flow are settled: replayed or dropped.
+"""Which quarantined records of a flow are settled: replayed, dropped or covered.
 
 `<pipeline>.<flow>.quarantine.settled` is a compacted topic of one partition. A record's key is a
 partition of a quarantine topic, its value the settled offsets as JSON ranges:
@@ -19,7 +19,8 @@ from headrace.model.nouns import TopicPartition
 from headrace.pipeline.quarantine.records import Quarantined, read_committed
 from headrace.spark.quarantine.names import settled_topic
 
-REPLAYED, DROPPED = "replayed", "dropped"
+REPLAYED, DROPPED, COVERED = "replayed", "dropped", "covered"
+"""Covered: an applied replay of days has put its row into the table."""
 _CONFIGS = {"cleanup.policy": "compact", "max.message.bytes": str(16 << 20)}
 
 
@@ -65,7 +66,7 @@ class Settled:
         run(self._client.leaders([self.topic]))
 
     def outcome(self, found: Quarantined) -> str | None:
-        """Return REPLAYED or DROPPED; None if the record waits in the quarantine."""
+        """Return how a record is settled; None if it waits in the quarantine."""
         ranges, offset = self._ranges.get(found.at, []), found.record.offset
         number = bisect_right(ranges, offset, key=lambda range_: range_.first) - 1
         return ranges[number].how if number >= 0 and offset <= ranges[number].last else None
@@ -74,6 +75,20 @@ class Settled:
         """Note a record that is not settled, for `settle`."""
         offset = found.record.offset
         _add(self._changed.setdefault(found.at, []), _Range(offset, offset, how))
+
+    def forget(self, found: Quarantined) -> None:
+        """Let a settled record wait again, for `settle`."""
+        offset, kept = found.record.offset, []
+        for range_ in self._ranges.get(found.at, []):
+            if not range_.first <= offset <= range_.last:
+                kept.append(range_)
+                continue
+            if range_.first < offset:
+                kept.append(range_._replace(last=offset - 1))
+            if offset < range_.last:
+                kept.append(range_._replace(first=offset + 1))
+        self._ranges[found.at] = kept
+        self._changed.setdefault(found.at, [])
 
     def settle(self, producer: Producer, now_ms: int) -> None:
         """Send the noted records' outcomes, in the producer's open transaction."""

@@ -16,7 +16,7 @@ from headrace.client.sync import run
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.pipeline.quarantine.records import Quarantined, read_quarantine
-from headrace.pipeline.quarantine.settled import DROPPED, REPLAYED, Settled
+from headrace.pipeline.quarantine.settled import COVERED, DROPPED, REPLAYED, Settled
 from headrace.record.compression import Codec
 from headrace.spark.quarantine.names import replay_id, retry_topic
 
@@ -54,7 +54,23 @@ def drop(client: Client, topic: str, owner: tuple[str, str], wanted: Wanted) -> 
 
     They stay in the quarantine until its retention. Raises ApiError, ClientError.
     """
-    return _settle(client, topic, owner, wanted, DROPPED, None)
+    return _settle(client, topic, owner, wanted, DROPPED)
+
+
+def cover(client: Client, topic: str, owner: tuple[str, str], wanted: Wanted) -> int:
+    """Note the wanted records of a flow that wait as rows of an applied replay; return how many.
+
+    Raises ApiError, ClientError.
+    """
+    return _settle(client, topic, owner, wanted, COVERED)
+
+
+def uncover(client: Client, topic: str, owner: tuple[str, str], wanted: Wanted) -> int:
+    """Let the wanted records of a flow that are covered wait again; return how many.
+
+    Raises ApiError, ClientError.
+    """
+    return _settle(client, topic, owner, wanted, None)
 
 
 def _settle(
@@ -62,9 +78,11 @@ def _settle(
     topic: str,
     owner: tuple[str, str],
     wanted: Wanted,
-    how: str,
-    target: str | None,
+    how: str | None,
+    target: str | None = None,
 ) -> int:
+    """Settle the wanted records that wait; `how` None: let those that are covered wait again."""
+    before = COVERED if how is None else None
     settled = Settled(client, *owner)
     settled.create()
     writer = run(transactions.take_id(client, replay_id(*owner), _TIMEOUT_MS))
@@ -72,7 +90,7 @@ def _settle(
     producer = Producer(client, compression=Codec.LZ4, create_topics=False)
     count = 0
     for record in read_quarantine(client, topic):
-        if record.owner != owner or not wanted(record) or settled.outcome(record) is not None:
+        if record.owner != owner or not wanted(record) or settled.outcome(record) != before:
             continue
         if not count:
             places = {TopicPartition(name, 0) for name in (settled.topic, target) if name}
@@ -82,7 +100,10 @@ def _settle(
                 run(producer.partitions(target))
         if target is not None:
             _send(producer, target, record)
-        settled.note(record, how)
+        if how is None:
+            settled.forget(record)
+        else:
+            settled.note(record, how)
         count += 1
     if count:
         settled.settle(producer, int(time.time() * 1000))

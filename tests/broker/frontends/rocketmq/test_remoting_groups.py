@@ -1,7 +1,7 @@
 """Members, locks and protocols of groups through a RocketMQ listener."""
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import ResponseCode
@@ -84,6 +84,8 @@ def test_a_group_with_members_of_one_protocol_is_refused_to_the_other(
     message = refused.poll(3.0)
     assert message is None or message.error() is not None
     refused.close()
+    with pytest.raises(KafkaException, match="INCONSISTENT_GROUP_PROTOCOL"):
+        Consumer(settings).commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
     client.call(35, {"consumerGroup": group, "clientID": "one"})
     kafka = Consumer(settings)
     kafka.subscribe([topic])

@@ -120,3 +120,15 @@ def test_a_parked_pull_of_a_deleted_topic_is_answered(narrow: BrokerThread) -> N
         made(client, "t")
         assert code(client.call(14, named)) is ResponseCode.QUERY_NOT_FOUND
         assert fields(client.send("t"))["queueOffset"] == "0"
+
+
+def test_pulls_of_a_client_that_does_not_read_wait_until_it_does(broker: BrokerThread) -> None:
+    with RemotingClient(port_of(broker)) as client:
+        made(client, "unread")
+        client.send("unread", bytes(1 << 20))
+        opaques = [client.ask_pull("unread") for _ in range(48)]
+        time.sleep(0.5)
+        for opaque in opaques:
+            (message,) = messages_in(client.answer(opaque))
+            assert len(message.body) == 1 << 20
+        assert code(client.send("unread")) is ResponseCode.SUCCESS
