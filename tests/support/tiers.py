@@ -60,19 +60,29 @@ LONG = (
     "tests/property/coordination/test_share_lives.py",
     "tests/property/wire/test_wire_hot.py",
     "tests/property/test_json_encoder.py",
+    "tests/property/cluster/test_isr_keeper.py",
+    "tests/unit/arrow/test_plain_batches.py::test_the_rows_are_those_of_the_walk_batch_by_batch",
     "tests/unit/frontends/amqp/test_amqp_session.py::test_a_large_frame_that_comes_slowly_is_a_sign_of_life",
     "tests/unit/frontends/amqp/test_amqp_session.py::test_heartbeats_come_and_a_silent_client_is_ended",
     "tests/unit/frontends/amqp/test_amqp_session.py::test_no_more_is_read_of_who_crowds_logs_until_all_are_made",
+    "tests/unit/log/test_truncate.py::test_what_a_power_cut_leaves_of_a_truncation_into_a_gap_is_served",
+    "tests/unit/pipeline/diffs/test_compare.py",
     "tests/unit/pipeline/replays/test_killed_replays.py",
     "tests/unit/pipeline/replays/test_replay_steps.py",
+    "tests/unit/queues/stores/test_settled_segments.py::test_whatever_a_power_cut_leaves_what_went_was_settled",
+    "tests/unit/replication/test_catching_up.py",
     "tests/unit/spark/tables/test_bounds_and_readers.py",
+    "tests/unit/spark/tables/test_change_order.py",
     "tests/unit/spark/tables/test_new_columns.py",
+    "tests/unit/spark/tables/test_older_changes.py",
     "tests/unit/spark/tables/test_table_merges.py",
     "tests/unit/testing/test_replicated_work.py",
+    "tests/unit/testing/test_shares_afar.py",
+    "tests/unit/testing/test_shares_move.py",
     "tests/unit/testing/test_textbook_cases.py",
 )
-"""Beginnings of ids: property tests, kernels against their twins, and readers of tables, each with
-more than a second of CPU time; and tests that wait for seconds of real time (heartbeats)."""
+"""Beginnings of ids: property tests, kernels against their twins, simulated brokers, and readers of
+tables, each with seconds of CPU time; and tests that wait for seconds of real time (heartbeats)."""
 
 
 def is_slow(test: str) -> bool:

@@ -55,7 +55,7 @@ def parse(value: bytes) -> Line:
     try:
         return Line(value.decode())
     except UnicodeDecodeError as error:
-        raise hp.Unreadable(f"not UTF-8 at byte {error.start}") from None
+        raise hp.Unreadable(f"not UTF-8, got {error.reason} at {error.start}") from None
 
 '''
 _COMBINED = r'''
@@ -84,7 +84,7 @@ def parse(value: bytes) -> Request:
     try:
         text = value.decode()
     except UnicodeDecodeError as error:
-        raise hp.Unreadable(f"not UTF-8 at byte {error.start}") from None
+        raise hp.Unreadable(f"not UTF-8, got {error.reason} at {error.start}") from None
     found = LINE.fullmatch(text)
     if found is None:
         raise hp.Unreadable("not in the combined format")
@@ -92,7 +92,7 @@ def parse(value: bytes) -> Request:
     try:
         at = datetime.strptime(time, "%d/%b/%Y:%H:%M:%S %z")
     except ValueError:
-        raise hp.Unreadable(f"no time: {time}") from None
+        raise hp.Unreadable(f"no time, got {time}") from None
     count = 0 if size == "-" else int(size)
     return Request(
         client, known(user), at, request, int(status), count, known(referer), known(agent)

@@ -187,8 +187,8 @@ def test_lines_of_the_combined_format_have_the_columns_of_a_request() -> None:
     [
         (COMBINED[0][:60], "not in the combined format"),
         (COMBINED[0].replace(b"200", b"abc"), "not in the combined format"),
-        (COMBINED[0].replace(b"20/Nov", b"31/Feb"), "no time: 31/Feb/2026:19:04:43 +0100"),
-        (COMBINED[0].replace(b"Bot", b"\xff"), "not UTF-8 at byte "),
+        (COMBINED[0].replace(b"20/Nov", b"31/Feb"), "no time, got 31/Feb/2026:19:04:43 +0100"),
+        (COMBINED[0].replace(b"Bot", b"\xff"), "not UTF-8, got invalid start byte at "),
         (b"", "not in the combined format"),
     ],
 )

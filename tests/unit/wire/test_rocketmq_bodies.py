@@ -224,7 +224,8 @@ def test_a_queue_is_named_by_topic_and_id() -> None:
 
 
 def test_flags_of_pulls_and_messages_are_rocketmqs() -> None:
-    assert [flag.value for flag in PullFlag] == [1, 2, 4, 8, 16]
+    assert (PullFlag.COMMIT_OFFSET, PullFlag.SUSPEND, PullFlag.SUBSCRIPTION) == (1, 2, 4)
+    assert (PullFlag.CLASS_FILTER, PullFlag.LITE_PULL) == (8, 16)
     flags = SystemFlag
     assert [flags.COMPRESSED, flags.MULTIPLE_TAGS, flags.PREPARED, flags.COMMITTED] == [1, 2, 4, 8]
     assert flags.ROLLED_BACK == 12

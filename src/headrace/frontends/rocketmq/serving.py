@@ -115,10 +115,15 @@ class ServedBroker:
     def check_group_is_free(self, group: str) -> None:
         """Raise RequestRefused while clients of Kafka's are members of a group.
 
-        The same name used through two protocols would consume every message twice. ApiError: the
-        coordinator is loading.
+        The same name used through two protocols would consume every message twice. While the
+        coordinator is loading the group counts as free: a client whose heartbeat is refused sends
+        the next one 30 s later, and consumes nothing until then.
         """
-        if has_kafka_members(self.coordinators.groups.shard(group), group):
+        try:
+            shard = self.coordinators.groups.shard(group)
+        except ApiError:
+            return
+        if has_kafka_members(shard, group):
             text = f"group {group} has members that are clients of Kafka's: use another name"
             raise RequestRefused(ResponseCode.NO_PERMISSION, text)
 

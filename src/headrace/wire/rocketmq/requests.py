@@ -6,7 +6,6 @@ SYSTEM_ERROR and the text, as RocketMQ answers with the text of a Java exception
 Codes 310 and 320 name the fields of a send by letters, code 10 by words; they are the same fields.
 """
 
-from enum import IntFlag
 from typing import NamedTuple
 
 from headrace.model.errors import Malformed
@@ -110,8 +109,8 @@ def send_request(command: RemotingCommand) -> SendRequest:
     )
 
 
-class PullFlag(IntFlag):
-    """The bits of a pull's system flag."""
+class PullFlag:
+    """The bits of a pull's system flag: plain integers, as each pull is asked for them."""
 
     COMMIT_OFFSET = 0x1
     SUSPEND = 0x2

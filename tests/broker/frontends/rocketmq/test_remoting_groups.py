@@ -3,6 +3,9 @@
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from headrace.coordination.groups.context import ShardContext
+from headrace.coordination.groups.group_coordinators import GroupCoordinators
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.fastjson import encode_body
@@ -37,6 +40,21 @@ def test_a_heartbeat_without_subscriptions_renews_or_asks_for_them(client: Remot
     client.heartbeat("s", "CG_short", {"t": "*"})
     assert fields(client.call(34, {}, short))["IS_SUB_CHANGE"] == "false"
     assert client.call(38, {"consumerGroup": "CG_short"}).body == b'{"consumerIdList":["s"]}'
+
+
+def test_members_join_while_their_coordinator_is_loading(
+    client: RemotingClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def loading(self: GroupCoordinators, group_id: str) -> ShardContext:
+        raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    monkeypatch.setattr(GroupCoordinators, "shard", loading)
+    assert code(client.heartbeat("one", "CG_loading", {"t": "*"})) is ResponseCode.SUCCESS
+    made(client, "t-loading")
+    named = {"consumerGroup": "CG_loading", "topic": "t-loading", "queueId": 0}
+    for number in (14, 15):
+        answer = client.call(number, named | {"commitOffset": 1})
+        assert code(answer) is ResponseCode.SERVICE_NOT_AVAILABLE, "the client asks again"
 
 
 def test_a_locked_queue_has_one_owner(client: RemotingClient) -> None:

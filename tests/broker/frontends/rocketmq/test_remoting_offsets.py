@@ -1,5 +1,6 @@
 """Offsets of groups and queues through a RocketMQ listener."""
 
+import json
 import time
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import ResponseCode
+from tests.support.processes.process import headrace
 from tests.support.rocketmq.client import RemotingClient, messages_in
 from tests.support.rocketmq.kit import SETTINGS, code, fields, made, port_of
 
@@ -128,3 +130,16 @@ def test_offsets_of_queues_by_time_and_by_end(client: RemotingClient) -> None:
     assert fields(client.call(31, queue)) == {"offset": "0"}
     assert fields(client.call(32, queue)) == {"timestamp": str(at)}
     assert fields(client.call(30, {"topic": "never", "queueId": 0})) == {"offset": "0"}
+
+
+def test_the_command_shows_offsets_and_lag_of_a_group(
+    broker: BrokerThread, client: RemotingClient
+) -> None:
+    topic = made(client, "shown")
+    client.send(topic)
+    client.send(topic)
+    client.call(15, {"consumerGroup": "CG_shown", "topic": topic, "queueId": 0, "commitOffset": 1})
+    shown = headrace(broker.bootstrap, "group", "describe", "CG_shown", "--json")
+    (group,) = json.loads(shown)
+    (row,) = [each for each in group["partitions"] if each["topic"] == topic]
+    assert (row["committed_offset"], row["end_offset"], row["lag"]) == (1, 2, 1)
