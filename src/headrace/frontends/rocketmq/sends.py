@@ -7,6 +7,7 @@
 4  the answer leaves when the batch is committed, as for Kafka's acks=all
 """
 
+from collections import deque
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
 from headrace.frontends.rocketmq.sending import QueuedSend
 from headrace.frontends.rocketmq.serving import ServedBroker, ServedTopic
 from headrace.frontends.rocketmq.topics import created_for_send
-from headrace.model.errors import ApiError, Malformed
+from headrace.model.errors import ApiError, HeadraceError, Malformed
 from headrace.model.nouns import TopicPartition
 from headrace.security.authorizer import Operation
 from headrace.wire.rocketmq.batch_bodies import BatchedMessage, decode_batch
@@ -50,18 +51,39 @@ _DELAYS = (b"DELAY", b"TIMER_DELAY_MS", b"TIMER_DELAY_SEC", b"TIMER_DELIVER_MS")
 
 
 def send(call: "RemotingCall") -> None:
-    """Answer a send, later."""
+    """Answer a send, later. Sends to a topic keep their order, also those that wait for it."""
     request = send_request(call.command)
     broker = call.broker
+    waiting = broker.waiting_sends.get(request.topic)
+    if waiting is not None:
+        waiting.append((call, request))
+        return
     topic = broker.topic_if_any(request.topic)
     numbers = None if topic is None else broker.numbers.known(topic.info)
     if topic is None or numbers is None:
-        call.work(_sent_to_new_topic(call, request))
+        broker.waiting_sends[request.topic] = deque([(call, request)])
+        broker.work(_send_waiting(broker, request.topic))
         return
     _prepare(call, request, topic, numbers)
 
 
-async def _sent_to_new_topic(call: "RemotingCall", request: SendRequest) -> None:
+async def _send_waiting(broker: ServedBroker, name: str) -> None:
+    """Do the sends that wait for a topic or its partitions' numbers, in order, until none waits."""
+    waiting = broker.waiting_sends[name]
+    try:
+        while waiting:
+            call, request = waiting.popleft()
+            try:
+                await _send_to_new_topic(call, request)
+            except HeadraceError as error:
+                call.fail(error)
+    finally:
+        del broker.waiting_sends[name]
+        for call, _ in waiting:  # only if the broker stops, or by a fault in one of them
+            call.fail(HeadraceError("the message was not stored"))
+
+
+async def _send_to_new_topic(call: "RemotingCall", request: SendRequest) -> None:
     broker = call.broker
     topic = await created_for_send(
         broker, call.identity, request.topic, request.default_topic, request.default_queues

@@ -27,11 +27,15 @@ from headrace.wire.rocketmq.topic_names import (
 )
 
 if TYPE_CHECKING:
+    from collections import deque
+
     from headrace.broker.broker import Broker
     from headrace.broker.partition import Partition
     from headrace.cluster.controller_port import ControllerPort
     from headrace.coordination.coordinators import Coordinators
+    from headrace.frontends.rocketmq.call import RemotingCall
     from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
+    from headrace.wire.rocketmq.requests import SendRequest
 
 _UNKNOWN_TOPIC = (
     "topic[{}] not exist, apply first please! \n"
@@ -85,6 +89,8 @@ class ServedBroker:
         self.locks = QueueLocks()
         self.offsets = GroupOffsets(lambda: OwnCommits(coordinators.groups), broker.clock)
         self.sending = Sending(broker)
+        self.waiting_sends: dict[str, deque[tuple[RemotingCall, SendRequest]]] = {}
+        """By topic: sends that wait until it exists and its partitions have numbers, in order."""
         self.deadlines = Deadlines(broker.clock)
         self.name = f"headrace-{broker.broker_id}"
         """The name of this broker in routes and in clients' queues."""

@@ -210,6 +210,16 @@ def test_many_sends_of_one_pass_are_answered_each_with_its_offset(client: Remoti
     assert [message.body for message in pulled] == [b"%d" % n for n in range(0, 200, 2)]
 
 
+@pytest.mark.parametrize("number", range(5))
+def test_sends_that_wait_for_a_new_topic_keep_their_order(
+    client: RemotingClient, number: int
+) -> None:
+    topic = made(client, f"ordered-{number}", 1)
+    opaques = [client.ask_send(topic, b"%d" % n) for n in range(1500)]
+    offsets = [int(fields(client.answer(opaque))["queueOffset"]) for opaque in opaques]
+    assert offsets == list(range(1500))
+
+
 def test_sends_of_one_pass_fit_the_topics_largest_batch(broker: BrokerThread) -> None:
     broker.create_topics("narrow", config={"max.message.bytes": "3000"})
     with RemotingClient(port_of(broker)) as client:
