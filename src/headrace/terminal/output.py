@@ -109,3 +109,8 @@ def _print_rich(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
         # Text, not str: rich would take [brackets] in a name for markup.
         table.add_row(*(Text(_text(cell)) for cell in row))
     Console().print(table)
+
+
+def shortened(text: str, characters_max: int) -> str:
+    """Return a text of at most so many characters, or its beginning and an ellipsis."""
+    return text if len(text) <= characters_max else f"{text[:characters_max]}…"

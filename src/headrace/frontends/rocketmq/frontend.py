@@ -4,6 +4,7 @@ from typing import Protocol
 
 from headrace.broker.broker import Broker
 from headrace.cluster.controller_port import ControllerPort
+from headrace.config.listeners import parse_address
 from headrace.coordination.coordinators import Coordinators
 from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
 from headrace.frontends.rocketmq.serving import RemotingSettings, ServedBroker
@@ -40,9 +41,10 @@ class RemotingParts(Protocol):
 
 
 def _address(text: str) -> tuple[str, int] | None:
-    """Return a `host:port`, None for an empty text."""
-    host, _, port = text.rpartition(":")
-    return (host.strip("[]"), int(port)) if text else None
+    try:
+        return parse_address(text) if text else None
+    except ValueError as error:
+        raise ConfigError(f"rocketmq.advertised.address: {error}") from error
 
 
 def frontend(parts: RemotingParts) -> RemotingFrontend:

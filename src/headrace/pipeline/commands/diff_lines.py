@@ -4,13 +4,16 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from headrace.terminal.output import shortened
+
 if TYPE_CHECKING:
     from headrace.pipeline.diffs.table_diff import ColumnDiff, TableDiff
     from headrace.pipeline.replays.replay import Replay
 
 UNDO = timedelta(days=7)
 """Time for which Delta keeps the files that were replaced."""
-_VALUE_CHARACTERS_MAX = 40
+VALUE_CHARACTERS_MAX = 40
+"""Characters of a value that are shown."""
 
 
 def diff_lines(replay: "Replay", diff: "TableDiff") -> Iterator[str]:
@@ -63,10 +66,7 @@ def _key_text(replay: "Replay", diff: "TableDiff", key: tuple[str | None, ...]) 
 
 
 def _value(text: str | None) -> str:
-    if text is None:
-        return "null"
-    cut = len(text) > _VALUE_CHARACTERS_MAX
-    return f"{text[:_VALUE_CHARACTERS_MAX]}…" if cut else text
+    return "null" if text is None else shortened(text, VALUE_CHARACTERS_MAX)
 
 
 def decision_line(replay: "Replay", given: str) -> str:

@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from headrace.model.nouns import counted
-from headrace.terminal.output import print_columns, print_line
+from headrace.pipeline.commands.diff_lines import VALUE_CHARACTERS_MAX
+from headrace.terminal.output import print_columns, print_line, shortened
 
 if TYPE_CHECKING:
     from headrace.pipeline.dry.dry_run import DryFlow, DryResult
-
-_VALUE_CHARACTERS_MAX = 40
 
 
 def print_dry(result: "DryResult") -> None:
@@ -50,6 +49,4 @@ def _cells(row: dict[str, Any], columns: list[str]) -> list[str]:
 
 def _cell(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    text = text.replace("\n", "⏎")
-    cut = len(text) > _VALUE_CHARACTERS_MAX
-    return f"{text[:_VALUE_CHARACTERS_MAX]}…" if cut else text
+    return shortened(text.replace("\n", "⏎"), VALUE_CHARACTERS_MAX)
