@@ -20,7 +20,7 @@ from headrace.log.directory.directory_parts import DirectoryParts
 from headrace.log.directory.future_logs import FutureLogs
 from headrace.log.directory.housekeeping import Housekeeping
 from headrace.log.directory.leaving_logs import LeavingLogs
-from headrace.log.directory.new_log import NewLog
+from headrace.log.directory.new_log import NewLog, create_log
 from headrace.log.directory.periods import Periods
 from headrace.log.directory.scrub import Scrub
 from headrace.log.directory.state_files.meta_properties import Identity, read_identity
@@ -29,7 +29,6 @@ from headrace.log.directory.thinning import Thinning
 from headrace.log.directory.truncate_logs import Truncations
 from headrace.log.flusher import Strategy, fdatasync_each
 from headrace.log.log import Log
-from headrace.log.recovery.recover import create_log
 from headrace.log.retention import delete_below_start, unwanted
 from headrace.model.errors import ConfigError, StorageError
 from headrace.model.invariant import invariant
