@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.log import file_names
-from headrace.log.directory.truncate_logs import BelowHighWatermark
+from headrace.log.truncation import BelowHighWatermark
 from headrace.log.follower_append import UnexpectedBatch, append_as_follower
 from headrace.log.log import Log
 from headrace.log.segment.scan import BadBatch
