@@ -18,7 +18,7 @@ from headrace.coordination.coordinators import Coordinators
 from headrace.frontends.kafka.connection.dispatch import Dispatcher
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.log.compaction.cleaner import LogCleaner
-from headrace.log.compaction.order import CleanerSettings
+from headrace.log.compaction.cleaner_settings import CleanerSettings
 from headrace.log.directory.periods import Periods
 from headrace.model.nouns import BrokerId
 from headrace.net.limits import Limits
