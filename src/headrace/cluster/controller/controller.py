@@ -21,7 +21,6 @@ from headrace.cluster.controller.order_peers import NoPeers, Peers
 from headrace.cluster.controller.producer_id_blocks import ProducerIdBlocks
 from headrace.cluster.controller.term import ControllerTerm, Result
 from headrace.cluster.controller.topic_requests import TopicRequests
-from headrace.cluster.controller_port import ReplicasPort, Spend, freely
 from headrace.cluster.decisions.events import Event
 from headrace.cluster.decisions.facts import ClusterFacts
 from headrace.cluster.decisions.orders import Failed, Orders, OrderTaker
@@ -33,7 +32,7 @@ from headrace.cluster.store import znodes
 from headrace.cluster.store.catalog import Catalog
 from headrace.cluster.store.reaction import log_failure
 from headrace.cluster.store.znodes import ProducerIdBlock
-from headrace.cluster.topics.creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic, Spend, freely
 from headrace.config.log_config import LogConfig
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
@@ -42,6 +41,7 @@ from headrace.posix.awaiting import carried_on
 
 if TYPE_CHECKING:
     from headrace.cluster.controller.store_watches import StoreWatches
+    from headrace.cluster.controller_port import ReplicasPort
 
 _logger = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class Controller:
         self._producer_ids = ProducerIdBlocks(self.broker.producer_ids, reserve)
 
     @property
-    def replicas(self) -> ReplicasPort:
+    def replicas(self) -> "ReplicasPort":
         """Elections and reassignments."""
         return self._watches.replicas
 
