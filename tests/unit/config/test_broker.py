@@ -67,12 +67,13 @@ TYPES = {
 
 def test_every_key_has_an_attribute_of_its_type() -> None:
     config, _ = load()
+    hints = get_type_hints(BrokerConfig, localns={"SaslListener": SaslListener})
     protocols = {row.name for row in protocol_keys()}
     for name, definition in BROKER.items():
         value = config.values[name] if name in protocols else getattr(config, attribute(name))
         assert value is None or type(value) is TYPES[definition.kind], name
         if value is None:
-            assert "None" in str(get_type_hints(BrokerConfig)[attribute(name)]), name
+            assert "None" in str(hints[attribute(name)]), name
     for name, definition in TOPIC.items():
         if definition.in_use and definition not in OF_REPLICAS:
             value = getattr(LogConfig(), attribute(name))
