@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
-from headrace.frontends.rocketmq.sending import QueuedSend
+from headrace.frontends.rocketmq.sending import HeldTurn, QueuedSend
 from headrace.frontends.rocketmq.serving import ServedBroker, ServedTopic
 from headrace.frontends.rocketmq.topics import created_for_send
 from headrace.model.errors import ApiError, HeadraceError, Malformed
@@ -104,11 +104,14 @@ def _prepare(
         THREAD_FROM_BYTES
     )
     work = partial(_sent, request, messages, call.peer.born_host)
-    have = partial(_have_sent, call, topic, queue_id, numbers[queue_id])
+    place = TopicPartition(topic.info.name, queue_id)
+    have = partial(_have_sent, call, place, numbers[queue_id])
     if large:
-        broker.broker.disk.run(partial(_tried, work), have)
+        # What arrives meanwhile for the same queue is stored behind it.
+        turn = broker.sending.hold(place)
+        broker.broker.disk.run(partial(_tried, work), partial(have, turn))
     else:
-        have(_tried(work))
+        have(None, _tried(work))
 
 
 def _queue(broker: ServedBroker, topic: ServedTopic, queue_id: int) -> int:
@@ -178,19 +181,24 @@ def _tried(work: "partial[list[SentMessage]]") -> list[SentMessage] | MessageIll
 
 def _have_sent(
     call: "RemotingCall",
-    topic: ServedTopic,
-    queue_id: int,
+    place: TopicPartition,
     number: int,
+    turn: HeldTurn | None,
     sent: "list[SentMessage] | MessageIllegal | BaseException",
 ) -> None:
+    """Store messages as the next ones of their queue, or in the turn that was held for them."""
+    sending = call.broker.sending
+    queued = None
+    if isinstance(sent, list):
+        queued = QueuedSend(place, sent, partial(_stored, call, number, place.partition, sent))
+    if turn is not None:
+        sending.end_turn(turn, queued)
+    elif queued is not None:
+        sending.add(queued)
     if isinstance(sent, MessageIllegal):
         call.answer(RemotingAnswer(ResponseCode.MESSAGE_ILLEGAL, None, b"", str(sent)))
     elif isinstance(sent, BaseException):
         raise sent
-    else:
-        place = TopicPartition(topic.info.name, queue_id)
-        done = partial(_stored, call, number, queue_id, sent)
-        call.broker.sending.add(QueuedSend(place, sent, done))
 
 
 def _stored(

@@ -241,6 +241,33 @@ def test_sends_to_a_topic_with_its_own_codec_are_compressed_and_pulled(
     assert [message.body for message in pulled] == [bytes(5000)] * 20
 
 
+def test_sends_keep_their_order_while_threads_decompress_large_ones(
+    client: RemotingClient,
+) -> None:
+    topic = made(client, "mixed-sizes")
+    bodies = [b"%d" % n if n % 3 else b"%d" % n + bytes(200_000) for n in range(60)]
+    opaques = [
+        client.ask_send(topic, zlib.compress(body, 0), f=1)
+        if len(body) > 1000
+        else client.ask_send(topic, body)
+        for body in bodies
+    ]
+    offsets = [int(fields(client.answer(opaque))["queueOffset"]) for opaque in opaques]
+    assert offsets == list(range(60))
+    assert client.arrived[-60:] == opaques
+
+
+def test_sends_to_a_compressed_topic_keep_their_order(
+    broker: BrokerThread, client: RemotingClient
+) -> None:
+    broker.create_topics("packed-in-order", config={"compression.type": "gzip"})
+    bodies = [b"%d" % n if n % 4 else b"%d" % n * 100_000 for n in range(80)]
+    opaques = [client.ask_send("packed-in-order", body) for body in bodies]
+    offsets = [int(fields(client.answer(opaque))["queueOffset"]) for opaque in opaques]
+    assert offsets == list(range(80))
+    assert [record.value for record in broker.records("packed-in-order")] == bodies
+
+
 def test_a_compacted_topic_refuses_messages(broker: BrokerThread, client: RemotingClient) -> None:
     broker.create_topics("compacted", config={"cleanup.policy": "compact"})
     assert code(client.send("compacted")) is ResponseCode.MESSAGE_ILLEGAL
