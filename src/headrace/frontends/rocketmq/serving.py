@@ -99,7 +99,9 @@ class ServedBroker:
 
     def _image_changed(self, delta: ImageDelta, structural: bool) -> None:
         if delta.removed:
-            self.numbers.forget(set(self.broker.image.topics_by_id))
+            gone = self.numbers.forget(set(self.broker.image.topics_by_id))
+            if gone:
+                self.work(self.numbers.delete(gone))
         for topic in delta.topics:
             if self.numbers.is_used(topic) and self.numbers.known(topic) is None:
                 # Now, so that the time of adding is right; the next use would do it otherwise.
@@ -112,6 +114,7 @@ class ServedBroker:
     async def ready(self) -> None:
         """Create the topic in which the coordinator keeps offsets. Raises ApiError."""
         await self.controller.ensure_internal_topic(OFFSETS_TOPIC)
+        await self.numbers.prune(self.broker.image.topics_by_id)
         self.coordinators.groups.elsewhere = self._protocol_of
 
     def _protocol_of(self, group: str) -> str | None:

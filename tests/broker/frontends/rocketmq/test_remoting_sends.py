@@ -1,11 +1,16 @@
 """Sends through a RocketMQ listener: stored as records, refused, batched, pulled again."""
 
+import asyncio
 import zlib
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
+from headrace.frontends.rocketmq.partition_numbers import TOPICS
+from headrace.log import file_names
+from headrace.posix.store.embedded_store import EmbeddedStore
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.batch_bodies import BatchedMessage
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
@@ -149,6 +154,34 @@ def test_partition_numbers_are_unique_and_survive_a_restart(tmp_path: Path) -> N
     }
     both = before | after
     assert len(set(both.values())) == len(both)
+
+
+def test_numbers_of_a_deleted_topic_leave_the_metadata_store(tmp_path: Path) -> None:
+    def deleted(broker: BrokerThread, topic: str) -> None:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.delete_topics([topic])[topic].result(20)
+
+    def sent(broker: BrokerThread, topic: str) -> None:
+        with RemotingClient(port_of(broker)) as client:
+            assert code(client.send(made(client, topic))) is ResponseCode.SUCCESS
+
+    async def stored() -> int:
+        store = EmbeddedStore(str(tmp_path / file_names.METADATA))
+        count = len(await store.children(TOPICS))
+        await store.close()
+        return count
+
+    with BrokerThread(SETTINGS, directory=str(tmp_path)) as first:
+        for topic in ("a", "b"):
+            sent(first, topic)
+        deleted(first, "a")
+        sent(first, "c")
+    assert asyncio.run(stored()) == 2
+    with BrokerThread(directory=str(tmp_path)) as without_listener:
+        deleted(without_listener, "b")
+    with BrokerThread(SETTINGS, directory=str(tmp_path)):
+        pass
+    assert asyncio.run(stored()) == 1
 
 
 @pytest.mark.parametrize(
