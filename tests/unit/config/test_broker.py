@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.config.authentication.sasl import SaslListener
 from headrace.config.broker import BrokerConfig, Source, load, variable
 from headrace.config.definitions import (
     BROKER,

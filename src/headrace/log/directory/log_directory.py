@@ -29,7 +29,6 @@ from headrace.log.directory.thinning import Thinning
 from headrace.log.directory.truncate_logs import Truncations
 from headrace.log.flusher import Strategy, fdatasync_each
 from headrace.log.log import Log
-from headrace.log.retention import delete_below_start, unwanted
 from headrace.model.errors import ConfigError, StorageError
 from headrace.model.invariant import invariant
 from headrace.model.nouns import Offset, TopicPartition
@@ -219,6 +218,8 @@ class LogDirectory:
         """Delete segments below the log's start, and middle segments that no hold needs."""
         if log.closed or log.cutting or self.fenced:
             return
+        from headrace.log.retention import delete_below_start, unwanted
+
         with suppress(StorageError):  # the directory is fenced and has logged it
             delete_below_start(log)
         self._thinning.thin(log, partial(unwanted, below=below))
