@@ -128,7 +128,8 @@ class Sending:
 
     def _take(self, place: TopicPartition) -> list[QueuedSend]:
         """Remove and return the messages of a queue up to the first turn that is held."""
-        waiting, taken = self._open.pop(place, deque()), []
+        taken: list[QueuedSend] = []
+        waiting = self._open.pop(place, None) or deque()
         while waiting:
             first = waiting[0]
             send = first.send if isinstance(first, HeldTurn) else first
