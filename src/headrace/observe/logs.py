@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TextIO
 
-
 LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,

@@ -63,9 +63,7 @@ HTTP = FirstBytes(
     rb"HTTP",
     _http_refusal,
 )
-TLS = FirstBytes(
-    "TLS", "a TLS", rb"\x16\x03", rb"[\x15\x16]\x03", no_refusal
-)
+TLS = FirstBytes("TLS", "a TLS", rb"\x16\x03", rb"[\x15\x16]\x03", no_refusal)
 
 
 def protocols() -> tuple[FirstBytes, ...]:

@@ -168,7 +168,9 @@ class Controller:
 
     async def _before_orders(self, orders: Orders) -> None:
         """End doubts that the controller has taken into account."""
-        await self._watches.doubts.heard(orders, self.applier.broker_epoch, self._registration.doubt)
+        await self._watches.doubts.heard(
+            orders, self.applier.broker_epoch, self._registration.doubt
+        )
 
     async def stop(self) -> None:
         """End the term and stop all watches; waits for a decision in progress."""

@@ -1,4 +1,4 @@
-"""`Sending`: sent messages on their way to the log, in their order, a batch for a queue and pass."""
+"""`Sending`: sent messages in their order on the way to the log, a batch for a queue and pass."""
 
 from collections import deque
 from collections.abc import Callable, Iterator

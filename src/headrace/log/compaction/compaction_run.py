@@ -32,9 +32,7 @@ class CompactionRun:
 
     __slots__ = ("_began", "_busy", "_chosen", "_cleaner", "_waiting", "directory", "given_up")
 
-    def __init__(
-        self, cleaner: "LogCleaner", directory: "LogDirectory", chosen: Cleanable
-    ) -> None:
+    def __init__(self, cleaner: "LogCleaner", directory: "LogDirectory", chosen: Cleanable) -> None:
         """Make the run; `begin` starts it. `directory` holds the log of `chosen`."""
         self.directory = directory
         self.given_up = ""

@@ -1,4 +1,4 @@
-"""`job_of`: the job of a compaction, made from settings and a log; `prepare` reads what it needs."""
+"""`job_of`: the job of a compaction, from settings and a log; `prepare` reads what it needs."""
 
 from headrace.log.compaction.cleaner_settings import CleanerSettings
 from headrace.log.compaction.job import Aborted, Job

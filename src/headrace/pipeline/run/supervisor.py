@@ -302,7 +302,7 @@ class Supervisor:
                 self.pause(POLL_SECONDS)
 
     def _end(self, each: _Running, *, late: bool, finished: bool) -> None:
-        """Stop a query that rests, has `finished` a batch, or is `late`. Raises SessionEndedError."""
+        """Stop a query that rests, is `finished` with a batch or `late`. SessionEndedError."""
         if each.query is None:
             return
         if not each.is_active():

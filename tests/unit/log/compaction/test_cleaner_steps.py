@@ -9,8 +9,8 @@ import pytest
 from headrace.config.keys.log import LogKeys
 from headrace.log import file_names
 from headrace.log.compaction.cleaner import LogCleaner
-from headrace.log.compaction.job import Damaged, Done, Job, Stopped
 from headrace.log.compaction.cleaner_settings import CleanerSettings
+from headrace.log.compaction.job import Damaged, Done, Job, Stopped
 from headrace.log.compaction.records import PlainRecords, Span, rebase
 from headrace.log.compaction.worker import Told
 from headrace.log.log import Log

@@ -188,9 +188,7 @@ class DurableMessages:
             " it again with a smaller body", self.queue.name, self.vhost, error,
         )  # fmt: skip
         if self._owner is not None:
-            self._owner.refused_late(
-                self.priority, 1, len(waiting.published.message.body), error
-            )
+            self._owner.refused_late(self.priority, 1, len(waiting.published.message.body), error)
 
     def _refused_alone(self, first: int, refused: Sequence[int]) -> None:
         """Note that the log has not all messages that waited: their numbers from `first` on."""
