@@ -1,18 +1,19 @@
 """A request of a connection, and its answer."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused, refusal_of
 from headrace.model.errors import ApiError, HeadraceError
 from headrace.security.identity import Identity
 from headrace.subscriptions.members import MemberConnection
-from headrace.wire.rocketmq.codes import ResponseCode
+from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from headrace.wire.rocketmq.commands import CommandFlag, RemotingCommand
 
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.serving import ServedBroker
     from headrace.net.pending import Pending
+    from headrace.ports.callbacks import Done
 
 Send = Callable[[RemotingCommand], None]
 
@@ -30,10 +31,35 @@ class RemotingPeer(NamedTuple):
 
 
 class RemotingClientSide(MemberConnection, Protocol):
-    """The connection of a request. Implemented by `session.RemotingSession`."""
+    """A client's connection. Implemented by `session.RemotingSession`."""
+
+    language: str
+    """The language of the client, as its last heartbeat says."""
+    version: int
+    """The version of the client, as its last heartbeat says: RocketMQ's number of a release."""
+
+    @property
+    def address(self) -> str:
+        """The client's `host:port`."""
 
     def has_room(self, again: Callable[[], None]) -> bool:
         """Return whether the client reads its answers; if not, `again` is called when it has."""
+
+    def notify(self, code: RequestCode, fields: Mapping[str, str], body: bytes = b"") -> None:
+        """Send a one-way request to the client."""
+
+    def ask(
+        self,
+        code: RequestCode,
+        fields: Mapping[str, str],
+        body: bytes,
+        seconds: float,
+        done: "Done[RemotingCommand | BaseException]",
+    ) -> None:
+        """Send a request to the client; `done` gets its answer, or RequestRefused.
+
+        RequestRefused: no answer within `seconds`, or the connection is closed.
+        """
 
 
 class RemotingCall:

@@ -9,6 +9,7 @@ from headrace.coordination.coordinators import Coordinators
 from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
 from headrace.frontends.rocketmq.serving import RemotingSettings, ServedBroker
 from headrace.frontends.rocketmq.session import RemotingFrontend
+from headrace.frontends.rocketmq.stored_configs import RemotingConfigs
 from headrace.model.errors import ConfigError
 from headrace.net.write_pass import WritePass, Writes
 from headrace.ports.store import Store
@@ -63,12 +64,14 @@ def frontend(parts: RemotingParts) -> RemotingFrontend:
         ZeroOffsetRule(keys.rocketmq_zero_offset_rule),
         keys.rocketmq_zero_offset_memory_bytes,
         keys.rocketmq_default_topic_queues,
+        keys.rocketmq_server_side_reset,
     )
     broker = ServedBroker(
         parts.broker,
         parts.controller,
         parts.coordinators,
         PartitionNumbers(parts.store, parts.broker.clock),
+        RemotingConfigs.of(parts.store),
         settings,
     )
     return RemotingFrontend(broker, WritePass(parts.writes))

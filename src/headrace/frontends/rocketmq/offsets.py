@@ -58,6 +58,8 @@ def _unset(call: "RemotingCall", asked: OffsetRequest, topic: "ServedTopic") -> 
     partition = broker.partition(topic, asked.queue_id)
     settings = broker.settings
     added_ms = broker.numbers.added_ms(topic.info, asked.queue_id)
+    if topic.config is not None:
+        added_ms = max(added_ms, topic.config.added_ms(asked.queue_id))
     began_ms = broker.began_ms(asked.consumer_group, topic) if added_ms else None
     state = _state(partition, began_ms is not None and began_ms < added_ms)
     if begins_at_zero(settings.zero_offset, state, settings.memory_bytes):
@@ -82,7 +84,8 @@ def _not_found(remark: str) -> RemotingAnswer:
 def update_offset(call: "RemotingCall") -> None:
     """Answer UPDATE_CONSUMER_OFFSET (15) once the offset is on disk.
 
-    A queue that does not exist is answered with success, as by RocketMQ; nothing is stored.
+    A queue that does not exist is answered with success, as by RocketMQ, and so is an offset of a
+    group whose operator has reset it; nothing is stored.
     """
     asked = offset_request(call.command)
     broker = call.broker
@@ -92,13 +95,12 @@ def update_offset(call: "RemotingCall") -> None:
     if not 0 <= asked.queue_id < topic.queues:
         call.answer(RemotingAnswer(fields={}))
         return
-    broker.offsets.store(
-        asked.consumer_group,
-        topic.info.name,
-        asked.queue_id,
-        max(asked.commit_offset, UNSET),
-        partial(_stored, call),
-    )
+    offset = max(asked.commit_offset, UNSET)
+    place = (asked.consumer_group, topic.info.name, asked.queue_id)
+    if broker.offsets.is_reset(*place):
+        call.answer(RemotingAnswer(fields={}, remark="Offset has been previously reset"))
+    else:
+        broker.offsets.store(*place, offset, partial(_stored, call))
 
 
 def _stored(call: "RemotingCall", code: ErrorCode) -> None:
@@ -146,11 +148,11 @@ def search_offset(call: "RemotingCall") -> None:
     log, end = partition.log, partition.readable_end(True)
     wanted = timestamp + 1 if upper else timestamp
     call.broker.broker.disk.run(
-        partial(_first_from, log, max(wanted, 0)), partial(_found, call, end, log, upper)
+        partial(first_offset_from, log, max(wanted, 0)), partial(_found, call, end, log, upper)
     )
 
 
-def _first_from(log: "Log", timestamp: int) -> int | None:
+def first_offset_from(log: "Log", timestamp: int) -> int | None:
     """Return the first offset at or after a time, or None without one. On any thread."""
     found = log.offset_for_time(timestamp)
     return None if found is None else int(found[1])

@@ -1,5 +1,7 @@
 """PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361).
 
+    group or topic may not be read   16
+    operator reset the offset        21 OFFSET_RESET, once, with the offset of the reset
     offset below the first           21, with the first offset
     offset behind the end            21, with the end
     offset at the end                parked, if the client allows it; 19 when its time is over
@@ -7,7 +9,8 @@
     records                          0, with messages
 
 The end is the last stable offset: records of undecided transactions and records that are not yet
-on all in-sync replicas are not pulled. A parked pull is woken when the end moves.
+on all in-sync replicas are not pulled. A parked pull is woken when the end moves, when an operator
+resets its group's offset, and when its group may no longer consume.
 """
 
 from collections.abc import Callable
@@ -16,7 +19,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.delivery.batches import stretches
 from headrace.frontends.long_poll import LongPoll
-from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
+from headrace.frontends.rocketmq.answers import (
+    FORBIDDEN,
+    TOPIC_FORBIDDEN,
+    RemotingAnswer,
+    RequestRefused,
+)
 from headrace.frontends.rocketmq.groups import refuse_other_filters
 from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
@@ -26,6 +34,7 @@ from headrace.ports.callbacks import ignore_result
 from headrace.record.batch import CODEC_MASK, iterate, records
 from headrace.record.batch_layout import ATTRIBUTES, RECORD_COUNT
 from headrace.security.authorizer import Operation
+from headrace.subscriptions.group_offsets import QueuePlace
 from headrace.subscriptions.tag_filters import ALL, TagFilter
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.properties import TAGS, find_property
@@ -61,8 +70,8 @@ class _Found(NamedTuple):
 class Pull:
     """A pull, from its request to its answer."""
 
-    __slots__ = ("_call", "_filter", "_offset", "_partition", "_poll", "_queue", "_reading",
-                 "_request", "_rounds")  # fmt: skip
+    __slots__ = ("_call", "_filter", "_offset", "_partition", "_place", "_poll", "_queue",
+                 "_reading", "_request", "_rounds")  # fmt: skip
 
     def __init__(
         self,
@@ -71,12 +80,14 @@ class Pull:
         wanted: TagFilter,
         partition: "Partition",
         queue: PulledQueue,
+        place: QueuePlace,
     ) -> None:
         self._call = call
         self._request = request
         self._filter = wanted
         self._partition = partition
         self._queue = queue
+        self._place = place
         self._offset = request.queue_offset
         self._rounds = 0
         self._reading = False
@@ -89,10 +100,15 @@ class Pull:
         if call.is_answered:
             return
         try:
+            call.broker.check_may_consume(self._request.consumer_group)
             end, start = partition.readable_end(True), partition.log_start_offset
             if partition.refusal is not None:
                 raise ApiError(partition.refusal)
-            if not start <= self._offset <= end:
+            reset = self._reset()
+            if reset is not None:
+                self._offset = reset
+                self._answer(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET")
+            elif not start <= self._offset <= end:
                 below = self._offset < start
                 self._offset = start if below else end
                 remark = "OFFSET_TOO_SMALL" if below else "OFFSET_OVERFLOW_BADLY"
@@ -106,9 +122,16 @@ class Pull:
             else:
                 self._rounds += 1
                 self._read(end)
-        except ApiError as error:
+        except HeadraceError as error:
             self._end()
             call.fail(error)
+
+    def _reset(self) -> int | None:
+        """Return the offset of a reset of which the client has not heard, None without one."""
+        try:
+            return self._call.broker.offsets.take_reset(*self._place)
+        except ApiError:
+            return None  # the coordinator is loading: one of the next pulls is answered with it
 
     def _read(self, end: int) -> None:
         log = self._partition.log
@@ -194,7 +217,8 @@ class Pull:
             return
         broker = self._call.broker
         waiting = self._call.waiting = Pending()
-        self._poll = LongPoll(
+        group = request.consumer_group
+        poll = self._poll = LongPoll(
             broker.broker.clock,
             broker.deadlines,
             waiting,
@@ -202,8 +226,10 @@ class Pull:
             bytes_min=1,
             look=self._woken,
             expire=self._expire,
+            on_end=lambda: broker.parked.remove(group, poll.wake),
         )
-        self._poll.watch([self._partition])
+        poll.watch([self._partition])
+        broker.parked.add(group, poll.wake)
 
     def _woken(self) -> None:
         if not self._reading:
@@ -250,10 +276,15 @@ def pull(call: "RemotingCall") -> None:
     request = pull_request(call.command)
     broker = call.broker
     broker.require_group(call.identity, request.consumer_group)
+    broker.check_may_consume(request.consumer_group)
     topic = broker.topic(request.topic)
     broker.require_topic(call.identity, Operation.READ, topic)
-    if not 0 <= request.queue_id < topic.queues:
-        text = f"queueId[{request.queue_id}] is illegal, topic:[{topic.name}] has {topic.queues}"
+    if topic.config is not None and not topic.config.is_readable:
+        text = f"the topic[{topic.name}] pulling message is forbidden"
+        raise RequestRefused(ResponseCode.NO_PERMISSION, text, {FORBIDDEN: TOPIC_FORBIDDEN})
+    queues = topic.read_queues
+    if not 0 <= request.queue_id < queues:
+        text = f"queueId[{request.queue_id}] is illegal, topic:[{topic.name}] has {queues}"
         raise RequestRefused(ResponseCode.INVALID_PARAMETER, text)
     wanted = _filter(call, request)
     if request.system_flag & PullFlag.COMMIT_OFFSET and request.commit_offset >= 0:
@@ -293,7 +324,8 @@ def _begin(
         call.peer.store_host,
         broker.added_properties,
     )
-    Pull(call, request, wanted, broker.partition(topic, request.queue_id), queue).look()
+    place = (request.consumer_group, topic.info.name, request.queue_id)
+    Pull(call, request, wanted, broker.partition(topic, request.queue_id), queue, place).look()
 
 
 def _filter(call: "RemotingCall", request: PullRequest) -> TagFilter:

@@ -6,10 +6,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.broker.metadata_image import ImageDelta, TopicInfo
-from headrace.frontends.rocketmq.answers import RequestRefused
+from headrace.frontends.rocketmq.answers import FORBIDDEN, GROUP_FORBIDDEN, RequestRefused
+from headrace.frontends.rocketmq.parked_pulls import ParkedPulls
 from headrace.frontends.rocketmq.sending import Sending
+from headrace.frontends.rocketmq.stored_configs import RemotingConfigs
 from headrace.model.errors import ApiError, Malformed
 from headrace.model.nouns import OFFSETS_TOPIC
+from headrace.operations.context import OperationContext
+from headrace.operations.permissions import Caller, Surface
 from headrace.ports.deadlines import Deadlines
 from headrace.security.authorizer import Operation, Resource, ResourceType
 from headrace.security.identity import Identity
@@ -19,6 +23,7 @@ from headrace.subscriptions.members import GroupMembers
 from headrace.subscriptions.new_groups import ZeroOffsetRule
 from headrace.subscriptions.queue_locks import QueueLocks
 from headrace.wire.rocketmq.codes import ResponseCode
+from headrace.wire.rocketmq.topic_configs import TopicConfig
 from headrace.wire.rocketmq.topic_names import (
     GROUP_CHARACTERS_MAX,
     TOPIC_CHARACTERS_MAX,
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.cluster.controller_port import ControllerPort
     from headrace.coordination.coordinators import Coordinators
-    from headrace.frontends.rocketmq.call import RemotingCall
+    from headrace.frontends.rocketmq.call import RemotingCall, RemotingClientSide
     from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
     from headrace.wire.rocketmq.requests import SendRequest
 
@@ -55,6 +60,8 @@ class RemotingSettings(NamedTuple):
     """The machine's memory, which the rule 4.9 asks for."""
     queues_default: int
     """Queues of a topic that a send creates, at most."""
+    resets_on_server: bool
+    """Whether a reset is answered to the next pull; if not, it is pushed to the members."""
 
 
 class ServedTopic(NamedTuple):
@@ -62,11 +69,23 @@ class ServedTopic(NamedTuple):
 
     name: str
     info: TopicInfo
+    config: TopicConfig | None = None
+    """Its settings; None: the defaults."""
 
     @property
     def queues(self) -> int:
-        """The number of its queues."""
+        """The number of all its queues, also of those that clients do not see."""
         return len(self.info.partitions)
+
+    @property
+    def read_queues(self) -> int:
+        """The number of queues that consumers read."""
+        return self.queues if self.config is None else self.config.read(self.queues)
+
+    @property
+    def write_queues(self) -> int:
+        """The number of queues to which producers send."""
+        return self.queues if self.config is None else self.config.written(self.queues)
 
 
 class ServedBroker:
@@ -78,14 +97,17 @@ class ServedBroker:
         controller: "ControllerPort",
         coordinators: "Coordinators",
         numbers: "PartitionNumbers",
+        configs: RemotingConfigs,
         settings: RemotingSettings,
     ) -> None:
         self.broker = broker
         self.controller = controller
         self.coordinators = coordinators
         self.numbers = numbers
+        self.configs = configs
         self.settings = settings
-        self.members = GroupMembers()
+        self.members: GroupMembers[RemotingClientSide] = GroupMembers()
+        self.parked = ParkedPulls()
         self.locks = QueueLocks()
         self.offsets = GroupOffsets(lambda: OwnCommits(coordinators.groups), broker.clock)
         self.sending = Sending(broker)
@@ -100,6 +122,7 @@ class ServedBroker:
     def _image_changed(self, delta: ImageDelta, structural: bool) -> None:
         if delta.removed:
             self.numbers.forget(set(self.broker.image.topics_by_id))
+            self.work(self._forget_deleted())
         for topic in delta.topics:
             if self.numbers.is_used(topic) and self.numbers.known(topic) is None:
                 # Now, so that the time of adding is right; the next use would do it otherwise.
@@ -109,8 +132,20 @@ class ServedBroker:
         with suppress(ApiError):
             await self.numbers.assigned(topic)
 
+    async def _forget_deleted(self) -> None:
+        """Delete the settings of topics that do not exist any more."""
+        for key in list(self.configs.topics):
+            if bytes.fromhex(key) not in self.broker.image.topics_by_id:
+                with suppress(ApiError):  # a topic id is never given again
+                    await self.configs.topics.remove(key)
+
     async def ready(self) -> None:
-        """Create the topic in which the coordinator keeps offsets. Raises ApiError."""
+        """Load settings, and create the topic in which the coordinator keeps offsets.
+
+        Raises ApiError.
+        """
+        await self.configs.groups.load()
+        await self.configs.topics.load()
         await self.controller.ensure_internal_topic(OFFSETS_TOPIC)
         self.coordinators.groups.elsewhere = self._protocol_of
 
@@ -177,7 +212,9 @@ class ServedBroker:
             info = self.broker.image.topics.get(kafka_name(name))
         except Malformed as error:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(error)) from None
-        return None if info is None or info.internal else ServedTopic(name, info)
+        if info is None or info.internal:
+            return None
+        return ServedTopic(name, info, self.configs.topics.get(info.topic_id.hex()))
 
     def partition(self, topic: ServedTopic, queue_id: int) -> "Partition":
         """Return a queue's partition, which this broker leads. ApiError: it does not."""
@@ -196,19 +233,36 @@ class ServedBroker:
             "TRACE_ON\x01true\x02"
         ).encode()
 
+    def check_may_consume(self, group: str) -> None:
+        """Raise RequestRefused if an operator has switched consumption off for a group."""
+        config = self.configs.groups.get(group)
+        if config is not None and not config.consume_enabled:
+            raise RequestRefused(
+                ResponseCode.NO_PERMISSION,
+                f"subscription group no permission, {group}",
+                {FORBIDDEN: GROUP_FORBIDDEN},
+            )
+
+    def operation(self, identity: Identity, by: str) -> OperationContext:
+        """Return the context of an administrative operation; `by`: the request's name."""
+        caller = Caller(identity, Surface.KAFKA, by)
+        return OperationContext(self.broker, self.controller, self.coordinators, caller)
+
     # Permissions
 
     def require_topic(self, identity: Identity, operation: Operation, topic: ServedTopic) -> None:
         """Raise RequestRefused, and audit it, if a client may not use a topic."""
         self._require(identity, operation, Resource(ResourceType.TOPIC, topic.info.name))
 
-    def require_group(self, identity: Identity, group: str) -> None:
-        """Raise RequestRefused, and audit it, if a client may not consume as a group."""
+    def require_group(
+        self, identity: Identity, group: str, operation: Operation = Operation.READ
+    ) -> None:
+        """Raise RequestRefused, and audit it, if a client may not use a group."""
         try:
             check_name(group, GROUP_CHARACTERS_MAX, "group")
         except Malformed as error:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(error)) from None
-        self._require(identity, Operation.READ, Resource(ResourceType.GROUP, group))
+        self._require(identity, operation, Resource(ResourceType.GROUP, group))
 
     def may(self, identity: Identity, operation: Operation, topic: ServedTopic) -> bool:
         """Return whether a client may use a topic, without an audit line."""

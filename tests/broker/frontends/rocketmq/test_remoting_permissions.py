@@ -44,6 +44,11 @@ OFFSET = {"consumerGroup": "CG", "topic": "t", "queueId": 0, "commitOffset": 1}
 HEARTBEAT = encode_body({"clientID": "c", "consumerDataSet": [{"groupName": "CG"}]})
 NEW = {"topic": "new", "readQueueNums": 1, "writeQueueNums": 1}
 GROWN = {"topic": "t", "readQueueNums": 9, "writeQueueNums": 9}
+NARROW = Resource(ResourceType.TOPIC, "narrow")
+NARROWED = {"topic": "narrow", "readQueueNums": 1, "writeQueueNums": 1, "perm": 4}
+RESET = {"group": "CG", "topic": "t", "timestamp": 0}
+STATE = {"group": "CG", "consumerGroup": "CG", "clientId": "c", "topic": "t"}
+DESCRIBE_GROUP = (Operation.DESCRIBE, GROUP)
 REQUESTS = [
     Asked(RequestCode.SEND_MESSAGE_V2, SEND, b"x", ((Operation.WRITE, TOPIC),)),
     Asked(RequestCode.PULL_MESSAGE, PULL, b"", (READ_TOPIC, READ_GROUP)),
@@ -67,15 +72,26 @@ REQUESTS = [
         ((Operation.CREATE, Resource(ResourceType.TOPIC, "new")),),
     ),
     Asked(RequestCode.UPDATE_AND_CREATE_TOPIC, GROWN, b"", ((Operation.ALTER, TOPIC),)),
+    Asked(
+        RequestCode.UPDATE_AND_CREATE_TOPIC, NARROWED, b"",
+        ((Operation.DESCRIBE, NARROW), (Operation.ALTER_CONFIGS, NARROW)),
+    ),
+    Asked(
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, b'{"groupName":"CG"}',
+        ((Operation.ALTER_CONFIGS, GROUP),),
+    ),
+    Asked(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, RESET, b"", (READ_TOPIC, READ_GROUP)),
+    Asked(RequestCode.GET_CONSUMER_RUNNING_INFO, STATE, b"", (DESCRIBE_GROUP,)),
+    Asked(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, STATE, b"", (DESCRIBE_GROUP,)),
 ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[BrokerThread]:
-    """A broker on which ACLs decide, and its topic t."""
+    """A broker on which ACLs decide, and its topics t and narrow."""
     name = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     with BrokerThread(SETTINGS | {"authorizer.class.name": name}) as broker:
-        broker.create_topics("t")
+        broker.create_topics("t", "narrow")
         yield broker
 
 
