@@ -17,7 +17,7 @@ Whether it is pending is in the record, too (`since=<ms>;reset`): a client that 
 restart of the broker would otherwise store its own offset over that of the operator.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -75,6 +75,18 @@ class OwnCommits:
         shard = self._groups.shard(request.group_id)
         self._groups.check_room(shard, request.group_id)
         commit.commit(shard, request, done)
+
+    def groups(self) -> Iterator[str]:
+        """Yield the groups that have stored offsets here. ApiError: a coordinator is loading."""
+        for shard in self._groups.led.active():
+            for group, topics in shard.context.offsets.by_group.items():
+                stored = next(iter(next(iter(topics.values())).values()), None)
+                if stored is not None and stored.metadata.startswith(_SINCE):
+                    yield group
+
+    def offsets(self, group_id: str) -> Mapping[str, Mapping[int, Committed]]:
+        """Return a group's stored offsets by topic and partition. ApiError: loading."""
+        return self._groups.offsets(group_id)
 
 
 class _Value(NamedTuple):

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused, refusal_of
 from headrace.model.errors import ApiError, HeadraceError
+from headrace.operations.permissions import AdminOperation
+from headrace.security.authorizer import CLUSTER_NAME
 from headrace.security.identity import Identity
 from headrace.subscriptions.members import MemberConnection
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
@@ -13,6 +15,7 @@ from headrace.wire.rocketmq.commands import CommandFlag, RemotingCommand
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.serving import ServedBroker
     from headrace.net.pending import Pending
+    from headrace.operations.context import OperationContext
     from headrace.ports.callbacks import Done
 
 Send = Callable[[RemotingCommand], None]
@@ -139,6 +142,36 @@ class RemotingCall:
         else:
             if answer is not None:
                 self.answer(answer)
+
+    def require_admin(
+        self, operation: AdminOperation, name: str = CLUSTER_NAME
+    ) -> None:
+        """Raise ApiError, and audit it, if the client may not do an administrative operation."""
+        self.context().require(operation, name)
+
+    def change(
+        self, detail: Mapping[str, object], work: Coroutine[Any, Any, None], answer: RemotingAnswer
+    ) -> None:
+        """Do an administrative change beside other requests, write its audit line, and answer.
+
+        The client may do it: `require_admin` comes before. `detail`: the fields of the line.
+        """
+        self.work(self._changed(detail, work, answer))
+
+    async def _changed(
+        self, detail: Mapping[str, object], work: Coroutine[Any, Any, None], answer: RemotingAnswer
+    ) -> RemotingAnswer:
+        try:
+            await work
+        except ApiError as error:
+            self.context().changed(error, detail)
+            raise
+        self.context().changed(None, detail)
+        return answer
+
+    def context(self) -> "OperationContext":
+        """Return the context of an administrative operation, in this request's name."""
+        return self.broker.operation(self.identity, RequestCode(self.command.code).name)
 
     def abandon(self) -> None:
         """Drop the request, whose connection is closed."""

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.frontends.rocketmq import groups, offsets, routes, sends, topics
-from headrace.frontends.rocketmq.administration import client_states, group_settings, resets
+from headrace.frontends.rocketmq import groups, offsets, routes, sends
+from headrace.frontends.rocketmq.administration.handlers import ADMIN_HANDLERS
 from headrace.frontends.rocketmq.answers import RemotingAnswer
 from headrace.frontends.rocketmq.pulls import pull
 from headrace.model.errors import HeadraceError
@@ -34,12 +34,8 @@ HANDLERS: dict[int, Handler] = {
     RequestCode.LOCK_BATCH_MQ: groups.lock_queues,
     RequestCode.UNLOCK_BATCH_MQ: groups.unlock_queues,
     RequestCode.CHECK_CLIENT_CONFIG: groups.check_client,
-    RequestCode.UPDATE_AND_CREATE_TOPIC: topics.update_topic,
     RequestCode.GET_ROUTEINFO_BY_TOPIC: routes.get_route,
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: group_settings.update_group,
-    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: resets.reset_offset,
-    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: client_states.consumer_status,
-    RequestCode.GET_CONSUMER_RUNNING_INFO: client_states.running_info,
+    **ADMIN_HANDLERS,
 }
 
 

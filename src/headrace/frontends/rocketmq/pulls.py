@@ -15,9 +15,8 @@ resets its group's offset, and when its group may no longer consume.
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from headrace.delivery.batches import stretches
 from headrace.frontends.long_poll import LongPoll
 from headrace.frontends.rocketmq.answers import (
     FORBIDDEN,
@@ -26,12 +25,19 @@ from headrace.frontends.rocketmq.answers import (
     RequestRefused,
 )
 from headrace.frontends.rocketmq.groups import refuse_other_filters
+from headrace.frontends.rocketmq.reading import (
+    READ_BYTES,
+    ReadLimits,
+    ReadMessages,
+    decoded,
+    queue_of,
+)
 from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import Offset
 from headrace.net.pending import Pending
 from headrace.ports.callbacks import ignore_result
-from headrace.record.batch import CODEC_MASK, iterate, records
+from headrace.record.batch import CODEC_MASK, iterate
 from headrace.record.batch_layout import ATTRIBUTES, RECORD_COUNT
 from headrace.security.authorizer import Operation
 from headrace.subscriptions.group_offsets import QueuePlace
@@ -48,8 +54,6 @@ if TYPE_CHECKING:
     from headrace.log.log import Log
     from headrace.ports.disk import Buffer
 
-READ_BYTES = 256 * 1024
-"""Bytes of the log that one read returns at most, and of an answer but for its first message."""
 MESSAGES_MAX = 1024
 """Messages of one pull at most; clients ask for 32."""
 ROUNDS_MAX = 32
@@ -57,14 +61,6 @@ ROUNDS_MAX = 32
 SUSPEND_MS_MAX = 120_000
 RECORDS_AT_ONCE = 1000
 """Records that are decoded on the deciding thread; more are decoded on another one."""
-
-
-class _Found(NamedTuple):
-    """The messages of one read."""
-
-    parts: list[bytes]
-    message_count: int
-    next_offset: int
 
 
 class Pull:
@@ -141,7 +137,7 @@ class Pull:
             self._have_read(self._decoded(log, found, at, end))
             return
 
-        def from_disk() -> _Found:
+        def from_disk() -> ReadMessages:
             read = found
             if isinstance(read, NeedsDisk):
                 read = log.read_from_disk(Offset(at), READ_BYTES, below=Offset(end))
@@ -150,46 +146,20 @@ class Pull:
         self._reading = True
         self._call.broker.broker.disk.run(from_disk, self._have_read)
 
-    def _decoded(self, log: "Log", read: ReadResult, at: int, end: int) -> _Found:
+    def _decoded(self, log: "Log", read: ReadResult, at: int, end: int) -> ReadMessages:
         """Return the wanted messages of some batches from offset `at` on. On any thread."""
-        request, data = self._request, read.data
-        following = min(read.next_offset, end) if read.next_offset > at else end
-        parts: list[bytes] = []
-        count = size = 0
-        count_max = min(max(request.messages_max, 1), MESSAGES_MAX)
-        bytes_max = min(max(request.bytes_max, 1), READ_BYTES)
+        request = self._request
+        limits = ReadLimits(
+            min(max(request.messages_max, 1), MESSAGES_MAX),
+            min(max(request.bytes_max, 1), READ_BYTES),
+        )
         wanted = None if self._filter.wants_all else self._wants
-        aborted = log.aborted_transactions(Offset(at), Offset(following))
-        view = memoryview(data)
-        for stretch in stretches(data, at, aborted):
-            if not stretch.wanted:
-                at = stretch.last + 1
-                continue
-            pulled = self._queue.pulled(
-                records(view[stretch.begin : stretch.end]),
-                at,
-                count_max=count_max - count,
-                # A first message of any size is delivered only if there is no other.
-                bytes_max=bytes_max - size,
-                wanted=wanted,
-            )
-            if parts and pulled.size > bytes_max - size:
-                break
-            parts += pulled.parts
-            count += pulled.message_count
-            size += pulled.size
-            if pulled.is_full or count >= count_max or size >= bytes_max:
-                at = pulled.next_offset
-                return _Found(parts, count, at)
-            at = stretch.last + 1
-        else:
-            at = max(at, following)
-        return _Found(parts, count, at)
+        return decoded(log, self._queue, read, at, end, limits, wanted)
 
     def _wants(self, properties: bytes) -> bool:
         return self._filter.wants(find_property(properties, TAGS))
 
-    def _have_read(self, found: "_Found | BaseException") -> None:
+    def _have_read(self, found: "ReadMessages | BaseException") -> None:
         self._reading = False
         if self._call.is_answered:
             return
@@ -203,6 +173,8 @@ class Pull:
         else:
             self._offset = found.next_offset
             if found.message_count:
+                group, topic, _ = self._place
+                self._call.broker.traffic.pulled(group, topic, found.message_count)
                 self._answer(ResponseCode.SUCCESS, "FOUND", found.parts)
             else:
                 self.look()
@@ -317,13 +289,7 @@ def _begin(
     number: int,
 ) -> None:
     broker = call.broker
-    queue = PulledQueue(
-        topic.name.encode(),
-        request.queue_id,
-        number,
-        call.peer.store_host,
-        broker.added_properties,
-    )
+    queue = queue_of(call, topic, request.queue_id, number)
     place = (request.consumer_group, topic.info.name, request.queue_id)
     Pull(call, request, wanted, broker.partition(topic, request.queue_id), queue, place).look()
 

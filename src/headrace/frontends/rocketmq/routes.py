@@ -12,7 +12,7 @@ from headrace.security.authorizer import Operation
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.fastjson import FastJson, Keyed, encode_body
 from headrace.wire.rocketmq.requests import Fields
-from headrace.wire.rocketmq.topic_configs import INHERITED, READ_WRITE
+from headrace.wire.rocketmq.topic_configs import INHERITED, READ_WRITE, WRITABLE
 
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.call import RemotingCall
@@ -63,6 +63,8 @@ def _route(call: "RemotingCall", read: int, write: int, permission: int) -> Remo
 
 
 def _queues_of(broker: "ServedBroker", read: int, write: int, permission: int) -> FastJson:
+    if broker.writes_wiped:
+        permission &= ~WRITABLE
     return {
         "brokerName": broker.name,
         "perm": permission,

@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.broker.metadata_image import ImageDelta, TopicInfo
 from headrace.frontends.rocketmq.answers import FORBIDDEN, GROUP_FORBIDDEN, RequestRefused
 from headrace.frontends.rocketmq.parked_pulls import ParkedPulls
 from headrace.frontends.rocketmq.sending import Sending
-from headrace.frontends.rocketmq.stored_configs import RemotingConfigs
+from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
+from headrace.frontends.rocketmq.administration.traffic import Traffic
 from headrace.model.errors import ApiError, Malformed
 from headrace.model.nouns import OFFSETS_TOPIC
 from headrace.operations.context import OperationContext
@@ -29,6 +31,7 @@ from headrace.wire.rocketmq.topic_names import (
     TOPIC_CHARACTERS_MAX,
     check_name,
     kafka_name,
+    rocketmq_name,
 )
 
 if TYPE_CHECKING:
@@ -109,11 +112,17 @@ class ServedBroker:
         self.members: GroupMembers[RemotingClientSide] = GroupMembers()
         self.parked = ParkedPulls()
         self.locks = QueueLocks()
-        self.offsets = GroupOffsets(lambda: OwnCommits(coordinators.groups), broker.clock)
+        self.commits = cache(lambda: OwnCommits(coordinators.groups))
+        """The group coordinator, made by its first use."""
+        self.offsets = GroupOffsets(self.commits, broker.clock)
         self.sending = Sending(broker)
+        self.traffic = Traffic(broker, numbers)
         self.waiting_sends: dict[str, deque[tuple[RemotingCall, SendRequest]]] = {}
         """By topic: sends that wait until it exists and its partitions have numbers, in order."""
         self.deadlines = Deadlines(broker.clock)
+        self.writes_wiped = False
+        """Whether routes show no queue to producers, by WIPE_WRITE_PERM_OF_BROKER."""
+        self.started_ms = broker.clock.wall_ms()
         self.name = f"headrace-{broker.broker_id}"
         """The name of this broker in routes and in clients' queues."""
         self._working: set[asyncio.Task[None]] = set()
@@ -193,6 +202,11 @@ class ServedBroker:
         seen_ms = clock.wall_ms() - int((clock.monotonic() - seen) * 1000)
         return seen_ms if stored is None else min(stored, seen_ms)
 
+    def known_groups(self) -> list[str]:
+        """Return the groups with settings, members or offsets, sorted. ApiError: loading."""
+        found = {*self.configs.groups, *self.members, *self.commits().groups()}
+        return sorted(found)
+
     # Topics
 
     def topic(self, name: str) -> ServedTopic:
@@ -215,6 +229,15 @@ class ServedBroker:
         if info is None or info.internal:
             return None
         return ServedTopic(name, info, self.configs.topics.get(info.topic_id.hex()))
+
+    def topic_names(self) -> dict[str, TopicInfo]:
+        """Return the topics that have a RocketMQ name and are not internal, by that name."""
+        found = {}
+        for info in self.broker.image.topics.values():
+            name = None if info.internal else rocketmq_name(info.name)
+            if name is not None:
+                found[name] = info
+        return found
 
     def partition(self, topic: ServedTopic, queue_id: int) -> "Partition":
         """Return a queue's partition, which this broker leads. ApiError: it does not."""

@@ -12,6 +12,7 @@ from headrace.frontends.rocketmq.serving import ServedBroker
 from headrace.ports.callbacks import Done
 from headrace.ports.clock import Timer
 from headrace.security.identity import Identity
+from headrace.subscriptions.message_rates import SAMPLE_SECONDS
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from headrace.wire.rocketmq.commands import (
     CommandFlag,
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
 REQUESTS_MAX = 4096
 """Requests of one connection that wait for their answers; above it nothing is read."""
-EXPIRY_SECONDS = 10.0
-"""Seconds between two looks for members without heartbeats."""
+EXPIRY_SECONDS = SAMPLE_SECONDS
+"""Seconds between two looks for members without heartbeats, and two samples of traffic."""
 
 
 def _local_address(connection: "Connection") -> tuple[str, int]:
@@ -232,6 +233,7 @@ class RemotingFrontend:
     def _expire(self) -> None:
         clock = self.broker.broker.clock
         self.broker.members.expire(clock.monotonic())
+        self.broker.traffic.sample()
         self._timer = clock.call_later(EXPIRY_SECONDS, self._expire)
 
     async def stop(self) -> None:

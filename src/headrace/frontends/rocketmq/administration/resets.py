@@ -172,12 +172,9 @@ def _audit(
     targets: Mapping[int, int],
     error: ApiError | None,
 ) -> None:
-    context = call.broker.operation(
-        call.identity, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET.name
-    )
     offsets = ",".join(f"{queue}:{offset}" for queue, offset in targets.items())
     detail = {"group": asked.group, "topic": topic.info.name, "offsets": shortened(offsets)}
-    context.changed(error, detail)
+    call.context().changed(error, detail)
 
 
 def _table(broker: "ServedBroker", topic: "ServedTopic", targets: Mapping[int, int]) -> FastJson:

@@ -2,6 +2,7 @@
 
     /headrace-rocketmq/groups/<group>       SubscriptionGroupConfig as JSON
     /headrace-rocketmq/topics/<topic id>    TopicConfig as JSON
+    /headrace-rocketmq/values/<name>        a value that tools store in the name server
 
 Groups and topics without a node have RocketMQ's defaults. A change is in memory when it is stored.
 """
@@ -25,6 +26,7 @@ from headrace.wire.rocketmq.topic_configs import (
 
 GROUPS = "/headrace-rocketmq/groups"
 TOPICS = "/headrace-rocketmq/topics"
+VALUES = "/headrace-rocketmq/values"
 _log = logging.getLogger(__name__)
 
 C = TypeVar("C")
@@ -110,10 +112,11 @@ class StoredConfigs(Generic[C]):
 
 
 class RemotingConfigs(NamedTuple):
-    """The stored settings of groups, by name, and of topics, by topic id in hex."""
+    """The stored settings: of groups by name, of topics by topic id in hex, values of tools."""
 
     groups: StoredConfigs[GroupConfig]
     topics: StoredConfigs[TopicConfig]
+    values: StoredConfigs[str]
 
     @classmethod
     def of(cls, store: Store) -> "RemotingConfigs":
@@ -121,7 +124,15 @@ class RemotingConfigs(NamedTuple):
         return cls(
             StoredConfigs(store, GROUPS, group_config, group_config_json),
             StoredConfigs(store, TOPICS, stored_topic_config, stored_topic_config_json),
+            StoredConfigs(store, VALUES, _value, lambda value: {"value": value}),
         )
+
+
+def _value(value: Mapping[str, FastJson]) -> str:
+    found = value.get("value")
+    if not isinstance(found, str):
+        raise InvalidField("the value is not text")
+    return found
 
 
 def _unavailable(error: StoreError) -> ApiError:
