@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.testing import BrokerThread
-from tests.outside.rocketmq.conftest import JVM
+from tests.outside.rocketmq.jvm import JVM
 
 SCENARIOS = ("sends", "consumes", "tags", "shares", "orderly", "litepull", "continues")
 SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0,ROCKETMQ://127.0.0.1:0"}

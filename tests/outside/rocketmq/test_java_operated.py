@@ -10,7 +10,7 @@ import pytest
 
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import ResponseCode
-from tests.outside.rocketmq.conftest import JVM
+from tests.outside.rocketmq.jvm import JVM
 from tests.support.rocketmq.client import RemotingClient
 from tests.support.rocketmq.kit import SETTINGS, code, made, port_of
 

@@ -48,8 +48,8 @@ class RemotingClientSide(MemberConnection, Protocol):
     def has_room(self, again: Callable[[], None]) -> bool:
         """Return whether the client reads its answers; if not, `again` is called when it has."""
 
-    def notify(self, code: RequestCode, fields: Mapping[str, str], body: bytes = b"") -> None:
-        """Send a one-way request to the client."""
+    def request(self, code: RequestCode, fields: Mapping[str, str], body: bytes = b"") -> None:
+        """Send the client a one-way request."""
 
     def ask(
         self,

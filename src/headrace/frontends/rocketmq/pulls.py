@@ -32,6 +32,7 @@ from headrace.frontends.rocketmq.reading import (
     decoded,
     queue_of,
 )
+from headrace.frontends.rocketmq.retry_waits import SUSPEND_MS_MAX, RetryWait
 from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import Offset
@@ -58,7 +59,6 @@ MESSAGES_MAX = 1024
 """Messages of one pull at most; clients ask for 32."""
 ROUNDS_MAX = 32
 """Reads of one pull whose filter wants nothing; then the client asks again, behind them."""
-SUSPEND_MS_MAX = 120_000
 RECORDS_AT_ONCE = 1000
 """Records that are decoded on the deciding thread; more are decoded on another one."""
 
@@ -249,6 +249,9 @@ def pull(call: "RemotingCall") -> None:
     broker = call.broker
     broker.require_group(call.identity, request.consumer_group)
     broker.check_may_consume(request.consumer_group)
+    if broker.awaits_retries(request.topic) == request.consumer_group:
+        RetryWait(call, request, pull)
+        return
     topic = broker.topic(request.topic)
     broker.require_topic(call.identity, Operation.READ, topic)
     if topic.config is not None and not topic.config.is_readable:

@@ -33,6 +33,8 @@ def get_route(call: "RemotingCall") -> RemotingAnswer:
     if name == AUTO_CREATE_TOPIC and broker.broker.config.auto_create_topics_enable:
         queues = broker.settings.queues_default
         return _route(call, queues, queues, READ_WRITE | INHERITED)
+    if broker.awaits_retries(name) is not None:
+        return _route(call, 1, 1, READ_WRITE)
     topic = broker.topic_if_any(name)
     if topic is None or not broker.may(call.identity, Operation.DESCRIBE, topic):
         raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, _NO_ROUTE.format(name))

@@ -28,6 +28,7 @@ from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.topic_configs import TopicConfig
 from headrace.wire.rocketmq.topic_names import (
     GROUP_CHARACTERS_MAX,
+    RETRY_PREFIX,
     TOPIC_CHARACTERS_MAX,
     check_name,
     kafka_name,
@@ -133,6 +134,9 @@ class ServedBroker:
             self.numbers.forget(set(self.broker.image.topics_by_id))
             self.work(self._forget_deleted())
         for topic in delta.topics:
+            name = rocketmq_name(topic.name)
+            if name is not None and name.startswith(RETRY_PREFIX):
+                self.parked.wake(name.removeprefix(RETRY_PREFIX))
             if self.numbers.is_used(topic) and self.numbers.known(topic) is None:
                 # Now, so that the time of adding is right; the next use would do it otherwise.
                 self.work(self._number(topic))
@@ -230,12 +234,31 @@ class ServedBroker:
             return None
         return ServedTopic(name, info, self.configs.topics.get(info.topic_id.hex()))
 
+    def awaits_retries(self, name: str) -> str | None:
+        """Return the group whose retry topic has this name, if the topic does not exist yet.
+
+        None: it exists, the group is not known, or the name is another topic's.
+        """
+        if not name.startswith(RETRY_PREFIX) or self.topic_if_any(name) is not None:
+            return None
+        group = name.removeprefix(RETRY_PREFIX)
+        return group if self.is_known(group) else None
+
+    def is_known(self, group: str) -> bool:
+        """Return whether a group has settings, members or offsets; no while the latter load."""
+        if self.configs.groups.get(group) is not None or self.members.client_ids(group):
+            return True
+        try:
+            return bool(self.commits().offsets(group))
+        except ApiError:
+            return False
+
     def topic_names(self) -> dict[str, TopicInfo]:
         """Return the topics that have a RocketMQ name and are not internal, by that name."""
         found = {}
         for info in self.broker.image.topics.values():
-            name = None if info.internal else rocketmq_name(info.name)
-            if name is not None:
+            name = rocketmq_name(info.name)
+            if name is not None and (not info.internal or name.startswith("%")):
                 found[name] = info
         return found
 

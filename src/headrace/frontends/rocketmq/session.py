@@ -139,10 +139,10 @@ class RemotingSession:
 
     def members_changed(self, group: str) -> None:
         """Send NOTIFY_CONSUMER_IDS_CHANGED (40), one-way: the client shares the queues again."""
-        self.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
+        self.request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
 
-    def notify(self, code: RequestCode, fields: Mapping[str, str], body: bytes = b"") -> None:
-        """Send a one-way request to the client."""
+    def request(self, code: RequestCode, fields: Mapping[str, str], body: bytes = b"") -> None:
+        """Send the client a one-way request."""
         opaque = next(self._frontend.opaques)
         self._send(RemotingCommand(code, opaque, CommandFlag.ONE_WAY, fields, body))
 

@@ -160,7 +160,7 @@ async def _push(call: "RemotingCall", asked: _Reset, topic: "ServedTopic") -> Re
     rows = encode_body(_rows(broker, topic, targets))
     for member in members:
         body = rows if member.connection.language == _CPP else table
-        member.connection.notify(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, fields, body)
+        member.connection.request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, fields, body)
     _audit(call, asked, topic, targets, None)
     return RemotingAnswer(body=table)
 

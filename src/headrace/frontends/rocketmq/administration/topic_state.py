@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
 from headrace.model.errors import ErrorCode
+from headrace.operations.permissions import AdminOperation
 from headrace.operations.topics import NO_ID, TopicRef, delete_topics
 from headrace.posix.awaiting import called_back
 from headrace.security.authorizer import Operation
@@ -12,6 +13,7 @@ from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.fastjson import FastJson, Keyed, encode_body
 from headrace.wire.rocketmq.requests import Fields
 from headrace.wire.rocketmq.topic_configs import TopicConfig, topic_config_json
+from headrace.wire.rocketmq.topic_names import RETRY_PREFIX
 
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.call import RemotingCall
@@ -22,10 +24,19 @@ DELETE_SECONDS = 10.0
 
 
 def topic_list(call: "RemotingCall") -> RemotingAnswer:
-    """Answer GET_ALL_TOPIC_LIST_FROM_NAMESERVER (206): the topics that the client may describe."""
+    """Answer GET_ALL_TOPIC_LIST_FROM_NAMESERVER (206): the topics that the client may describe.
+
+    Each group has a retry topic in the list, also before it exists: tools find groups by it.
+    """
     broker = call.broker
-    names = [name for name in broker.topic_names() if _may_describe(call, name)]
-    listed: list[FastJson] = list(sorted(names))
+    names = {name for name in broker.topic_names() if _may_describe(call, name)}
+    context = call.context()
+    names |= {
+        RETRY_PREFIX + group
+        for group in broker.known_groups()
+        if context.permits(AdminOperation.DESCRIBE_GROUP_CONFIGS, group, told=False)
+    }
+    listed: list[FastJson] = [*sorted(names)]
     return RemotingAnswer(body=encode_body({"topicList": listed}))
 
 
