@@ -19,7 +19,7 @@ from headrace.wire.rocketmq.requests import (
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.frontends.rocketmq.call import RemotingCall
-    from headrace.frontends.rocketmq.serving import ServedTopic
+    from headrace.frontends.rocketmq.serving import ServedBroker, ServedTopic
     from headrace.log.log import Log
 
 _UPPER = "upper"
@@ -54,20 +54,21 @@ async def _unset_later(
 
 
 def _unset(call: "RemotingCall", asked: OffsetRequest, topic: "ServedTopic") -> RemotingAnswer:
-    broker = call.broker
-    partition = broker.partition(topic, asked.queue_id)
-    settings = broker.settings
-    added_ms = broker.numbers.added_ms(topic.info, asked.queue_id)
-    if topic.config is not None:
-        added_ms = max(added_ms, topic.config.added_ms(asked.queue_id))
-    began_ms = broker.began_ms(asked.consumer_group, topic) if added_ms else None
-    state = _state(partition, began_ms is not None and began_ms < added_ms)
+    broker, settings = call.broker, call.broker.settings
+    state = queue_state(broker, topic, asked.queue_id, asked.consumer_group)
     if begins_at_zero(settings.zero_offset, state, settings.memory_bytes):
         return _offset(0)
     return _not_found(NOT_FOUND_TEXT)
 
 
-def _state(partition: "Partition", added_after: bool) -> QueueState:
+def queue_state(
+    broker: "ServedBroker", topic: "ServedTopic", queue_id: int, group: str | None
+) -> QueueState:
+    """Return a queue's state for a group; None: one that is not known. Raises ApiError."""
+    partition = broker.partition(topic, queue_id)
+    added_ms = broker.added_ms(topic, queue_id)
+    began_ms = broker.began_ms(group, topic) if added_ms and group is not None else None
+    added_after = began_ms is not None and began_ms < added_ms
     log = partition.log
     size = sum(segment.size for segment in log.segments)
     return QueueState(log.start_offset, partition.readable_end(True), size, added_after)

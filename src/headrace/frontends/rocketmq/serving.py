@@ -193,6 +193,11 @@ class ServedBroker:
         self._working.add(task)
         task.add_done_callback(self._working.discard)
 
+    def added_ms(self, topic: ServedTopic, queue_id: int) -> int:
+        """Return when a queue was added to a topic in use, or shown again; 0: neither."""
+        shown_ms = 0 if topic.config is None else topic.config.added_ms(queue_id)
+        return max(self.numbers.added_ms(topic.info, queue_id), shown_ms)
+
     def began_ms(self, group: str, topic: ServedTopic) -> int | None:
         """Return when a group first reported or stored something of a topic, in ms since 1970.
 
