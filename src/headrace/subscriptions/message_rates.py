@@ -5,7 +5,8 @@
     hour      600 s            7         of the last hour
     day       3600 s           25        of the last day
 
-A key costs at most 39 samples. A total that falls (a topic was deleted and created) starts again from there.
+A key costs at most 39 samples. A total that falls starts again from there: its
+topic was deleted and created.
 """
 
 from collections import deque
@@ -29,7 +30,7 @@ class RateSpan(Enum):
 class MessageRate(NamedTuple):
     """The messages of a time."""
 
-    count: int = 0
+    messages: int = 0
     per_second: float = 0.0
 
 
@@ -63,9 +64,9 @@ class MessageRates(Generic[K]):
     def rate(self, key: K, span: RateSpan = RateSpan.MINUTE) -> MessageRate:
         """Return a key's rate; zero before its second sample."""
         spans = self._samples.get(key)
-        samples = () if spans is None else spans[span]
-        if len(samples) < 2:
+        if spans is None or len(spans[span]) < 2:
             return MessageRate()
+        samples = spans[span]
         first, last = samples[0], samples[-1]
         count = last.total - first.total
         return MessageRate(count, count / (last.at - first.at))

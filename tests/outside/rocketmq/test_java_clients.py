@@ -16,7 +16,6 @@ SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0,ROCKETMQ://127.0.0.1:0"}
 SECONDS_MAX = 240
 
 
-
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_the_java_client_plays_its_scenario(classes: str, scenario: str, tmp_path: Path) -> None:
     with BrokerThread(SETTINGS) as broker:

@@ -1,7 +1,7 @@
 """RocketMQ's own mqadmin 5.5.0 against our broker: the recorded commands, results and columns.
 
-`tests/golden/mqadmin-5.5.0.tsv` has what RocketMQ 5.5.0 answered: a result (ok, or the exception and
-the code of the answer) and the columns of the first table. `mqadmin-differences.tsv` beside it has
+`tests/golden/mqadmin-5.5.0.tsv` has what RocketMQ 5.5.0 answered: a result (ok, or the exception
+and the code of the answer) and the columns of the first table. `mqadmin-differences.tsv` beside it has
 the rows in which Headrace differs, each with its reason.
 """
 
@@ -93,10 +93,9 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
             capture_output=True, text=True, timeout=MINUTES_MAX * 60, check=False, cwd=folder,
         )  # fmt: skip
     assert "=== end" in played.stdout, played.stdout[-3000:] + played.stderr[-3000:]
-    blocks = dict(
-        (block.splitlines()[0], block.splitlines()[1:])
-        for block in played.stdout.split("=== ")[1:]
-    )
+    blocks = {
+        block.splitlines()[0]: block.splitlines()[1:] for block in played.stdout.split("=== ")[1:]
+    }
     return {line: blocks[sent] for line, sent in asked.items()}
 
 

@@ -133,7 +133,12 @@ class RemotingClient:
         return self.send(topic, encode_batch(messages), m="true")
 
     def ask_pull(
-        self, topic: str, offset: int = 0, code: int = RequestCode.PULL_MESSAGE, **fields: object
+        self,
+        topic: str,
+        offset: int = 0,
+        *,
+        number: int = RequestCode.PULL_MESSAGE,
+        **fields: object,
     ) -> int:
         """Pull from queue 0, for no longer than it takes; return the opaque."""
         named: dict[str, object] = {
@@ -141,11 +146,12 @@ class RemotingClient:
             "maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0, "suspendTimeoutMillis": 0,
             "subscription": "*", "subVersion": 0, "expressionType": "TAG",
         }  # fmt: skip
-        return self.ask(code, named | fields)
+        return self.ask(number, named | fields)
 
     def pull(self, topic: str, offset: int = 0, **fields: object) -> RemotingCommand:
         """Pull from queue 0; return the answer."""
-        return self.answer(self.ask_pull(topic, offset, **fields))
+        number = RequestCode.PULL_MESSAGE
+        return self.answer(self.ask_pull(topic, offset, number=number, **fields))
 
     def heartbeat(
         self, client_id: str, group: str, topics: Mapping[str, str], version: int = 1

@@ -5,9 +5,9 @@ import pytest
 from headrace.subscriptions.message_rates import MessageRate, MessageRates, RateSpan
 
 
-def sampled(seconds: int, per_second: int, rates: MessageRates[str] | None = None) -> (
-    MessageRates[str]
-):
+def sampled(
+    seconds: int, per_second: int, rates: MessageRates[str] | None = None
+) -> MessageRates[str]:
     """Return rates after a time of a steady load on key t."""
     rates = rates or MessageRates()
     for at in range(0, seconds + 1, 10):
@@ -28,7 +28,7 @@ def test_a_load_that_ends_is_gone_from_the_minute_and_stays_in_the_hour() -> Non
     for at in range(1210, 1290, 10):
         rates.sample({"t": 3600}, float(at))
     assert rates.rate("t") == MessageRate(0, 0.0)
-    assert rates.rate("t", RateSpan.HOUR).count == 3600
+    assert rates.rate("t", RateSpan.HOUR).messages == 3600
 
 
 def test_a_key_without_two_samples_has_no_rate() -> None:

@@ -143,9 +143,7 @@ class RemotingCall:
             if answer is not None:
                 self.answer(answer)
 
-    def require_admin(
-        self, operation: AdminOperation, name: str = CLUSTER_NAME
-    ) -> None:
+    def require_admin(self, operation: AdminOperation, name: str = CLUSTER_NAME) -> None:
         """Raise ApiError, and audit it, if the client may not do an administrative operation."""
         self.context().require(operation, name)
 

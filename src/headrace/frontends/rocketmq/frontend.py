@@ -6,10 +6,10 @@ from headrace.broker.broker import Broker
 from headrace.cluster.controller_port import ControllerPort
 from headrace.config.listeners import parse_address
 from headrace.coordination.coordinators import Coordinators
+from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
 from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
 from headrace.frontends.rocketmq.serving import RemotingSettings, ServedBroker
 from headrace.frontends.rocketmq.session import RemotingFrontend
-from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
 from headrace.model.errors import ConfigError
 from headrace.net.write_pass import WritePass, Writes
 from headrace.ports.store import Store

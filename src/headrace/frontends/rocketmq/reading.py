@@ -89,9 +89,7 @@ def decoded(
     return ReadMessages(parts, count, at)
 
 
-def queue_of(
-    call: "RemotingCall", topic: "ServedTopic", queue_id: int, number: int
-) -> PulledQueue:
+def queue_of(call: "RemotingCall", topic: "ServedTopic", queue_id: int, number: int) -> PulledQueue:
     """Return a queue whose messages a client gets; `number`: that of its partition."""
     return PulledQueue(
         topic.name.encode(),

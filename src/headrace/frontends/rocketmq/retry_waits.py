@@ -1,11 +1,10 @@
 """Pulls from a group's retry topic before it exists.
 
 The topic is created with the first message that is sent back. RocketMQ creates it with the group,
-and its clients and tools count on it: they ask for its route to find the group's brokers. So a group
-that is known has a route of its retry topic, and its pulls wait until the topic exists.
+and its clients and tools count on it: they ask for its route to find the group's brokers. So a
+group that is known has a route of its retry topic, and its pulls wait until the topic exists.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.frontends.long_poll import LongPoll
@@ -16,6 +15,8 @@ from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.requests import PullFlag, PullRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.frontends.rocketmq.call import RemotingCall
 
 SUSPEND_MS_MAX = 120_000

@@ -7,11 +7,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.broker.metadata_image import ImageDelta, TopicInfo
+from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
+from headrace.frontends.rocketmq.administration.traffic import Traffic
 from headrace.frontends.rocketmq.answers import FORBIDDEN, GROUP_FORBIDDEN, RequestRefused
 from headrace.frontends.rocketmq.parked_pulls import ParkedPulls
 from headrace.frontends.rocketmq.sending import Sending
-from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
-from headrace.frontends.rocketmq.administration.traffic import Traffic
 from headrace.model.errors import ApiError, Malformed
 from headrace.model.nouns import OFFSETS_TOPIC
 from headrace.operations.context import OperationContext

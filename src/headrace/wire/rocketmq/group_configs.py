@@ -54,7 +54,7 @@ def group_config(value: Mapping[str, FastJson]) -> GroupConfig:
     name = value.get("groupName")
     if not isinstance(name, str) or not name:
         raise InvalidField("groupName of the settings is missing or is not text")
-    read: dict[str, bool | int] = {}
+    read: dict[str, FastJson] = {}
     for field, ours in _BOOLEANS.items():
         flag = value.get(field)
         if flag is not None:
@@ -67,10 +67,9 @@ def group_config(value: Mapping[str, FastJson]) -> GroupConfig:
             if type(number) is not int or number not in _INT32:
                 raise InvalidField(f"{field} of the group's settings is not a number of 32 bits")
             read[ours] = number
-    config = GroupConfig(name)._replace(**read)
-    return config._replace(
-        retry_policy=value.get("groupRetryPolicy"), attributes=value.get("attributes")
-    )
+    read["retry_policy"] = value.get("groupRetryPolicy")
+    read["attributes"] = value.get("attributes")
+    return GroupConfig._make({**GroupConfig(name)._asdict(), **read}.values())
 
 
 def group_config_json(config: GroupConfig) -> dict[str, FastJson]:

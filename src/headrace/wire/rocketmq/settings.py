@@ -39,8 +39,8 @@ class RocketmqKeys(Keys):
         Kind.BOOLEAN,
         True,
         "Whether a reset of a RocketMQ group's offsets is stored and answered to the group's next"
-        " pulls, as RocketMQ's useServerSideResetOffset. false: it is pushed to the members that are"
-        " online, as by RocketMQ 4.9.",
+        " pulls, as RocketMQ's useServerSideResetOffset. false: it is pushed to the members that"
+        " are online, as by RocketMQ 4.9.",
     )
     rocketmq_zero_offset_memory_bytes = key(
         Kind.LONG,

@@ -98,9 +98,7 @@ def changed_topic_config(
     grown = present.grown
     if asked.read_queues > before:
         grown = (*(each for each in grown if each[0] < before), (before, now_ms))
-    return asked._replace(
-        read_queues=read, write_queues=write, attributes=attributes, grown=grown
-    )
+    return asked._replace(read_queues=read, write_queues=write, attributes=attributes, grown=grown)
 
 
 def topic_config_json(name: str, config: TopicConfig, partitions: int) -> dict[str, FastJson]:
@@ -144,9 +142,7 @@ def stored_topic_config(value: Mapping[str, FastJson]) -> TopicConfig:
             number("topicSysFlag", 0),
             value.get("order") is True,
             attributes if isinstance(attributes, dict) else {},
-            tuple(
-                (first, at) for first, at in pairs if type(first) is int and type(at) is int
-            ),
+            tuple((first, at) for first, at in pairs if type(first) is int and type(at) is int),
         )
     )
 

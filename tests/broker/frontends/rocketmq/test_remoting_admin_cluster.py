@@ -32,11 +32,12 @@ def permission(client: RemotingClient, topic: str) -> int:
 def test_the_cluster_has_one_broker_with_an_unquoted_id(
     broker: BrokerThread, client: RemotingClient
 ) -> None:
+    address = f"127.0.0.1:{port_of(broker)}"
     assert text(client.call(106)) == (
-        '{"brokerAddrTable":{"headrace-0":{"brokerAddrs":{0:"127.0.0.1:%d"},'
+        f'{{"brokerAddrTable":{{"headrace-0":{{"brokerAddrs":{{0:"{address}"}},'
         '"brokerName":"headrace-0","cluster":"DefaultCluster","enableActingMaster":false}},'
         '"clusterAddrTable":{"DefaultCluster":["headrace-0"]}}'
-    ) % port_of(broker)
+    )
 
 
 def test_the_runtime_info_has_what_the_cluster_list_reads(client: RemotingClient) -> None:
@@ -46,7 +47,8 @@ def test_the_runtime_info_has_what_the_cluster_list_reads(client: RemotingClient
     for name in (
         "brokerVersionDesc", "putTps", "getTransferredTps", "sendThreadPoolQueueSize",
         "pullThreadPoolQueueSize", "ackThreadPoolQueueSize", "sendThreadPoolQueueHeadWaitTimeMills",
-        "pullThreadPoolQueueHeadWaitTimeMills", "pageCacheLockTimeMills", "earliestMessageTimeStamp",
+        "pullThreadPoolQueueHeadWaitTimeMills", "pageCacheLockTimeMills",
+        "earliestMessageTimeStamp",
         "commitLogDiskRatio", "timerReadBehind", "timerOffsetBehind", "timerCongestNum",
         "timerEnqueueTps", "timerDequeueTps", "brokerActive", "msgPutTotalYesterdayMorning",
         "msgPutTotalTodayMorning", "msgGetTotalYesterdayMorning", "msgGetTotalTodayMorning",
@@ -82,9 +84,9 @@ def test_rates_count_messages_of_all_producers(
         traffic._got.sample(traffic._pulled, now)
         traffic._got.sample({**traffic._pulled, ("CG_rates", topic): 62}, now + 10)
         return (
-            traffic.stored_rate(topic).count,
-            traffic.pulled_rate("CG_rates", topic).count,
-            traffic.pulled_rate("CG_other", topic).count,
+            traffic.stored_rate(topic).messages,
+            traffic.pulled_rate("CG_rates", topic).messages,
+            traffic.pulled_rate("CG_other", topic).messages,
         )
 
     assert broker.call(rates) == (31, 31, 0)
@@ -203,24 +205,23 @@ def test_settings_and_offsets_of_a_topic(client: RemotingClient) -> None:
         '"topicFilterType":"SINGLE_TAG","topicName":"shown","topicSysFlag":0,"writeQueueNums":1}'
     )
     queue = '{"brokerName":"headrace-0","queueId":0,"topic":"shown"}'
-    assert text(client.call(202, {"topic": "shown"})) == (
-        '{"offsetTable":{%s:{"lastUpdateTimestamp":0,"maxOffset":0,"minOffset":0}},'
-        '"topicPutTps":0.0}'
-    ) % queue
+    assert (
+        text(client.call(202, {"topic": "shown"}))
+        == (
+            '{"offsetTable":{%s:{"lastUpdateTimestamp":0,"maxOffset":0,"minOffset":0}},'
+            '"topicPutTps":0.0}'
+        )
+        % queue
+    )
     client.send("shown")
     (message,) = messages_in(client.pull("shown"))
-    assert text(client.call(202, {"topic": "shown"})) == (
-        '{"offsetTable":{%s:{"lastUpdateTimestamp":%d,"maxOffset":1,"minOffset":0}},'
-        '"topicPutTps":0.0}'
-    ) % (queue, message.stored_at_ms)
+    assert text(client.call(202, {"topic": "shown"})) == stats(message.stored_at_ms, 1)
     for number in (202, 351):
         missing = client.call(number, {"topic": "never"})
         assert code(missing) is ResponseCode.TOPIC_NOT_EXIST
 
 
-def test_a_topic_is_deleted_for_all_protocols(
-    broker: BrokerThread, client: RemotingClient
-) -> None:
+def test_a_topic_is_deleted_for_all_protocols(broker: BrokerThread, client: RemotingClient) -> None:
     topic = made(client, "deleted")
     client.send(topic)
     assert code(client.call(215, {"topic": topic})) is ResponseCode.SUCCESS

@@ -12,7 +12,12 @@ from headrace.wire.rocketmq.fastjson import Keyed, decode_body
 from tests.support.rocketmq.client import RemotingClient, messages_in
 from tests.support.rocketmq.kit import code, fields, made, port_of
 
-QUEUE = '{"brokerName":"headrace-0","queueId":%d,"topic":"%s"}'
+
+def queue_key(queue: int, topic: str) -> str:
+    """Return a queue as a key of an answer's map."""
+    return json.dumps(
+        {"brokerName": "headrace-0", "queueId": queue, "topic": topic}, separators=(",", ":")
+    )
 
 
 def commit(client: RemotingClient, group: str, topic: str, offset: int, queue: int = 0) -> None:
@@ -34,10 +39,11 @@ def test_offsets_ends_and_times_of_a_group_are_its_consume_stats(client: Remotin
     first, second, _ = messages_in(client.pull(topic))
     commit(client, "CG_stats", topic, 2)
     table = (
-        '{"consumeTps":0.0,"offsetTable":{%s:{"brokerOffset":3,"consumerOffset":2,'
-        '"lastTimestamp":%d,"pullOffset":2},%s:{"brokerOffset":0,"consumerOffset":0,'
-        '"lastTimestamp":0,"pullOffset":0}}}'
-    ) % (QUEUE % (0, topic), second.stored_at_ms, QUEUE % (1, topic))
+        f'{{"consumeTps":0.0,"offsetTable":{{{queue_key(0, topic)}:{{"brokerOffset":3,'
+        f'"consumerOffset":2,"lastTimestamp":{second.stored_at_ms},"pullOffset":2}},'
+        f'{queue_key(1, topic)}:{{"brokerOffset":0,"consumerOffset":0,"lastTimestamp":0,'
+        '"pullOffset":0}}}'
+    )
     for asked in ({}, {"topic": topic}, {"topic": ""}):
         answer = client.call(208, {"consumerGroup": "CG_stats"} | asked)
         assert text(answer) == table
@@ -134,7 +140,9 @@ def test_groups_are_known_by_settings_members_and_offsets(client: RemotingClient
     assert names == sorted(table)
     one = client.call(352, {"group": "CG_1settings"})
     assert json.loads(text(one)) == table["CG_1settings"]
-    assert code(client.call(352, {"group": "CG_never"})) is ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    assert (
+        code(client.call(352, {"group": "CG_never"})) is ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    )
 
 
 def test_groups_of_kafka_are_not_rocketmq_groups(
@@ -182,7 +190,9 @@ def test_lag_of_all_groups_is_summed(client: RemotingClient) -> None:
     assert isinstance(stats, list)
     (mine,) = [each for each in stats if isinstance(each, dict) and "CG_lag" in each]
     assert isinstance(mine, dict)
-    (of_topic,) = mine["CG_lag"]  # type: ignore[misc,union-attr]
+    topics = mine["CG_lag"]
+    assert isinstance(topics, list)
+    (of_topic,) = topics
     assert isinstance(of_topic, dict)
     assert list(of_topic) == ["consumeTps", "offsetTable"]
 

@@ -101,9 +101,7 @@ def test_offsets_in_the_memory_of_members_are_collected(
         assert fields(relayed) == asked
         client.reply(relayed, table)
         wrong.reply(wrong.wait_notified(221), b"{not json")
-        expected = (
-            b'{"consumerTable":{"one":{{"queueId":0,"topic":"t"}:7}},"messageQueueTable":{}}'
-        )
+        expected = b'{"consumerTable":{"one":{{"queueId":0,"topic":"t"}:7}},"messageQueueTable":{}}'
         assert bytes(operator.answer(waits).body) == expected
         waits = operator.ask(223, asked | {"clientAddr": "one"})
         client.reply(client.wait_notified(221), b"")

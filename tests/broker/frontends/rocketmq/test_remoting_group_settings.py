@@ -27,7 +27,7 @@ def test_a_group_that_is_switched_off_does_not_pull(client: RemotingClient) -> N
     client.send(topic, b"before")
     assert code(switched(client, "CG_off", False)) is ResponseCode.SUCCESS
     for number in (11, 361):
-        refused = client.answer(client.ask_pull(topic, consumerGroup="CG_off", code=number))
+        refused = client.answer(client.ask_pull(topic, consumerGroup="CG_off", number=number))
         assert code(refused) is ResponseCode.NO_PERMISSION
         assert fields(refused) == {"forbiddenType": "2"}
         assert refused.remark == "subscription group no permission, CG_off"

@@ -26,9 +26,9 @@ def bodies(answer: RemotingCommand) -> list[bytes]:
     return [message.body for message in messages_in(answer)]
 
 
-def send(client: RemotingClient, topic: str, body: bytes, keys: str, unique: str, queue: int) -> (
-    None
-):
+def send(
+    client: RemotingClient, topic: str, body: bytes, keys: str, unique: str, queue: int
+) -> None:
     """Send a message with keys and a unique key."""
     properties = f"KEYS\x01{keys}\x02UNIQ_KEY\x01{unique}\x02TAGS\x01A\x02"
     assert code(client.send(topic, body, i=properties, e=queue)) is ResponseCode.SUCCESS

@@ -25,7 +25,9 @@ def route(client: RemotingClient, topic: str) -> tuple[object, ...]:
     """Return the numbers of read and write queues and the permission in a topic's route."""
     body = decode_body(client.call(105, {"topic": topic}).body)
     assert isinstance(body, dict)
-    (queues,) = body["queueDatas"]  # type: ignore[misc,union-attr]
+    rows = body["queueDatas"]
+    assert isinstance(rows, list)
+    (queues,) = rows
     assert isinstance(queues, dict)
     return queues["readQueueNums"], queues["writeQueueNums"], queues["perm"]
 

@@ -132,7 +132,8 @@ _NOT_HAD: Mapping[str, str] = {
 def broker_config(call: "RemotingCall") -> RemotingAnswer:
     """Answer GET_BROKER_CONFIG (26): the settings that have a name in RocketMQ, as properties."""
     call.require_admin(AdminOperation.DESCRIBE_CLUSTER_CONFIGS)
-    version = '{"counter":0,"stateVersion":0,"timestamp":%d}' % call.broker.started_ms
+    counted = {"counter": 0, "stateVersion": 0, "timestamp": call.broker.started_ms}
+    version = encode_body({**counted}).decode()
     return _properties(_settings(call), {"version": version})
 
 
@@ -212,9 +213,7 @@ def name_server_config(call: "RemotingCall") -> RemotingAnswer:
     return _properties(settings, None)
 
 
-def _properties(
-    settings: Mapping[str, object], fields: Mapping[str, str] | None
-) -> RemotingAnswer:
+def _properties(settings: Mapping[str, object], fields: Mapping[str, str] | None) -> RemotingAnswer:
     lines = (
         f"{name}={str(value).lower() if isinstance(value, bool) else value}\n"
         for name, value in sorted(settings.items())

@@ -1,8 +1,8 @@
 """Where a group would begin to read each queue of a topic, and why: an operator's question.
 
-    a stored offset                        the group goes on there
-    the rule for new groups answers 0      FIRST, LAST and TIMESTAMP all begin at offset 0
-    it does not                            the client's setting decides
+a stored offset                        the group goes on there
+the rule for new groups answers 0      FIRST, LAST and TIMESTAMP all begin at offset 0
+it does not                            the client's setting decides
 """
 
 from dataclasses import dataclass
@@ -88,9 +88,7 @@ async def _beginning(
 ) -> QueueBeginning:
     partition = broker.partition(topic, queue)
     log = partition.log
-    found = await called_back(
-        partial(broker.broker.disk.run, partial(_times, log, max(at_ms, 0)))
-    )
+    found = await called_back(partial(broker.broker.disk.run, partial(_times, log, max(at_ms, 0))))
     start, end = partition.log_start_offset, partition.readable_end(True)
     oldest_ms, by_time = found
     by_time = end if by_time is None else min(by_time, end)

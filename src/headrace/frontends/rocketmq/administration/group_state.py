@@ -195,9 +195,7 @@ async def _topic_stats(
     return pairs
 
 
-async def _stored_ms(
-    call: "RemotingCall", topic: "ServedTopic", queue_id: int, offset: int
-) -> int:
+async def _stored_ms(call: "RemotingCall", topic: "ServedTopic", queue_id: int, offset: int) -> int:
     """Return when a message was stored, in ms since 1970; 0: it is deleted or never existed."""
     broker = call.broker
     partition = broker.partition(topic, queue_id)

@@ -1,5 +1,7 @@
 """The functions that answer operators' requests, by code."""
 
+from typing import TYPE_CHECKING
+
 from headrace.frontends.rocketmq.administration import (
     client_states,
     cluster_state,
@@ -13,7 +15,13 @@ from headrace.frontends.rocketmq.administration import (
 from headrace.frontends.rocketmq.topics import update_topic
 from headrace.wire.rocketmq.codes import RequestCode
 
-ADMIN_HANDLERS = {
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.frontends.rocketmq.answers import RemotingAnswer
+    from headrace.frontends.rocketmq.call import RemotingCall
+
+ADMIN_HANDLERS: "dict[int, Callable[[RemotingCall], RemotingAnswer | None]]" = {
     RequestCode.QUERY_MESSAGE: message_queries.query_messages,
     RequestCode.UPDATE_AND_CREATE_TOPIC: update_topic,
     RequestCode.UPDATE_BROKER_CONFIG: cluster_state.update_broker_config,

@@ -70,9 +70,7 @@ def reset_offset(call: "RemotingCall") -> None:
     call.work(work(call, asked, topic))
 
 
-async def _reset_here(
-    call: "RemotingCall", asked: _Reset, topic: "ServedTopic"
-) -> RemotingAnswer:
+async def _reset_here(call: "RemotingCall", asked: _Reset, topic: "ServedTopic") -> RemotingAnswer:
     broker = call.broker
     targets = await _targets(broker, asked, topic)
     name = topic.info.name
@@ -97,9 +95,7 @@ async def _reset_here(
     return RemotingAnswer(body=encode_body(_table(broker, topic, targets)))
 
 
-async def _targets(
-    broker: "ServedBroker", asked: _Reset, topic: "ServedTopic"
-) -> dict[int, int]:
+async def _targets(broker: "ServedBroker", asked: _Reset, topic: "ServedTopic") -> dict[int, int]:
     """Return the target of each queue. Raises RequestRefused, ApiError."""
     if asked.queue_id == _ALL:
         queues = range(topic.read_queues)
