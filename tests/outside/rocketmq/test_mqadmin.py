@@ -1,8 +1,8 @@
 """RocketMQ's own mqadmin 5.5.0 against our broker: the recorded commands, results and columns.
 
 `tests/golden/mqadmin-5.5.0.tsv` has what RocketMQ 5.5.0 answered: a result (ok, or the exception
-and the code of the answer) and the columns of the first table. `mqadmin-differences.tsv` beside it has
-the rows in which Headrace differs, each with its reason.
+and the code of the answer) and the columns of the first table. `mqadmin-differences.tsv` beside it
+has the rows in which Headrace differs, each with its reason.
 """
 
 import csv
@@ -31,7 +31,7 @@ _CODE = re.compile(r"CODE: (\d+)")
 
 
 class Outcome(NamedTuple):
-    """What a command has shown."""
+    """The result and the columns of a command's output."""
 
     result: str
     columns: str

@@ -26,7 +26,7 @@ class ReadMessages(NamedTuple):
 
 
 class ReadLimits(NamedTuple):
-    """What one read returns at most; a first message of any size is returned."""
+    """The most that one read returns; a first message of any size is returned."""
 
     messages: int
     bytes: int = READ_BYTES

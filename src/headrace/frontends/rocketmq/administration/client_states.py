@@ -58,7 +58,7 @@ async def _asked(
     body: bytes,
     seconds: float,
 ) -> RemotingCommand:
-    """Return a client's answer to a request. RequestRefused: there is none."""
+    """Return a client's answer to a request. RequestRefused: it did not answer."""
 
     def ask(done: "Done[RemotingCommand | BaseException]") -> None:
         client.ask(code, fields, body, seconds, done)

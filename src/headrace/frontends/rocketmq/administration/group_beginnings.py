@@ -31,12 +31,12 @@ class QueueBeginning(NamedTuple):
     min: int
     max: int
     oldest_ms: int
-    """When the first message was stored; -1: there is none."""
+    """When the first message was stored; -1: the queue is empty."""
     added_ms: int
     """When the queue was added to a topic in use; 0: with the topic."""
     rule: str
     answer: int
-    """What the broker answers to the query of the group's offset; -1: not found."""
+    """The broker's answer to the query of the group's offset; -1: not found."""
     first: int
     last: int
     timestamp: int
@@ -73,7 +73,7 @@ async def where_groups_begin(
 
 
 def named_topic(broker: "ServedBroker", name: str) -> "ServedTopic":
-    """Return a topic by RocketMQ's name. ApiError UNKNOWN_TOPIC_OR_PARTITION: there is none."""
+    """Return a topic by RocketMQ's name. ApiError: it does not exist."""
     try:
         topic = broker.topic_if_any(name)
     except RequestRefused as error:

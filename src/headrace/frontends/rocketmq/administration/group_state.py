@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
 from headrace.frontends.rocketmq.reading import ReadLimits, queue_of, read_messages
@@ -147,17 +147,36 @@ def consume_stats(call: "RemotingCall") -> None:
 
 
 async def _stats(call: "RemotingCall", group: str, wanted: str) -> RemotingAnswer:
-    pairs: list[tuple[FastJson, FastJson]] = []
+    queues: list[_QueueStats] = []
     rate = 0.0
     for topic in _topics_of(call.broker, group):
         if wanted in ("", topic.name):
-            pairs += await _topic_stats(call, group, topic)
+            queues += await _topic_stats(call, group, topic)
             rate += call.broker.traffic.pulled_rate(group, topic.info.name).per_second
-    body = encode_body({"consumeTps": round(rate, 2), "offsetTable": _keyed(pairs)})
+    body = encode_body({"consumeTps": round(rate, 2), "offsetTable": _keyed(queues)})
     return RemotingAnswer(body=body)
 
 
-def _keyed(pairs: Iterable[tuple[FastJson, FastJson]]) -> FastJson:
+class _QueueStats(NamedTuple):
+    """A group's place in one queue."""
+
+    queue: FastJson
+    end: int
+    offset: int
+    last_ms: int
+    """When the last consumed message was stored; 0: it is deleted, or none was consumed."""
+
+
+def _keyed(queues: Iterable[_QueueStats]) -> FastJson:
+    pairs: list[tuple[FastJson, FastJson]] = []
+    for each in queues:
+        state: FastJson = {
+            "brokerOffset": each.end,
+            "consumerOffset": each.offset,
+            "lastTimestamp": each.last_ms,
+            "pullOffset": each.offset,
+        }
+        pairs.append((each.queue, state))
     return Keyed(tuple(pairs))
 
 
@@ -173,11 +192,9 @@ def _topics_of(broker: "ServedBroker", group: str) -> list["ServedTopic"]:
     return found
 
 
-async def _topic_stats(
-    call: "RemotingCall", group: str, topic: "ServedTopic"
-) -> list[tuple[FastJson, FastJson]]:
+async def _topic_stats(call: "RemotingCall", group: str, topic: "ServedTopic") -> list[_QueueStats]:
     broker = call.broker
-    pairs: list[tuple[FastJson, FastJson]] = []
+    found: list[_QueueStats] = []
     for queue_id in range(topic.read_queues):
         end = broker.partition(topic, queue_id).readable_end(True)
         offset = broker.offsets.read(group, topic.info.name, queue_id) or 0
@@ -185,14 +202,8 @@ async def _topic_stats(
         queue: FastJson = {
             "brokerName": broker.name, "queueId": queue_id, "topic": topic.name,
         }  # fmt: skip
-        state: FastJson = {
-            "brokerOffset": end,
-            "consumerOffset": offset,
-            "lastTimestamp": last_ms,
-            "pullOffset": offset,
-        }
-        pairs.append((queue, state))
-    return pairs
+        found.append(_QueueStats(queue, end, offset, last_ms))
+    return found
 
 
 async def _stored_ms(call: "RemotingCall", topic: "ServedTopic", queue_id: int, offset: int) -> int:
@@ -225,10 +236,10 @@ async def _all_stats(call: "RemotingCall") -> RemotingAnswer:
     for group in call.broker.known_groups():
         topics: list[FastJson] = []
         for topic in _topics_of(call.broker, group):
-            pairs = await _topic_stats(call, group, topic)
+            queues = await _topic_stats(call, group, topic)
             rate = call.broker.traffic.pulled_rate(group, topic.info.name).per_second
-            topics.append({"consumeTps": round(rate, 2), "offsetTable": _keyed(pairs)})
-            total += sum(_lag(state) for _, state in pairs)
+            topics.append({"consumeTps": round(rate, 2), "offsetTable": _keyed(queues)})
+            total += sum(max(each.end - each.offset, 0) for each in queues)
         groups.append({group: topics})
     body = encode_body(
         {
@@ -239,14 +250,6 @@ async def _all_stats(call: "RemotingCall") -> RemotingAnswer:
         }
     )
     return RemotingAnswer(body=body)
-
-
-def _lag(state: FastJson) -> int:
-    assert isinstance(state, dict)
-    end, offset = state["brokerOffset"], state["consumerOffset"]
-    assert isinstance(end, int)
-    assert isinstance(offset, int)
-    return max(end - offset, 0)
 
 
 def all_offsets(call: "RemotingCall") -> RemotingAnswer:

@@ -36,7 +36,7 @@ _CPP = "CPP"
 
 
 class _Reset(NamedTuple):
-    """What a request asks for."""
+    """The target of a request."""
 
     group: str
     queue_id: int
