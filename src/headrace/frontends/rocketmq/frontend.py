@@ -6,6 +6,7 @@ from headrace.broker.broker import Broker
 from headrace.cluster.controller_port import ControllerPort
 from headrace.config.listeners import parse_address
 from headrace.coordination.coordinators import Coordinators
+from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
 from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
 from headrace.frontends.rocketmq.serving import RemotingSettings, ServedBroker
 from headrace.frontends.rocketmq.session import RemotingFrontend
@@ -63,12 +64,14 @@ def frontend(parts: RemotingParts) -> RemotingFrontend:
         ZeroOffsetRule(keys.rocketmq_zero_offset_rule),
         keys.rocketmq_zero_offset_memory_bytes,
         keys.rocketmq_default_topic_queues,
+        keys.rocketmq_server_side_reset,
     )
     broker = ServedBroker(
         parts.broker,
         parts.controller,
         parts.coordinators,
         PartitionNumbers(parts.store, parts.broker.clock),
+        RemotingConfigs.of(parts.store),
         settings,
     )
     return RemotingFrontend(broker, WritePass(parts.writes))

@@ -35,6 +35,13 @@ class RocketmqKeys(Keys):
         "The property MSG_REGION of messages that RocketMQ consumers pull.",
         form=(r"[\w-]{1,100}", "letters, digits, _ and -"),
     )
+    rocketmq_server_side_reset = key(
+        Kind.BOOLEAN,
+        True,
+        "Whether a reset of a RocketMQ group's offsets is stored and answered to the group's next"
+        " pulls, as RocketMQ's useServerSideResetOffset. false: it is pushed to the members that"
+        " are online, as by RocketMQ 4.9.",
+    )
     rocketmq_zero_offset_memory_bytes = key(
         Kind.LONG,
         8 * 1024**3,
