@@ -1,4 +1,4 @@
-"""Numbers of partitions in the metadata store: unique for ever, without nodes of deleted topics."""
+"""Numbers of partitions in the metadata store: never given twice, and gone with their topics."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

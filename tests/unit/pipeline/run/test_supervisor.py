@@ -1,7 +1,5 @@
 """The queries of a run: back-off, endings, stop and idleness, with played queries and time."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -10,125 +8,12 @@ import pytest
 from headrace.pipeline.run.failures import Failure
 from headrace.pipeline.run.supervisor import (
     BACKOFF_SECONDS_MAX,
-    SESSION_ENDED,
-    Ending,
     Flow,
     Mode,
     Stop,
-    Supervisor,
     backoff_seconds,
 )
-
-AWAY = Failure(3, "no broker answers", passing=True)
-LOST = Failure(1, "a worker was lost", passing=True)
-WRONG = Failure(1, "ValueError in orders")
-
-
-@dataclass
-class PlayedQuery:
-    """A query that a test ends."""
-
-    error: str | None = None
-    active: bool = True
-    triggered: bool = False
-    available: bool = False
-    message: str = "Waiting for data to arrive"
-    stops: int = 0
-    lost: bool = False
-    """Whether no call to it succeeds."""
-    when_asked: Callable[[], None] = lambda: None
-
-    def _ask(self) -> None:
-        self.when_asked()
-        if self.lost:
-            raise RuntimeError("An error occurred while calling o83.isActive")
-
-    @property
-    def isActive(self) -> bool:  # noqa: N802 - Spark's name
-        self._ask()
-        return self.active
-
-    @property
-    def status(self) -> dict[str, Any]:
-        self._ask()
-        return {
-            "message": self.message,
-            "isTriggerActive": self.triggered,
-            "isDataAvailable": self.available,
-        }
-
-    def exception(self) -> object:
-        self._ask()
-        return self.error
-
-    def stop(self) -> None:
-        self.stops += 1
-        self.active = False
-
-    def end(self, error: str | None = None) -> None:
-        self.active, self.error = False, error
-
-
-@dataclass
-class Played:
-    """A supervisor whose time passes only while it pauses, with a script of what happens when."""
-
-    mode: Mode = Mode.CONTINUOUS
-    names: tuple[str, ...] = ("a",)
-    failures: dict[str, Failure] = field(default_factory=dict)
-    stop: Stop | None = None
-    now: float = 0.0
-    script: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
-    started: dict[str, list[tuple[float, PlayedQuery]]] = field(default_factory=dict)
-    events: list[dict[str, Any]] = field(default_factory=list)
-    on_start: Callable[[str, PlayedQuery], None] = lambda _name, _query: None
-
-    def __post_init__(self) -> None:
-        self.supervisor = Supervisor(
-            flows=[Flow(name, self._starter(name), self._failure) for name in self.names],
-            mode=self.mode,
-            idle_seconds=11.0,
-            report=lambda event, **more: self.events.append({"event": event, **more}),
-            stop_requested=lambda: self.stop,
-            clock=lambda: self.now,
-            pause=self._pause,
-        )
-
-    def _starter(self, name: str) -> Callable[[], PlayedQuery]:
-        def start() -> PlayedQuery:
-            query = PlayedQuery()
-            self.started.setdefault(name, []).append((self.now, query))
-            self.on_start(name, query)
-            return query
-
-        return start
-
-    def _failure(self, error: Exception | str) -> Failure:
-        return self.failures.get(str(error), WRONG)
-
-    def _pause(self, seconds: float) -> None:
-        self.now += seconds
-        assert self.now < 10_000, "the run does not end"
-        while self.script and self.script[0][0] <= self.now:
-            self.script.pop(0)[1]()
-
-    def query(self, name: str = "a") -> PlayedQuery:
-        return self.started[name][-1][1]
-
-    def at(self, seconds: float, happens: Callable[[], None]) -> None:
-        self.script.append((seconds, happens))
-        self.script.sort(key=lambda entry: entry[0])
-
-    def lose_session(self) -> None:
-        """Let each call to the present queries fail."""
-        for name in self.started:
-            self.query(name).lost = True
-
-    def run(self) -> Ending:
-        return self.supervisor.run()
-
-    def states(self, name: str = "a") -> list[str]:
-        return [event["state"] for event in self.events if event["flow"] == name]
+from tests.support.pipeline.played_run import AWAY, LOST, Played, PlayedQuery
 
 
 def test_once_ends_when_each_query_has_ended() -> None:
@@ -347,59 +232,6 @@ def test_a_batch_that_does_not_end_is_interrupted() -> None:
     assert played.states("a") == ["started", "interrupted"]
     assert played.states("b") == ["started"], "its batch ended in time"
     assert "has not ended within 30 s" in played.events[-1]["text"]
-
-
-@pytest.mark.parametrize("mode", [Mode.CONTINUOUS, Mode.UNTIL_IDLE, Mode.ONCE])
-def test_session_that_ends_ends_the_run_at_once(mode: Mode) -> None:
-    """Spark's Java process was killed: each call to it fails from then on."""
-    played = Played(mode, names=("a", "b"))
-    played.at(5, played.lose_session)
-    assert played.run() == (1, SESSION_ENDED)
-    assert played.now < 6
-    assert played.states("a") == played.states("b") == ["started", "interrupted"]
-    assert {query.stops for name in "ab" for _, query in played.started[name]} == {0}
-
-
-def test_session_that_ends_during_a_stop_does_not_change_how_the_run_ends() -> None:
-    """A signal to all processes of a service reaches Spark's Java process, too."""
-    played = Played(names=("a", "b"))
-
-    def begin() -> None:
-        played.query("a").triggered = True
-        played.stop = Stop(0, "SIGTERM")
-
-    played.at(5, begin)
-    played.at(20, played.lose_session)
-    assert played.run() == (0, "stopped by SIGTERM")
-    assert 20 <= played.now < 21
-    assert played.states("a") == ["started", "interrupted"]
-    assert played.states("b") == ["started"], "it was stopped before"
-    assert played.events[-1]["text"] == SESSION_ENDED
-
-
-def test_session_that_ends_just_before_the_runs_own_signal_is_a_stop() -> None:
-    played = Played()
-
-    def lose() -> None:
-        played.lose_session()
-        played.query().when_asked = lambda: setattr(played, "stop", Stop(0, "SIGTERM"))
-
-    played.at(5, lose)
-    assert played.run() == (0, "stopped by SIGTERM")
-
-
-def test_session_that_ends_while_a_failed_run_stops_its_other_flows() -> None:
-    played = Played(names=("a", "b"))
-
-    def fail() -> None:
-        played.query("b").triggered = True
-        played.query("a").end("wrong")
-
-    played.at(5, fail)
-    played.at(8, played.lose_session)
-    assert played.run() == (WRONG.code, WRONG.text)
-    assert 8 <= played.now < 9
-    assert played.states("b") == ["started", "interrupted"]
 
 
 def test_a_query_that_does_not_stop_does_not_hold_the_run() -> None:
