@@ -9,6 +9,7 @@ from headrace.security.identity import Identity
 from headrace.subscriptions.members import MemberConnection
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.commands import CommandFlag, RemotingCommand
+from headrace.wire.rocketmq.sent_messages import MessageIllegal
 
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.serving import ServedBroker
@@ -98,6 +99,8 @@ class RemotingCall:
             self.answer(error.answer)
         elif isinstance(error, ApiError):
             self.answer(refusal_of(error))
+        elif isinstance(error, MessageIllegal):
+            self.answer(RemotingAnswer(ResponseCode.MESSAGE_ILLEGAL, None, b"", str(error)))
         else:
             self.answer(RemotingAnswer(ResponseCode.SYSTEM_ERROR, None, b"", str(error)))
 

@@ -63,6 +63,8 @@ def frontend(parts: RemotingParts) -> RemotingFrontend:
         ZeroOffsetRule(keys.rocketmq_zero_offset_rule),
         keys.rocketmq_zero_offset_memory_bytes,
         keys.rocketmq_default_topic_queues,
+        keys.rocketmq_timer_max_delay_seconds * 1000,
+        keys.rocketmq_recall_message_enable,
     )
     broker = ServedBroker(
         parts.broker,

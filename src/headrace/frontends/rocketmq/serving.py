@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.broker.metadata_image import ImageDelta, TopicInfo
 from headrace.frontends.rocketmq.answers import RequestRefused
-from headrace.frontends.rocketmq.sending import Sending
+from headrace.frontends.rocketmq.later.held_topics import HeldTopics
+from headrace.frontends.rocketmq.sending import QueuedSend, Sending
+from headrace.log.directory.holds import WantsNothing
 from headrace.model.errors import ApiError, Malformed
-from headrace.model.nouns import OFFSETS_TOPIC
+from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
 from headrace.ports.deadlines import Deadlines
 from headrace.security.authorizer import Operation, Resource, ResourceType
 from headrace.security.identity import Identity
@@ -21,8 +23,10 @@ from headrace.subscriptions.queue_locks import QueueLocks
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.topic_names import (
     GROUP_CHARACTERS_MAX,
+    RESERVED_PREFIX,
     TOPIC_CHARACTERS_MAX,
     check_name,
+    group_of,
     kafka_name,
 )
 
@@ -35,7 +39,9 @@ if TYPE_CHECKING:
     from headrace.coordination.coordinators import Coordinators
     from headrace.frontends.rocketmq.call import RemotingCall
     from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
+    from headrace.ports.callbacks import Done
     from headrace.wire.rocketmq.requests import SendRequest
+    from headrace.wire.rocketmq.sent_messages import SentMessage
 
 _UNKNOWN_TOPIC = (
     "topic[{}] not exist, apply first please! \n"
@@ -55,6 +61,10 @@ class RemotingSettings(NamedTuple):
     """The machine's memory, which the rule 4.9 asks for."""
     queues_default: int
     """Queues of a topic that a send creates, at most."""
+    delay_ms_max: int
+    """The longest delay of a message that names a time."""
+    recalls: bool
+    """Whether delayed messages may be recalled."""
 
 
 class ServedTopic(NamedTuple):
@@ -89,13 +99,27 @@ class ServedBroker:
         self.locks = QueueLocks()
         self.offsets = GroupOffsets(lambda: OwnCommits(coordinators.groups), broker.clock)
         self.sending = Sending(broker)
+        self.held = HeldTopics(broker, controller, numbers, self._store, self.work)
         self.waiting_sends: dict[str, deque[tuple[RemotingCall, SendRequest]]] = {}
         """By topic: sends that wait until it exists and its partitions have numbers, in order."""
         self.deadlines = Deadlines(broker.clock)
         self.name = f"headrace-{broker.broker_id}"
         """The name of this broker in routes and in clients' queues."""
         self._working: set[asyncio.Task[None]] = set()
+        self._no_holder = WantsNothing()
         broker.image.observers.append(self._image_changed)
+        broker.opened.append(self._partition_opened)
+        broker.closed.append(self._partition_closed)
+
+    def _partition_opened(self, partition: "Partition") -> None:
+        """Have retention and compaction treat the protocol's own topics as they do any other."""
+        place = partition.topic_partition
+        if place.topic.startswith(RESERVED_PREFIX):
+            self._partition_closed(partition)  # it may be opened more than once
+            partition.log.context.holds.add(place, self._no_holder)
+
+    def _partition_closed(self, partition: "Partition") -> None:
+        partition.log.context.holds.remove(partition.topic_partition, self._no_holder)
 
     def _image_changed(self, delta: ImageDelta, structural: bool) -> None:
         if delta.removed:
@@ -113,6 +137,7 @@ class ServedBroker:
         """Create the topic in which the coordinator keeps offsets. Raises ApiError."""
         await self.controller.ensure_internal_topic(OFFSETS_TOPIC)
         self.coordinators.groups.elsewhere = self._protocol_of
+        self.held.start()
 
     def _protocol_of(self, group: str) -> str | None:
         """Return RocketMQ's name if its clients are members of a group."""
@@ -136,6 +161,7 @@ class ServedBroker:
     def close(self) -> None:
         """Stop timers, and the work that requests wait for."""
         self.deadlines.close()
+        self.held.close()
         for task in self._working:
             task.cancel()
 
@@ -170,6 +196,8 @@ class ServedBroker:
     def topic_if_any(self, name: str) -> ServedTopic | None:
         """Return a topic by RocketMQ's name, None if it does not exist or is internal.
 
+        Topics of retries and of dead letters are internal for Kafka's clients only.
+
         Raises RequestRefused for a name that is no topic's.
         """
         try:
@@ -177,11 +205,19 @@ class ServedBroker:
             info = self.broker.image.topics.get(kafka_name(name))
         except Malformed as error:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(error)) from None
-        return None if info is None or info.internal else ServedTopic(name, info)
+        if info is None or (info.internal and not name.startswith("%")):
+            return None
+        return ServedTopic(name, info)
 
     def partition(self, topic: ServedTopic, queue_id: int) -> "Partition":
         """Return a queue's partition, which this broker leads. ApiError: it does not."""
         return self.broker.partition(topic.info.name, queue_id)
+
+    def _store(
+        self, place: TopicPartition, sent: "SentMessage", done: "Done[int | ApiError]"
+    ) -> None:
+        """Append a message that the broker held; `done` gets its offset, or the error."""
+        self.sending.add(QueuedSend(place, [sent], done))
 
     async def numbered(self, topic: ServedTopic) -> Sequence[int]:
         """Return the numbers of a topic's partitions. Raises ApiError."""
@@ -200,6 +236,8 @@ class ServedBroker:
 
     def require_topic(self, identity: Identity, operation: Operation, topic: ServedTopic) -> None:
         """Raise RequestRefused, and audit it, if a client may not use a topic."""
+        if self._is_of_own_group(identity, topic):
+            return
         self._require(identity, operation, Resource(ResourceType.TOPIC, topic.info.name))
 
     def require_group(self, identity: Identity, group: str) -> None:
@@ -214,7 +252,19 @@ class ServedBroker:
         """Return whether a client may use a topic, without an audit line."""
         authorizer = self.broker.authorizer
         resource = Resource(ResourceType.TOPIC, topic.info.name)
-        return authorizer.allows_all or authorizer.allows(identity, operation, resource)
+        return (
+            authorizer.allows_all
+            or self._is_of_own_group(identity, topic)
+            or authorizer.allows(identity, operation, resource)
+        )
+
+    def _is_of_own_group(self, identity: Identity, topic: ServedTopic) -> bool:
+        """Return whether a topic has the retries or dead letters of a group that a client may use."""
+        group = group_of(topic.name)
+        if group is None:
+            return False
+        resource = Resource(ResourceType.GROUP, group)
+        return self.broker.authorizer.allows(identity, Operation.READ, resource)
 
     def _require(self, identity: Identity, operation: Operation, resource: Resource) -> None:
         authorizer = self.broker.authorizer

@@ -29,11 +29,23 @@ class RocketmqKeys(Keys):
         " are created if auto.create.topics.enable is true.",
         between=(1, 1024),
     )
+    rocketmq_recall_message_enable = key(
+        Kind.BOOLEAN,
+        False,
+        "Whether RocketMQ producers may recall delayed messages, as RocketMQ's recallMessageEnable.",
+    )
     rocketmq_region_id = key(
         Kind.STRING,
         "DefaultRegion",
         "The property MSG_REGION of messages that RocketMQ consumers pull.",
         form=(r"[\w-]{1,100}", "letters, digits, _ and -"),
+    )
+    rocketmq_timer_max_delay_seconds = key(
+        Kind.INT,
+        259_200,
+        "The longest delay of a RocketMQ message that is delivered at a time, as RocketMQ's"
+        " timerMaxDelaySec: 3 days. A longer one is refused. Delay levels do not count.",
+        between=(1, 365 * 86_400),
     )
     rocketmq_zero_offset_memory_bytes = key(
         Kind.LONG,

@@ -1,0 +1,152 @@
+"""CONSUMER_SEND_MSG_BACK (36): a message that a consumer could not process.
+
+    level 0            to %RETRY%<group> after level 3 + the attempts so far
+    level 1 and above  to %RETRY%<group> after that level
+    level negative     to %DLQ%<group> at once
+    limit reached      to %DLQ%<group> at once
+
+The answer comes when the copy is on disk, in the log of delays or among the dead letters. A consumer
+whose request fails sends the message to %RETRY%<group> itself (`retried`). A kill between copy and
+answer makes two copies, never none.
+"""
+
+from typing import TYPE_CHECKING
+
+from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
+from headrace.frontends.rocketmq.later.held_topics import QueueName, held_message
+from headrace.frontends.rocketmq.later.lookup import find_message
+from headrace.frontends.rocketmq.sending import QueuedSend
+from headrace.frontends.rocketmq.topics import GROUP_TOPIC, group_topic
+from headrace.model.errors import Malformed
+from headrace.model.nouns import TopicPartition
+from headrace.posix.awaiting import called_back
+from headrace.security.authorizer import Operation
+from headrace.wire.rocketmq.codes import ResponseCode
+from headrace.wire.rocketmq.delays import DELAY, LEVEL_MAX, LEVEL_SECONDS
+from headrace.wire.rocketmq.later_requests import SendBackRequest, send_back_request
+from headrace.wire.rocketmq.message_ids import message_id
+from headrace.wire.rocketmq.properties import PROPERTIES_BYTES_MAX, find_property, with_property
+from headrace.wire.rocketmq.pulled_messages import facts_of
+from headrace.wire.rocketmq.sent_messages import SentMessage
+from headrace.wire.rocketmq.topic_names import (
+    DEAD_LETTER_PREFIX,
+    GROUP_CHARACTERS_MAX,
+    RETRY_PREFIX,
+    check_name,
+)
+
+if TYPE_CHECKING:
+    from headrace.frontends.rocketmq.call import RemotingCall
+    from headrace.frontends.rocketmq.later.lookup import FoundMessage
+    from headrace.frontends.rocketmq.serving import ServedBroker, ServedTopic
+    from headrace.wire.rocketmq.record_header import MessageFacts
+    from headrace.wire.rocketmq.requests import SendRequest
+
+RECONSUME_TIMES_MAX = 16
+"""Attempts before a message is dead, unless the client names a limit (`retryMaxTimes`)."""
+FIRST_LEVEL = 3
+"""The level of the first retry, if the consumer leaves it to the broker."""
+RETRY_TOPIC = b"RETRY_TOPIC"
+ORIGIN_MESSAGE_ID = b"ORIGIN_MESSAGE_ID"
+_WAIT = b"WAIT"
+_NO_GROUP = (
+    "subscription group not exist, {} \n"
+    "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+)
+
+
+def send_back(call: "RemotingCall") -> None:
+    """Answer CONSUMER_SEND_MSG_BACK, later."""
+    request = send_back_request(call.command)
+    try:
+        check_name(request.group, GROUP_CHARACTERS_MAX, "group")
+    except Malformed:
+        text = _NO_GROUP.format(request.group)
+        raise RequestRefused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text) from None
+    call.broker.require_group(call.identity, request.group)
+    call.work(_sent_back(call, request))
+
+
+async def _sent_back(call: "RemotingCall", request: SendBackRequest) -> RemotingAnswer:
+    broker = call.broker
+    found = await find_message(broker, request.physical_offset)
+    if found is None:
+        text = f"look message by offset failed, {request.physical_offset}"
+        raise RequestRefused(ResponseCode.SYSTEM_ERROR, text)
+    broker.require_topic(call.identity, Operation.READ, found.topic)
+    facts = facts_of(found.record)
+    level = _level(request, facts)
+    prefix = RETRY_PREFIX if level else DEAD_LETTER_PREFIX
+    topic = await group_topic(broker, prefix + request.group)
+    origin_id = message_id(call.peer.store_host, request.physical_offset)
+    properties = _properties(facts.properties, found, origin_id, level)
+    sent = SentMessage(
+        found.record.value or b"",
+        facts._replace(properties=properties, reconsume_times=facts.reconsume_times + 1),
+    )
+    await stored(broker, topic, sent, level)
+    return RemotingAnswer()
+
+
+async def stored(
+    broker: "ServedBroker", topic: "ServedTopic", sent: SentMessage, level: int
+) -> None:
+    """Store a message for a group's topic after a level; 0: at once. Raises ApiError."""
+    place = TopicPartition(topic.info.name, 0)
+    if level:
+        due_ms = broker.broker.clock.wall_ms() + LEVEL_SECONDS[level - 1] * 1000
+        message = held_message(place, QueueName(topic.name, 0), sent)
+        await called_back(lambda done: broker.held.delay(message, due_ms, done))
+    else:
+        await called_back(lambda done: broker.sending.add(QueuedSend(place, [sent], done)))
+
+
+def _level(request: SendBackRequest, facts: "MessageFacts") -> int:
+    """Return the level of the next attempt; 0: there is none."""
+    limit = request.reconsume_times_max
+    limit = RECONSUME_TIMES_MAX if limit is None else limit
+    if request.delay_level < 0 or facts.reconsume_times >= limit:
+        return 0
+    return min(request.delay_level or FIRST_LEVEL + facts.reconsume_times, LEVEL_MAX)
+
+
+def _properties(properties: bytes, found: "FoundMessage", origin_id: str, level: int) -> bytes:
+    """Return a message's properties with those that say where it is from. Raises RequestRefused.
+
+    The topic and the id of the first attempt stay.
+    """
+    if find_property(properties, RETRY_TOPIC) is None:
+        properties = with_property(properties, RETRY_TOPIC, found.topic.name.encode())
+    properties = with_property(properties, DELAY, b"%d" % level)
+    if len(properties) > PROPERTIES_BYTES_MAX:
+        text = f"the message properties have {len(properties)} bytes, max {PROPERTIES_BYTES_MAX}"
+        raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, text)
+    more = properties
+    if not find_property(properties, ORIGIN_MESSAGE_ID):
+        more = with_property(more, ORIGIN_MESSAGE_ID, origin_id.encode())
+    more = with_property(more, _WAIT, b"false")
+    return more if len(more) <= PROPERTIES_BYTES_MAX else properties
+
+
+def retried(call: "RemotingCall", request: "SendRequest") -> "SendRequest":
+    """Return a consumer's own send to its retry topic, redirected to the dead letters at the limit.
+
+    Consumers send themselves if request 36 fails. Those that consume in order keep a message until
+    its limit is reached, and send it only then: while locks of the group are held, such a message
+    is dead.
+    """
+    broker = call.broker
+    group = request.topic.removeprefix(RETRY_PREFIX)
+    broker.require_group(call.identity, group)
+    limit = request.reconsume_times_max
+    limit = RECONSUME_TIMES_MAX if limit is None else limit
+    ordered = broker.locks.is_ordered(group, broker.broker.clock.monotonic())
+    if request.reconsume_times > limit or ordered:
+        return request._replace(
+            topic=DEAD_LETTER_PREFIX + group,
+            default_topic=GROUP_TOPIC,
+            queue_id=0,
+            properties=with_property(request.properties, DELAY, b"-1"),
+        )
+    return request._replace(queue_id=0)
+
