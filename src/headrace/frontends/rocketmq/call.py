@@ -1,13 +1,13 @@
 """A request of a connection, and its answer."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused, refusal_of
 from headrace.model.errors import ApiError, HeadraceError
 from headrace.security.identity import Identity
 from headrace.subscriptions.members import MemberConnection
-from headrace.wire.rocketmq.codes import ResponseCode
+from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from headrace.wire.rocketmq.commands import CommandFlag, RemotingCommand
 from headrace.wire.rocketmq.sent_messages import MessageIllegal
 
@@ -33,8 +33,15 @@ class RemotingPeer(NamedTuple):
 class RemotingClientSide(MemberConnection, Protocol):
     """The connection of a request. Implemented by `session.RemotingSession`."""
 
+    @property
+    def peer(self) -> RemotingPeer:
+        """The client, and this end as it knows it."""
+
     def has_room(self, again: Callable[[], None]) -> bool:
         """Return whether the client reads its answers; if not, `again` is called when it has."""
+
+    def request(self, code: RequestCode, fields: Mapping[str, str], body: bytes = b"") -> None:
+        """Send the client a one-way request."""
 
 
 class RemotingCall:

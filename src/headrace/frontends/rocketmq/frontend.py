@@ -12,6 +12,7 @@ from headrace.frontends.rocketmq.session import RemotingFrontend
 from headrace.model.errors import ConfigError
 from headrace.net.write_pass import WritePass, Writes
 from headrace.ports.store import Store
+from headrace.subscriptions.held.half_messages import AskingRules
 from headrace.subscriptions.new_groups import ZeroOffsetRule
 from headrace.wire.rocketmq.settings import RocketmqKeys
 
@@ -65,6 +66,10 @@ def frontend(parts: RemotingParts) -> RemotingFrontend:
         keys.rocketmq_default_topic_queues,
         keys.rocketmq_timer_max_delay_seconds * 1000,
         keys.rocketmq_recall_message_enable,
+        keys.rocketmq_transaction_timeout_ms,
+        AskingRules(
+            keys.rocketmq_transaction_check_interval_ms, keys.rocketmq_transaction_check_max
+        ),
     )
     broker = ServedBroker(
         parts.broker,

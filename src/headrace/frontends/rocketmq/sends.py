@@ -13,8 +13,14 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
-from headrace.frontends.rocketmq.later.held_topics import DELAYS_TOPIC, QueueName, held_message
+from headrace.frontends.rocketmq.later.held_topics import (
+    DELAYS_TOPIC,
+    HALF_TOPIC,
+    QueueName,
+    held_message,
+)
 from headrace.frontends.rocketmq.later.send_back import retried
+from headrace.frontends.rocketmq.later.transactions import first_ask_ms, half_of, is_undecided
 from headrace.frontends.rocketmq.sending import QueuedSend
 from headrace.frontends.rocketmq.serving import ServedBroker, ServedTopic
 from headrace.frontends.rocketmq.topics import created_for_send
@@ -55,7 +61,6 @@ if TYPE_CHECKING:
 THREAD_FROM_BYTES = 64 * 1024
 """Compressed bodies from this size on are decompressed on a thread."""
 ANY_QUEUE = -1
-_NOT_TAKEN = SystemFlag.PREPARED | SystemFlag.COMMITTED
 
 
 def send(call: "RemotingCall") -> None:
@@ -109,17 +114,13 @@ def _prepare(
     broker.require_topic(call.identity, Operation.WRITE, topic)
     queue_id = _queue(broker, topic, request.queue_id)
     messages = _messages(call, request)
-    _refuse_later_steps(request, messages)
-    later: LaterDelivery | None = None
-    if not request.is_batch:
-        now_ms = broker.broker.clock.wall_ms()
-        later = later_delivery(messages[0].properties, now_ms, broker.settings.delay_ms_max)
+    waits = _waits(broker, request, messages)
     large = request.system_flag & SystemFlag.COMPRESSED and len(call.command.body) > (
         THREAD_FROM_BYTES
     )
     work = partial(_sent, request, messages, call.peer.born_host)
     queue = _SentTo(topic, queue_id, numbers[queue_id])
-    have = partial(_have_sent, call, queue, later)
+    have = partial(_have_sent, call, queue, waits)
     if large:
         broker.broker.disk.run(partial(_tried, work), have)
     else:
@@ -154,14 +155,35 @@ def _with_unique_key(call: "RemotingCall", request: SendRequest) -> bytes:
     return properties
 
 
-def _refuse_later_steps(request: SendRequest, messages: list[BatchedMessage]) -> None:
-    """Refuse messages that would be delivered at once though the producer asks otherwise."""
-    if request.system_flag & _NOT_TAKEN:
-        text = "transactions are not supported: the message would be visible before its commit"
-        raise RequestRefused(ResponseCode.NO_PERMISSION, text)
-    if request.is_batch and any(asks_for_delay(each.properties) for each in messages):
-        text = "messages of a batch cannot be delayed: send them one by one"
-        raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, text)
+class _Waits(NamedTuple):
+    """What a message waits for: its time, or its producer's decision."""
+
+    later: LaterDelivery | None
+    ask_ms: int = 0
+    """When its producer is asked, ms since 1970; counts without `later`."""
+
+
+def _waits(
+    broker: ServedBroker, request: SendRequest, messages: list[BatchedMessage]
+) -> _Waits | None:
+    """Return what a message waits for, None: it is stored in its queue at once.
+
+    RequestRefused: a message of a batch would have to wait. MessageIllegal: a wrong delay.
+    """
+    properties = messages[0].properties
+    if request.is_batch:
+        if any(
+            asks_for_delay(each.properties) or is_undecided(request, each.properties)
+            for each in messages
+        ):
+            text = "a batch has delays or transactions: send such messages one by one"
+            raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, text)
+        return None
+    now_ms = broker.broker.clock.wall_ms()
+    if is_undecided(request, properties):
+        return _Waits(None, first_ask_ms(properties, now_ms, broker.settings.asked_after_ms))
+    later = later_delivery(properties, now_ms, broker.settings.delay_ms_max)
+    return None if later is None else _Waits(later)
 
 
 def _sent(
@@ -201,7 +223,7 @@ class _SentTo(NamedTuple):
 def _have_sent(
     call: "RemotingCall",
     queue: _SentTo,
-    later: LaterDelivery | None,
+    waits: _Waits | None,
     sent: "list[SentMessage] | MessageIllegal | BaseException",
 ) -> None:
     if isinstance(sent, MessageIllegal):
@@ -210,35 +232,50 @@ def _have_sent(
     if isinstance(sent, BaseException):
         raise sent
     place = TopicPartition(queue.topic.info.name, queue.queue_id)
-    if later is None:
+    if waits is None:
         call.broker.sending.add(QueuedSend(place, sent, partial(_stored, call, queue, sent)))
         return
+    held, later = call.broker.held, waits.later
     (message,) = sent
-    message = message._replace(facts=message.facts._replace(properties=later.properties))
     named = QueueName(queue.topic.name, queue.queue_id)
-    done = partial(_delayed, call, queue, message, later)
-    call.broker.held.delay(held_message(place, named, message), later.due_ms, done)
+    if later is None:
+        message = half_of(message)
+        done = partial(_held, call, queue, message, HALF_TOPIC, None)
+        held.half_message(held_message(place, named, message), waits.ask_ms, done)
+    else:
+        message = message._replace(facts=message.facts._replace(properties=later.properties))
+        handle = _recall_handle(call, queue, message, later)
+        done = partial(_held, call, queue, message, DELAYS_TOPIC, handle)
+        held.delay(held_message(place, named, message), later.due_ms, done)
 
 
-def _delayed(
+def _recall_handle(
+    call: "RemotingCall", queue: _SentTo, message: SentMessage, later: LaterDelivery
+) -> str | None:
+    """Return the handle by which a producer recalls a message; levels have none."""
+    unique = find_property(message.facts.properties, UNIQUE_KEY)
+    if not later.is_timer or unique is None:
+        return None
+    key = unique.decode("utf-8", "replace")
+    return encode_recall_handle(
+        RecallHandle(queue.topic.name, call.broker.name, later.due_ms, key)
+    )
+
+
+def _held(
     call: "RemotingCall",
     queue: _SentTo,
     message: SentMessage,
-    later: LaterDelivery,
+    topic: str,
+    recall_handle: str | None,
     offset: int | ApiError,
 ) -> None:
-    """Answer for a message in the log of delays, whose id names its place there."""
+    """Answer for a message that waits in an internal topic; its id names its place there."""
     if isinstance(offset, ApiError):
         call.fail(offset)
         return
-    broker, handle = call.broker, None
-    unique = find_property(message.facts.properties, UNIQUE_KEY)
-    if later.is_timer and unique is not None:
-        key = unique.decode("utf-8", "replace")
-        recalled = RecallHandle(queue.topic.name, broker.name, later.due_ms, key)
-        handle = encode_recall_handle(recalled)
-    in_log = queue._replace(number=broker.held.number(DELAYS_TOPIC))
-    _stored(call, in_log, [message], offset, handle)
+    in_log = queue._replace(number=call.broker.held.number(topic))
+    _stored(call, in_log, [message], offset, recall_handle)
 
 
 def _stored(

@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.broker.metadata_image import ImageDelta, TopicInfo
 from headrace.frontends.rocketmq.answers import RequestRefused
 from headrace.frontends.rocketmq.later.held_topics import HeldTopics
+from headrace.frontends.rocketmq.later.transactions import ask_producer
 from headrace.frontends.rocketmq.sending import QueuedSend, Sending
 from headrace.log.directory.holds import WantsNothing
 from headrace.model.errors import ApiError, Malformed
@@ -16,9 +18,11 @@ from headrace.ports.deadlines import Deadlines
 from headrace.security.authorizer import Operation, Resource, ResourceType
 from headrace.security.identity import Identity
 from headrace.subscriptions.group_offsets import GroupOffsets, OwnCommits
+from headrace.subscriptions.held.half_messages import AskingRules
 from headrace.subscriptions.kafka_members import has_kafka_members
 from headrace.subscriptions.members import GroupMembers
 from headrace.subscriptions.new_groups import ZeroOffsetRule
+from headrace.subscriptions.producers import ProducerGroups
 from headrace.subscriptions.queue_locks import QueueLocks
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.topic_names import (
@@ -37,7 +41,7 @@ if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.cluster.controller_port import ControllerPort
     from headrace.coordination.coordinators import Coordinators
-    from headrace.frontends.rocketmq.call import RemotingCall
+    from headrace.frontends.rocketmq.call import RemotingCall, RemotingClientSide
     from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
     from headrace.ports.callbacks import Done
     from headrace.wire.rocketmq.requests import SendRequest
@@ -65,6 +69,9 @@ class RemotingSettings(NamedTuple):
     """The longest delay of a message that names a time."""
     recalls: bool
     """Whether delayed messages may be recalled."""
+    asked_after_ms: int
+    """After what time the producer of an undecided message is asked first."""
+    asking: AskingRules
 
 
 class ServedTopic(NamedTuple):
@@ -99,7 +106,16 @@ class ServedBroker:
         self.locks = QueueLocks()
         self.offsets = GroupOffsets(lambda: OwnCommits(coordinators.groups), broker.clock)
         self.sending = Sending(broker)
-        self.held = HeldTopics(broker, controller, numbers, self._store, self.work)
+        self.producers: ProducerGroups[RemotingClientSide] = ProducerGroups()
+        self.held = HeldTopics(
+            broker,
+            controller,
+            numbers,
+            self.store,
+            self.work,
+            settings.asking,
+            partial(ask_producer, self),
+        )
         self.waiting_sends: dict[str, deque[tuple[RemotingCall, SendRequest]]] = {}
         """By topic: sends that wait until it exists and its partitions have numbers, in order."""
         self.deadlines = Deadlines(broker.clock)
@@ -213,10 +229,10 @@ class ServedBroker:
         """Return a queue's partition, which this broker leads. ApiError: it does not."""
         return self.broker.partition(topic.info.name, queue_id)
 
-    def _store(
+    def store(
         self, place: TopicPartition, sent: "SentMessage", done: "Done[int | ApiError]"
     ) -> None:
-        """Append a message that the broker held; `done` gets its offset, or the error."""
+        """Append a message to a queue; `done` gets its offset when it is stored, or the error."""
         self.sending.add(QueuedSend(place, [sent], done))
 
     async def numbered(self, topic: ServedTopic) -> Sequence[int]:

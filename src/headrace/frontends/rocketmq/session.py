@@ -1,7 +1,7 @@
 """A connection of a RocketMQ client, and the frontend of all of them."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.frontends.rocketmq.call import RemotingCall, RemotingPeer
@@ -52,7 +52,7 @@ class RemotingSession:
         self._frontend = frontend
         self._stream = connection.stream(self)
         host, port = frontend.broker.settings.advertised or _local_address(connection)
-        self._peer = RemotingPeer(
+        self.peer = RemotingPeer(
             Identity(connection.address, connection.listener, connection.principal),
             _host_bytes(connection.address, connection.port),
             f"{host}:{port}",
@@ -107,6 +107,7 @@ class RemotingSession:
         for call in calls:
             call.abandon()
         self._frontend.broker.members.closed(self)
+        self._frontend.broker.producers.closed(self)
         self._frontend.forget(self)
 
     # call.RemotingClientSide
@@ -118,16 +119,14 @@ class RemotingSession:
         self._for_room.append(again)
         return False
 
+    def request(self, code: RequestCode, fields: Mapping[str, str], body: bytes = b"") -> None:
+        """Send the client a one-way request."""
+        opaque = next(self._frontend.opaques)
+        self._send(RemotingCommand(code, opaque, CommandFlag.ONE_WAY, fields, body))
+
     def members_changed(self, group: str) -> None:
-        """Send NOTIFY_CONSUMER_IDS_CHANGED (40), one-way: the client shares the queues again."""
-        self._send(
-            RemotingCommand(
-                RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
-                next(self._frontend.opaques),
-                CommandFlag.ONE_WAY,
-                {"consumerGroup": group},
-            )
-        )
+        """Send NOTIFY_CONSUMER_IDS_CHANGED (40): the client shares the queues again."""
+        self.request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
 
     # requests
 
@@ -137,7 +136,7 @@ class RemotingSession:
         call = RemotingCall(
             self._frontend.broker,
             self,
-            self._peer,
+            self.peer,
             command,
             self._send,
             self._ended,
@@ -189,6 +188,7 @@ class RemotingFrontend:
     def _expire(self) -> None:
         clock = self.broker.broker.clock
         self.broker.members.expire(clock.monotonic())
+        self.broker.producers.expire(clock.monotonic())
         self._timer = clock.call_later(EXPIRY_SECONDS, self._expire)
 
     async def stop(self) -> None:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
-from headrace.frontends.rocketmq.later.held_topics import made_topic
+from headrace.frontends.rocketmq.later.held_topics import TOPIC_CONFIG, made_topic
 from headrace.frontends.rocketmq.serving import ServedBroker, ServedTopic
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.operations.context import OperationContext
@@ -12,7 +12,6 @@ from headrace.operations.topics import Growth, TopicSpec, create_partitions, cre
 from headrace.security.identity import Identity
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.requests import Fields
-from headrace.wire.rocketmq.sent_messages import BODY_BYTES_MAX
 from headrace.wire.rocketmq.topic_names import (
     RETRY_PREFIX,
     TOPIC_CHARACTERS_MAX,
@@ -25,12 +24,8 @@ if TYPE_CHECKING:
 
 AUTO_CREATE_TOPIC = "TBW102"
 """The name whose route a producer asks for when its topic does not exist."""
-CONFIGS = (
-    ("message.timestamp.type", "LogAppendTime"),
-    ("max.message.bytes", str(2 * BODY_BYTES_MAX)),
-)
-"""Settings of topics that RocketMQ's clients create: searches by time mean the time of storing, and
-a message of 4 MiB fits with its properties."""
+CONFIGS = tuple(TOPIC_CONFIG.items())
+"""Settings of topics that RocketMQ's clients create."""
 GROUP_TOPIC = "%"
 """Named as the default topic of a send that the broker itself redirects: it creates the topic."""
 CREATE_SECONDS = 10.0
@@ -60,7 +55,7 @@ async def group_topic(broker: ServedBroker, name: str) -> ServedTopic:
     """
     found = broker.topic_if_any(name)
     if found is None:
-        await made_topic(broker.broker, broker.controller, kafka_name(name), dict(CONFIGS))
+        await made_topic(broker.broker, broker.controller, kafka_name(name), TOPIC_CONFIG)
         found = broker.topic(name)
     await broker.numbered(found)
     return found

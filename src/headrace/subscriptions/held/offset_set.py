@@ -1,5 +1,7 @@
 """`OffsetSet`: a set of offsets at one bit each, in chunks that exist where an offset does."""
 
+from collections.abc import Callable
+
 _CHUNK_BITS = 16
 _CHUNK_BYTES = 1 << (_CHUNK_BITS - 3)
 _IN_CHUNK = (1 << _CHUNK_BITS) - 1
@@ -44,3 +46,11 @@ class OffsetSet:
 
     def __len__(self) -> int:
         return sum(self._counts.values())
+
+    def each(self, visit: Callable[[int], object]) -> None:
+        """Call `visit` with each offset, ascending; it must not change this set."""
+        for number in sorted(self._chunks):
+            for at, byte in enumerate(self._chunks[number]):
+                for bit in range(8) if byte else ():
+                    if byte & 1 << bit:
+                        visit(number << _CHUNK_BITS | at << 3 | bit)

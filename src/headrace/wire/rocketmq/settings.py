@@ -47,6 +47,27 @@ class RocketmqKeys(Keys):
         " timerMaxDelaySec: 3 days. A longer one is refused. Delay levels do not count.",
         between=(1, 365 * 86_400),
     )
+    rocketmq_transaction_check_interval_ms = key(
+        Kind.INT,
+        30_000,
+        "How often a RocketMQ producer group is asked about a message of a transaction that it has"
+        " neither committed nor rolled back, as RocketMQ's transactionCheckInterval.",
+        between=(100, 86_400_000),
+    )
+    rocketmq_transaction_check_max = key(
+        Kind.INT,
+        15,
+        "How often a RocketMQ producer group is asked about one message, as RocketMQ's"
+        " transactionCheckMax. Then the message goes to the topic TRANS_CHECK_MAX_TIME_TOPIC.",
+        between=(1, 10_000),
+    )
+    rocketmq_transaction_timeout_ms = key(
+        Kind.INT,
+        6000,
+        "After what time a RocketMQ producer group is asked first about a message of a transaction,"
+        " as RocketMQ's transactionTimeOut.",
+        between=(0, 86_400_000),
+    )
     rocketmq_zero_offset_memory_bytes = key(
         Kind.LONG,
         8 * 1024**3,

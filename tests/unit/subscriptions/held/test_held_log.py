@@ -11,6 +11,8 @@ from headrace.subscriptions.held import held_log
 from headrace.subscriptions.held.held_log import HeldRead
 from headrace.subscriptions.held.held_records import HeldPlace, decode_message, decode_state
 from tests.support.held.room import TARGET, HeldRoom, message
+from tests.support.log.compaction import COMPACTED, cleaner_of, compact_now
+from tests.support.log.log import World
 
 
 def read(room: HeldRoom, *offsets: int) -> HeldRead:
@@ -82,11 +84,19 @@ def test_unsettled_messages_are_loaded_after_a_kill() -> None:
     assert loaded(room.killed()) == ({0: 7, 2: 9}, {})
 
 
-def test_unsettled_messages_are_loaded_after_compaction() -> None:
-    room = HeldRoom()
-    room.append(*map(str, range(50)), time_ms=7)
-    settle(room, *range(0, 50, 2))
+def test_unsettled_messages_outlive_compaction_and_settled_ones_do_not() -> None:
+    world = World(config=COMPACTED)
+    room = HeldRoom(world)
+    for number in range(50):
+        room.append(str(number), time_ms=7)
+    for offset in range(0, 50, 2):
+        settle(room, offset)
+    world.directory.checkpoint()
+    world.settle()
+    compact_now(world, cleaner_of(world))
+    assert read(room, 0, 2, 4).found == {}
     assert set(loaded(room)[0]) == set(range(1, 50, 2))
+    assert set(loaded(room.killed())[0]) == set(range(1, 50, 2))
 
 
 def test_attempts_are_counted_and_end_with_the_message() -> None:

@@ -14,8 +14,9 @@ from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import TopicPartition
 from headrace.record.record import Header
 from headrace.subscriptions.held.delays import Delays
+from headrace.subscriptions.held.half_messages import AskingRules, HalfMessages
 from headrace.subscriptions.held.held_log import HeldLog
-from headrace.subscriptions.held.held_records import HeldMessage
+from headrace.subscriptions.held.held_records import HeldMessage, StoredMessage
 from headrace.wire.rocketmq.delays import REAL_QUEUE_ID, REAL_TOPIC
 from headrace.wire.rocketmq.properties import PROPERTIES_BYTES_MAX, with_property
 from headrace.wire.rocketmq.record_header import NAME, MessageFacts, decode_facts, encode_facts
@@ -34,6 +35,16 @@ T = TypeVar("T")
 
 DELAYS_TOPIC = f"{RESERVED_PREFIX}delays"
 """The internal topic of delayed messages."""
+HALF_TOPIC = f"{RESERVED_PREFIX}half"
+"""The internal topic of messages whose producers have not decided yet."""
+GIVEN_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+"""The topic, for operators, of messages whose producers never decided."""
+TOPIC_CONFIG = {
+    "message.timestamp.type": "LogAppendTime",
+    "max.message.bytes": str(2 * BODY_BYTES_MAX),
+}
+"""Settings of topics with messages for clients: searches by time mean the time of storing, and a
+message of 4 MiB fits with its properties."""
 INTERNAL_CONFIG = {
     "cleanup.policy": "compact",
     "compression.type": "producer",
@@ -78,7 +89,7 @@ class QueueName(NamedTuple):
 
 
 class HeldTopics:
-    """The delayed messages of a broker. On the deciding thread."""
+    """The delayed and the undecided messages of a broker. On the deciding thread."""
 
     def __init__(
         self,
@@ -87,29 +98,38 @@ class HeldTopics:
         numbers: "PartitionNumbers",
         store: Store,
         work: Callable[..., None],
+        rules: AskingRules,
+        ask: Callable[[StoredMessage, int], bool],
     ) -> None:
-        """`work` runs a coroutine beside others."""
+        """`work` runs a coroutine beside others; `rules` and `ask`: see `HalfMessages`."""
         self._broker = broker
         self._controller = controller
         self._numbers = numbers
         self._store = store
         self._work = work
+        self._rules = rules
+        self._ask = ask
         self._timer: Timer | None = None
         self.delays = OpenedOnce(self._open_delays)
+        self.half = OpenedOnce(self._open_half)
 
     def start(self) -> None:
         """Open the topics that exist, beside other work; try again later where that fails."""
         self._timer = None
-        if DELAYS_TOPIC in self._broker.image.topics and self.delays.value is None:
-            self._work(self._open_existing())
+        self._work(self._open_existing())
 
     async def _open_existing(self) -> None:
+        topics = self._broker.image.topics
         try:
-            await self.delays.get()
+            if DELAYS_TOPIC in topics:
+                await self.delays.get()
+            if HALF_TOPIC in topics:
+                await self.half.get()
         except HeadraceError as error:
             _logger.error(
-                "%s cannot be opened: %s. Its messages are late; this is tried again every %d s",
-                DELAYS_TOPIC, error, OPEN_AGAIN_SECONDS,
+                "the topics of delayed and undecided messages cannot be opened: %s. The messages"
+                " are late; this is tried again every %d s",
+                error, OPEN_AGAIN_SECONDS,
             )  # fmt: skip
             self._timer = self._broker.clock.call_later(OPEN_AGAIN_SECONDS, self.start)
 
@@ -117,8 +137,9 @@ class HeldTopics:
         """Deliver nothing more."""
         if self._timer is not None:
             self._timer.cancel()
-        if self.delays.value is not None:
-            self.delays.value.close()
+        for opened in (self.delays.value, self.half.value):
+            if opened is not None:
+                opened.close()
 
     # Delays
 
@@ -128,27 +149,50 @@ class HeldTopics:
         `done` is called once, with its offset in the topic of delays when it is stored there, or
         with why it is not.
         """
-        delays = self.delays.value
-        if delays is None:
-            self._work(self._delay(message, due_ms, done))
-        else:
-            delays.add(message, due_ms, done)
+        self._hold(self.delays, message, due_ms, done)
 
-    async def _delay(
-        self, message: HeldMessage, due_ms: int, done: "Done[int | ApiError]"
+    def half_message(
+        self, message: HeldMessage, ask_ms: int, done: "Done[int | ApiError]"
     ) -> None:
-        try:
-            delays = await self.delays.get()
-        except HeadraceError as error:
-            done(as_api_error(error))
+        """Hold a message until its producer decides, which is asked at a time, ms since 1970."""
+        self._hold(self.half, message, ask_ms, done)
+
+    def _hold(
+        self,
+        topic: "OpenedOnce[Delays] | OpenedOnce[HalfMessages]",
+        message: HeldMessage,
+        time_ms: int,
+        done: "Done[int | ApiError]",
+    ) -> None:
+        if topic.value is None:
+            self._work(_hold_later(topic, message, time_ms, done))
         else:
-            delays.add(message, due_ms, done)
+            topic.value.add(message, time_ms, done)
 
     async def _open_delays(self) -> Delays:
         log = await self._open_log(DELAYS_TOPIC)
         delays = Delays(log, self._deliver, self._broker.clock)
         await delays.load()
         return delays
+
+    async def _open_half(self) -> HalfMessages:
+        log = await self._open_log(HALF_TOPIC)
+        half = HalfMessages(log, self._broker.clock, self._rules, self._ask, self._give_up)
+        await half.load()
+        return half
+
+    def _give_up(self, message: HeldMessage, done: "Done[int | ApiError]") -> None:
+        self._work(self._store_given_up(message, done))
+
+    async def _store_given_up(
+        self, message: HeldMessage, done: "Done[int | ApiError]"
+    ) -> None:
+        try:
+            await made_topic(self._broker, self._controller, GIVEN_UP_TOPIC, TOPIC_CONFIG)
+        except HeadraceError as error:
+            done(as_api_error(error))
+        else:
+            self._deliver(message._replace(target=TopicPartition(GIVEN_UP_TOPIC, 0)), done)
 
     def _deliver(self, message: HeldMessage, done: "Done[int | ApiError]") -> None:
         self._store(message.target, sent_message(message, self._broker.clock.wall_ms()), done)
@@ -165,6 +209,20 @@ class HeldTopics:
         info = await made_topic(broker, self._controller, topic, INTERNAL_CONFIG)
         await self._numbers.assigned(info)
         return HeldLog(broker.partition(topic, 0), broker.disk, broker.clock, broker.random)
+
+
+async def _hold_later(
+    topic: "OpenedOnce[Delays] | OpenedOnce[HalfMessages]",
+    message: HeldMessage,
+    time_ms: int,
+    done: "Done[int | ApiError]",
+) -> None:
+    try:
+        opened = await topic.get()
+    except HeadraceError as error:
+        done(as_api_error(error))
+    else:
+        opened.add(message, time_ms, done)
 
 
 async def made_topic(
