@@ -110,10 +110,14 @@ class HeldRoom:
             self.clock.advance(step_ms / 1000)
             self.world.settle()
 
-    def killed(self) -> "HeldRoom":
+    def restarted(self) -> World:
         """End this process as kill -9 does and start the next one on the same disk."""
         self.world.restart(clean=False)
-        return HeldRoom(self.world, self.epoch + 1)
+        return self.world
+
+    def killed(self) -> "HeldRoom":
+        """Return the next life after a kill."""
+        return HeldRoom(self.restarted(), self.epoch + 1)
 
     def jump_ms(self, ms: int) -> None:
         """Set the wall clock forward, or back; the monotonic one goes on."""

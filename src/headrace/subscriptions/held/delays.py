@@ -99,9 +99,8 @@ class Delays:
         """
         offsets = self._index.at(due_ms)
         while offsets:
-            read: HeldRead = await called_back(
-                lambda done, some=offsets[:DELIVERED_AT_ONCE]: self._log.read(some, done)
-            )
+            some = offsets[:DELIVERED_AT_ONCE]
+            read: HeldRead = await called_back(partial(self._log.read, some))
             offsets = read.unread + offsets[DELIVERED_AT_ONCE:]
             for stored in read.found.values():
                 # While it was read, the message may have become due.

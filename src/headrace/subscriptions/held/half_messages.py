@@ -141,7 +141,7 @@ class HalfMessages:
             return False
         self._deciding.add(offset)
         try:
-            read: HeldRead = await called_back(lambda done: self._log.read([offset], done))
+            read: HeldRead = await called_back(partial(self._log.read, [offset]))
             stored = read.found.get(offset)
             if stored is None:
                 return False

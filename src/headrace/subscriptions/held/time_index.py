@@ -11,14 +11,14 @@ has at most 60,000 moments, however many offsets are due in it.
 from array import array
 from bisect import insort
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from sortedcontainers import SortedDict
 
 MINUTE_MS = 60_000
 _OFFSET_BITS = 40
 _OFFSET = (1 << _OFFSET_BITS) - 1
-_CODE = "Q"
+_CODE: Final = "Q"
 
 
 class DueOffset(NamedTuple):
@@ -59,7 +59,7 @@ class TimeIndex:
 
     def first_ms(self) -> int | None:
         """Return when to look next: no offset is due before that. None: the index is empty."""
-        times = [self._moments.peekitem(0)[0]] if self._moments else []
+        times: list[int] = [self._moments.peekitem(0)[0]] if self._moments else []
         if self._minutes:
             times.append(self._minutes.peekitem(0)[0] * MINUTE_MS)
         return min(times, default=None)

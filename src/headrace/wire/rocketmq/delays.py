@@ -15,7 +15,7 @@ import re
 from typing import NamedTuple
 
 from headrace.model.errors import Malformed
-from headrace.wire.rocketmq.properties import find_property, with_property
+from headrace.wire.rocketmq.properties import find_property, with_property_if_room
 from headrace.wire.rocketmq.sent_messages import MessageIllegal
 
 DELAY = b"DELAY"
@@ -57,7 +57,7 @@ def later_delivery(properties: bytes, now_ms: int, delay_ms_max: int) -> LaterDe
     if level > 0:
         if level > LEVEL_MAX:
             level = LEVEL_MAX
-            properties = with_property(properties, DELAY, b"%d" % LEVEL_MAX)
+            properties = with_property_if_room(properties, DELAY, b"%d" % LEVEL_MAX)
         return LaterDelivery(now_ms + LEVEL_SECONDS[level - 1] * 1000, properties, False)
     due_ms = _timer_due_ms(properties, now_ms)
     if due_ms is None or due_ms <= now_ms or find_property(properties, TIMER_OUT_MS) is not None:
@@ -68,7 +68,7 @@ def later_delivery(properties: bytes, now_ms: int, delay_ms_max: int) -> LaterDe
             f" {delay_ms_max}ms; or if set del msg, the delay time should be bigger than the"
             " current time"
         )
-    return LaterDelivery(due_ms, with_property(properties, TIMER_OUT_MS, b"%d" % due_ms), True)
+    return LaterDelivery(due_ms, with_property_if_room(properties, TIMER_OUT_MS, b"%d" % due_ms), True)
 
 
 def asks_for_delay(properties: bytes) -> bool:

@@ -75,3 +75,9 @@ def with_property(properties: bytes, name: bytes, value: bytes) -> bytes:
     """Return properties with one value for a name, behind all others, which stay as they are."""
     others = closed(without_property(properties, name))
     return b"".join((others, name, NAME_END, value, ENTRY_END))
+
+
+def with_property_if_room(properties: bytes, name: bytes, value: bytes) -> bytes:
+    """Return properties with one value for a name; unchanged if they would be too large."""
+    more = with_property(properties, name, value)
+    return more if len(more) <= PROPERTIES_BYTES_MAX else properties

@@ -17,8 +17,10 @@ class DelayRoom(HeldRoom):
     """Delays on a simulated broker."""
 
     def __init__(self, before: HeldRoom | None = None, targets: Targets | None = None) -> None:
-        room = HeldRoom() if before is None else before.killed()
-        super().__init__(room.world, room.epoch + 1)
+        if before is None:
+            super().__init__()
+        else:
+            super().__init__(before.restarted(), before.epoch + 1)
         self.targets = targets or Targets()
         self.delays = Delays(self.log, self.targets.deliver, self.clock)
         self.answered: list[int | ApiError] = []

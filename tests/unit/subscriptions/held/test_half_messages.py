@@ -18,8 +18,10 @@ class HalfRoom(HeldRoom):
     """Undecided messages on a simulated broker, with a producer that can be away."""
 
     def __init__(self, before: "HalfRoom | None" = None) -> None:
-        room = HeldRoom() if before is None else before.killed()
-        super().__init__(room.world, room.epoch + 1)
+        if before is None:
+            super().__init__()
+        else:
+            super().__init__(before.restarted(), before.epoch + 1)
         self.targets = Targets() if before is None else before.targets
         self.given_up = Targets() if before is None else before.given_up
         self.asked: list[tuple[str, int]] = []

@@ -18,7 +18,7 @@ from headrace.subscriptions.held.half_messages import AskingRules, HalfMessages
 from headrace.subscriptions.held.held_log import HeldLog
 from headrace.subscriptions.held.held_records import HeldMessage, StoredMessage
 from headrace.wire.rocketmq.delays import REAL_QUEUE_ID, REAL_TOPIC
-from headrace.wire.rocketmq.properties import PROPERTIES_BYTES_MAX, with_property
+from headrace.wire.rocketmq.properties import with_property_if_room
 from headrace.wire.rocketmq.record_header import NAME, MessageFacts, decode_facts, encode_facts
 from headrace.wire.rocketmq.sent_messages import BODY_BYTES_MAX, SentMessage
 from headrace.wire.rocketmq.topic_names import RESERVED_PREFIX
@@ -251,11 +251,9 @@ def held_message(place: TopicPartition, queue: QueueName, sent: SentMessage) -> 
 
     They are left out where the properties would become too large; clients do not need them.
     """
-    properties = with_property(sent.facts.properties, REAL_TOPIC, queue.topic.encode())
-    properties = with_property(properties, REAL_QUEUE_ID, b"%d" % queue.queue_id)
-    facts = sent.facts
-    if len(properties) <= PROPERTIES_BYTES_MAX:
-        facts = facts._replace(properties=properties)
+    properties = with_property_if_room(sent.facts.properties, REAL_TOPIC, queue.topic.encode())
+    properties = with_property_if_room(properties, REAL_QUEUE_ID, b"%d" % queue.queue_id)
+    facts = sent.facts._replace(properties=properties)
     return HeldMessage(place, sent.body, ((NAME, encode_facts(facts)),))
 
 

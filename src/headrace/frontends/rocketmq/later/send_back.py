@@ -25,7 +25,12 @@ from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.delays import DELAY, LEVEL_MAX, LEVEL_SECONDS
 from headrace.wire.rocketmq.later_requests import SendBackRequest, send_back_request
 from headrace.wire.rocketmq.message_ids import message_id
-from headrace.wire.rocketmq.properties import PROPERTIES_BYTES_MAX, find_property, with_property
+from headrace.wire.rocketmq.properties import (
+    PROPERTIES_BYTES_MAX,
+    find_property,
+    with_property,
+    with_property_if_room,
+)
 from headrace.wire.rocketmq.pulled_messages import facts_of
 from headrace.wire.rocketmq.sent_messages import SentMessage
 from headrace.wire.rocketmq.topic_names import (
@@ -121,11 +126,9 @@ def _properties(properties: bytes, found: "FoundMessage", origin_id: str, level:
     if len(properties) > PROPERTIES_BYTES_MAX:
         text = f"the message properties have {len(properties)} bytes, max {PROPERTIES_BYTES_MAX}"
         raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, text)
-    more = properties
     if not find_property(properties, ORIGIN_MESSAGE_ID):
-        more = with_property(more, ORIGIN_MESSAGE_ID, origin_id.encode())
-    more = with_property(more, _WAIT, b"false")
-    return more if len(more) <= PROPERTIES_BYTES_MAX else properties
+        properties = with_property_if_room(properties, ORIGIN_MESSAGE_ID, origin_id.encode())
+    return with_property_if_room(properties, _WAIT, b"false")
 
 
 def retried(call: "RemotingCall", request: "SendRequest") -> "SendRequest":

@@ -32,10 +32,9 @@ from headrace.wire.rocketmq.message_ids import (
     place_of,
 )
 from headrace.wire.rocketmq.properties import (
-    PROPERTIES_BYTES_MAX,
     UNIQUE_KEY,
     find_property,
-    with_property,
+    with_property_if_room,
     without_property,
 )
 from headrace.wire.rocketmq.sent_messages import MessageIllegal, SentMessage
@@ -96,8 +95,7 @@ def half_of(sent: SentMessage) -> SentMessage:
     properties = facts.properties
     unique = find_property(properties, UNIQUE_KEY)
     if unique is not None:
-        more = with_property(properties, TRANSACTION_ID, unique)
-        properties = more if len(more) <= PROPERTIES_BYTES_MAX else properties
+        properties = with_property_if_room(properties, TRANSACTION_ID, unique)
     flag = facts.system_flag & ~SystemFlag.ROLLED_BACK
     return sent._replace(facts=facts._replace(system_flag=flag, properties=properties))
 
@@ -178,8 +176,7 @@ def _commit(
     properties = without_property(facts.properties, REAL_TOPIC)
     properties = without_property(properties, REAL_QUEUE_ID)
     if asked:
-        more = with_property(properties, CHECK_TIMES, b"%d" % asked)
-        properties = more if len(more) <= PROPERTIES_BYTES_MAX else properties
+        properties = with_property_if_room(properties, CHECK_TIMES, b"%d" % asked)
     flag = facts.system_flag & ~SystemFlag.ROLLED_BACK | SystemFlag.COMMITTED
     try:
         later = later_delivery(properties, clock.wall_ms(), broker.settings.delay_ms_max)
@@ -213,9 +210,7 @@ def ask_producer(broker: "ServedBroker", stored: "StoredMessage", count: int) ->
     offset = stored.place.offset
     physical = physical_offset(PlaceInCluster(broker.held.number(HALF_TOPIC), offset))
     unique = (find_property(facts.properties, UNIQUE_KEY) or b"").decode("utf-8", "replace")
-    properties = with_property(facts.properties, CHECK_TIMES, b"%d" % count)
-    if len(properties) > PROPERTIES_BYTES_MAX:
-        properties = facts.properties
+    properties = with_property_if_room(facts.properties, CHECK_TIMES, b"%d" % count)
     topic, queue_id = message.target
     host = producer.peer.store_host
     body = encode_message(
