@@ -6,10 +6,12 @@ from headrace.broker.broker import Broker
 from headrace.cluster.controller_port import ControllerPort
 from headrace.config.listeners import parse_address
 from headrace.coordination.coordinators import Coordinators
+from headrace.frontends.rocketmq.later.own_topics import OwnTopics
 from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
 from headrace.frontends.rocketmq.serving import RemotingSettings, ServedBroker
 from headrace.frontends.rocketmq.session import RemotingFrontend
 from headrace.model.errors import ConfigError
+from headrace.model.protocols import ROCKETMQ_TOPICS
 from headrace.net.write_pass import WritePass, Writes
 from headrace.ports.store import Store
 from headrace.subscriptions.held.half_messages import AskingRules
@@ -71,6 +73,7 @@ def frontend(parts: RemotingParts) -> RemotingFrontend:
             keys.rocketmq_transaction_check_interval_ms, keys.rocketmq_transaction_check_max
         ),
     )
+    parts.broker.topic_keepers.add(ROCKETMQ_TOPICS, OwnTopics(parts.broker, parts.controller))
     broker = ServedBroker(
         parts.broker,
         parts.controller,

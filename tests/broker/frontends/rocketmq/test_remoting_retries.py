@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
@@ -101,7 +102,7 @@ def test_the_second_attempt_keeps_topic_and_id_of_the_first(client: RemotingClie
 
 @pytest.mark.parametrize(
     ("group", "level", "limit", "attempts"),
-    [("D1", -1, 16, 0), ("D2", 1, 0, 0), ("D3", 3, 2, 2), ("D4", 0, 16, 16)],
+    [("D1", -1, 16, 0), ("D2", 1, 0, 0), ("D3", 3, 2, 2), ("D4", 0, 16, 16), ("D5", 1, 9, 2147483647)],
 )
 def test_a_negative_level_or_the_limit_makes_a_dead_letter_at_once(
     broker: BrokerThread, client: RemotingClient, group: str, level: int, limit: int, attempts: int
@@ -110,7 +111,8 @@ def test_a_negative_level_or_the_limit_makes_a_dead_letter_at_once(
     answer = back(client, message.physical_offset, group, level, maxReconsumeTimes=limit)
     assert code(answer) is ResponseCode.SUCCESS
     letter = dead(client, group)
-    assert (letter.body, letter.reconsume_times) == (b"poison", attempts + 1)
+    assert letter.body == b"poison"
+    assert letter.reconsume_times == min(attempts + 1, 2147483647)
     assert len(broker.records(f"__rocketmq..25DLQ.25{group}")) == 1
     route = client.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": f"%DLQ%{group}"})
     assert b'"perm":6,"readQueueNums":1' in bytes(route.body)
@@ -129,7 +131,7 @@ def test_the_limit_is_16_without_the_clients(client: RemotingClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("level", "attempts", "counted"), [(0, 0, 3), (0, 2, 5), (0, 40, 18), (4, 2, 4), (99, 0, 18)]
+    ("level", "attempts", "counted"), [(0, 0, 3), (0, 2, 5), (0, 40, 18), (4, 2, 4), (99, 0, 18), (0, -7, 3)],
 )
 def test_a_retry_waits_for_its_level_or_for_3_and_the_attempts(
     broker: BrokerThread, client: RemotingClient, level: int, attempts: int, counted: int
@@ -303,3 +305,29 @@ def test_a_message_pulled_before_a_restart_is_sent_back_after_it(tmp_path: Path)
             assert code(back(client, each.physical_offset, "R", -1)) is ResponseCode.SUCCESS
         topics = [dead(client, "R", at).properties.split(b"\x02")[3] for at in range(1)]
         assert topics == [b"RETRY_TOPIC\x01before"]
+
+
+# Kafka's administrators
+
+
+def test_kafkas_admin_deletes_and_purges_group_topics_but_no_log_of_delays(
+    broker: BrokerThread, client: RemotingClient
+) -> None:
+    physical = sent(client, made(client, "administered")).physical_offset
+    for level in (-1, -1, 18):
+        back(client, physical, "GA", level)
+    letters = "__rocketmq..25DLQ.25GA"
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    with pytest.raises(KafkaException) as refused:
+        admin.delete_topics(["__rocketmq.delays"])["__rocketmq.delays"].result(30)
+    assert refused.value.args[0].code() == KafkaError.POLICY_VIOLATION
+    purge = admin.delete_records([TopicPartition("__rocketmq.delays", 0, -1)])
+    with pytest.raises(KafkaException):
+        next(iter(purge.values())).result(30)
+    purged = admin.delete_records([TopicPartition(letters, 0, 1)])
+    assert next(iter(purged.values())).result(30).low_watermark == 1
+    assert dead(client, "GA", 1).body == b"poison"
+    admin.delete_topics([letters])[letters].result(30)
+    assert code(client.pull("%DLQ%GA", consumerGroup="GA")) is ResponseCode.TOPIC_NOT_EXIST
+    assert code(back(client, physical, "GA", -1)) is ResponseCode.SUCCESS
+    assert dead(client, "GA").body == b"poison"

@@ -54,6 +54,7 @@ FIRST_LEVEL = 3
 RETRY_TOPIC = b"RETRY_TOPIC"
 ORIGIN_MESSAGE_ID = b"ORIGIN_MESSAGE_ID"
 _WAIT = b"WAIT"
+_INT32_MAX = (1 << 31) - 1
 _NO_GROUP = (
     "subscription group not exist, {} \n"
     "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
@@ -81,19 +82,19 @@ async def _sent_back(call: "RemotingCall", request: SendBackRequest) -> Remoting
     broker.require_topic(call.identity, Operation.READ, found.topic)
     facts = facts_of(found.record)
     level = _level(request, facts)
-    prefix = RETRY_PREFIX if level else DEAD_LETTER_PREFIX
-    topic = await group_topic(broker, prefix + request.group)
     origin_id = message_id(call.peer.store_host, request.physical_offset)
     properties = _properties(facts.properties, found, origin_id, level)
+    times = min(facts.reconsume_times, _INT32_MAX - 1) + 1
     sent = SentMessage(
-        found.record.value or b"",
-        facts._replace(properties=properties, reconsume_times=facts.reconsume_times + 1),
+        found.record.value or b"", facts._replace(properties=properties, reconsume_times=times)
     )
-    await stored(broker, topic, sent, level)
+    prefix = RETRY_PREFIX if level else DEAD_LETTER_PREFIX
+    topic = await group_topic(broker, prefix + request.group)
+    await _stored(broker, topic, sent, level)
     return RemotingAnswer()
 
 
-async def stored(
+async def _stored(
     broker: "ServedBroker", topic: "ServedTopic", sent: SentMessage, level: int
 ) -> None:
     """Store a message for a group's topic after a level; 0: at once. Raises ApiError."""
@@ -112,7 +113,8 @@ def _level(request: SendBackRequest, facts: "MessageFacts") -> int:
     limit = RECONSUME_TIMES_MAX if limit is None else limit
     if request.delay_level < 0 or facts.reconsume_times >= limit:
         return 0
-    return min(request.delay_level or FIRST_LEVEL + facts.reconsume_times, LEVEL_MAX)
+    level = request.delay_level or FIRST_LEVEL + max(facts.reconsume_times, 0)
+    return min(level, LEVEL_MAX)
 
 
 def _properties(properties: bytes, found: "FoundMessage", origin_id: str, level: int) -> bytes:
