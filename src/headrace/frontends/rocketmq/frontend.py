@@ -1,11 +1,13 @@
 """Assembly of the RocketMQ frontend of a broker; `server.frontends` imports this file by name."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from headrace.broker.broker import Broker
 from headrace.cluster.controller_port import ControllerPort
 from headrace.config.listeners import parse_address
 from headrace.coordination.coordinators import Coordinators
+from headrace.frontends.rocketmq.later.held_topics import HeldTopics
 from headrace.frontends.rocketmq.later.own_topics import OwnTopics
 from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
 from headrace.frontends.rocketmq.serving import RemotingSettings, ServedBroker
@@ -13,8 +15,10 @@ from headrace.frontends.rocketmq.session import RemotingFrontend
 from headrace.model.errors import ConfigError
 from headrace.model.protocols import ROCKETMQ_TOPICS
 from headrace.net.write_pass import WritePass, Writes
+from headrace.observe.metrics import Metrics
 from headrace.ports.store import Store
-from headrace.subscriptions.held.half_messages import AskingRules
+from headrace.subscriptions.held.delays import Delays
+from headrace.subscriptions.held.half_messages import AskingRules, HalfMessages
 from headrace.subscriptions.new_groups import ZeroOffsetRule
 from headrace.wire.rocketmq.settings import RocketmqKeys
 
@@ -81,4 +85,38 @@ def frontend(parts: RemotingParts) -> RemotingFrontend:
         PartitionNumbers(parts.store, parts.broker.clock),
         settings,
     )
+    _gauges(parts.broker.metrics, broker.held)
     return RemotingFrontend(broker, WritePass(parts.writes))
+
+
+def _gauges(metrics: Metrics, held: HeldTopics) -> None:
+    """Register the numbers of messages that wait, and of those that will never be delivered."""
+
+    def half(count: Callable[[HalfMessages], int]) -> int:
+        return 0 if held.half.value is None else count(held.half.value)
+
+    def delays(count: Callable[[Delays], int]) -> int:
+        return 0 if held.delays.value is None else count(held.delays.value)
+
+    metrics.gauge(
+        "headrace_rocketmq_delayed_messages",
+        "RocketMQ messages that wait for their time",
+        lambda: delays(len),
+    )
+    metrics.gauge(
+        "headrace_rocketmq_undecided_messages",
+        "RocketMQ messages of transactions that are neither committed nor rolled back",
+        lambda: half(len),
+    )
+    metrics.gauge(
+        "headrace_rocketmq_discarded_messages_total",
+        "Delayed RocketMQ messages whose topic was deleted before their time",
+        lambda: delays(lambda each: each.discarded),
+        counter=True,
+    )
+    metrics.gauge(
+        "headrace_rocketmq_given_up_messages_total",
+        "RocketMQ messages of transactions that went to TRANS_CHECK_MAX_TIME_TOPIC",
+        lambda: half(lambda each: each.given_up),
+        counter=True,
+    )

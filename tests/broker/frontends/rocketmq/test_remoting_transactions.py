@@ -256,6 +256,9 @@ def test_a_message_is_given_up_after_the_last_question() -> None:
         assert code(end(client, sent, COMMIT)) is ResponseCode.SYSTEM_ERROR
         assert client.notified == []
         assert broker.records(topic) == []
+        gauges = broker.call(lambda server: server.broker.metrics.gauges)
+        assert gauges["headrace_rocketmq_given_up_messages_total"].read() == 1
+        assert gauges["headrace_rocketmq_undecided_messages"].read() == 0
 
 
 def test_the_producer_names_when_it_is_asked_first() -> None:

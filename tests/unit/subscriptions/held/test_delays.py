@@ -6,6 +6,7 @@ from headrace.broker.partition import Partition
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.subscriptions.held import delays as delays_module
+from headrace.subscriptions.held import held_log
 from headrace.subscriptions.held.delays import DELIVERED_AT_ONCE, Delays
 from headrace.subscriptions.held.held_records import HeldMessage
 from tests.support.held.room import HeldRoom, Targets, message
@@ -275,3 +276,15 @@ def test_nothing_is_delivered_after_close() -> None:
     room.delays.close()
     room.pass_ms(500)
     assert room.stored == []
+
+
+def test_large_messages_are_delivered_in_several_rounds_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(held_log, "READ_BYTES_MAX", 10)
+    room = DelayRoom()
+    bodies = [letter * 8 for letter in "fedcba"]
+    for place, body in enumerate(bodies):
+        room.add(body, after_ms=100 - place)
+    room.pass_ms(300)
+    assert room.stored == bodies[::-1]
