@@ -27,7 +27,7 @@ class ProducerGroups(Generic[C]):
             self._groups_of.setdefault(connection, set()).add(group)
 
     def leave(self, connection: C, group: str) -> None:
-        """Remove a connection from a group; no effect if it is not there."""
+        """Remove a connection from a group; no effect if it is no member."""
         members = self._groups.get(group, {})
         if connection in members:
             del members[connection]

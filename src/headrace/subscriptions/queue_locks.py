@@ -60,9 +60,7 @@ class QueueLocks:
 
     def is_ordered(self, group: str, now: float) -> bool:
         """Return whether a member of a group holds a queue: the group consumes in order."""
-        return any(
-            place[0] == group and lock.until > now for place, lock in self._locks.items()
-        )
+        return any(place[0] == group and lock.until > now for place, lock in self._locks.items())
 
     def _prune(self, now: float) -> None:
         """Remove locks that have ended, when there may be many of them."""

@@ -60,7 +60,7 @@ class Targets:
 
 
 class HeldRoom:
-    """One life of a broker with one log of held messages."""
+    """A broker process with one log of held messages."""
 
     def __init__(self, world: World | None = None, epoch: int = 1) -> None:
         self.world = world or World(config=CONFIG)

@@ -1,6 +1,6 @@
 """A request of a connection, and its answer."""
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused, refusal_of
@@ -30,7 +30,7 @@ class RemotingPeer(NamedTuple):
     """The same as messages have it; zeros if the host is a name."""
 
 
-class RemotingClientSide(MemberConnection, Protocol):
+class RemotingClientSide(MemberConnection, Hashable, Protocol):
     """The connection of a request. Implemented by `session.RemotingSession`."""
 
     @property

@@ -1,6 +1,7 @@
 """Assembly of the RocketMQ frontend of a broker; `server.frontends` imports this file by name."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from headrace.broker.broker import Broker
@@ -9,6 +10,7 @@ from headrace.config.listeners import parse_address
 from headrace.coordination.coordinators import Coordinators
 from headrace.frontends.rocketmq.later.held_topics import HeldTopics
 from headrace.frontends.rocketmq.later.own_topics import OwnTopics
+from headrace.frontends.rocketmq.later.transactions import ask_producer
 from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
 from headrace.frontends.rocketmq.serving import RemotingSettings, ServedBroker
 from headrace.frontends.rocketmq.session import RemotingFrontend
@@ -85,6 +87,7 @@ def frontend(parts: RemotingParts) -> RemotingFrontend:
         PartitionNumbers(parts.store, parts.broker.clock),
         settings,
     )
+    broker.held.ask = partial(ask_producer, broker)
     _gauges(parts.broker.metrics, broker.held)
     return RemotingFrontend(broker, WritePass(parts.writes))
 

@@ -174,6 +174,6 @@ def _text(body: Mapping[str, FastJson], name: str) -> str:
         raise InvalidField(f"{name} of the request is missing or is not text")
     return value
 
+
 def _name(value: FastJson) -> str:
     return value if isinstance(value, str) else ""
-

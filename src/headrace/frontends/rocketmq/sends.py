@@ -156,7 +156,7 @@ def _with_unique_key(call: "RemotingCall", request: SendRequest) -> bytes:
 
 
 class _Waits(NamedTuple):
-    """What a message waits for: its time, or its producer's decision."""
+    """The event that a message waits for: its time, or its producer's decision."""
 
     later: LaterDelivery | None
     ask_ms: int = 0
@@ -257,9 +257,7 @@ def _recall_handle(
     if not later.is_timer or unique is None:
         return None
     key = unique.decode("utf-8", "replace")
-    return encode_recall_handle(
-        RecallHandle(queue.topic.name, call.broker.name, later.due_ms, key)
-    )
+    return encode_recall_handle(RecallHandle(queue.topic.name, call.broker.name, later.due_ms, key))
 
 
 def _held(
@@ -308,4 +306,3 @@ def _stored(
         fields["recallHandle"] = recall_handle
     fields["queueOffset"] = str(offset)
     call.answer(RemotingAnswer(fields=fields))
-

@@ -3,13 +3,11 @@
 import asyncio
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.broker.metadata_image import ImageDelta, TopicInfo
 from headrace.frontends.rocketmq.answers import RequestRefused
 from headrace.frontends.rocketmq.later.held_topics import HeldTopics
-from headrace.frontends.rocketmq.later.transactions import ask_producer
 from headrace.frontends.rocketmq.sending import QueuedSend, Sending
 from headrace.log.directory.holds import WantsNothing
 from headrace.model.errors import ApiError, Malformed
@@ -114,7 +112,6 @@ class ServedBroker:
             self.store,
             self.work,
             settings.asking,
-            partial(ask_producer, self),
         )
         self.waiting_sends: dict[str, deque[tuple[RemotingCall, SendRequest]]] = {}
         """By topic: sends that wait until it exists and its partitions have numbers, in order."""
@@ -275,7 +272,7 @@ class ServedBroker:
         )
 
     def _is_of_own_group(self, identity: Identity, topic: ServedTopic) -> bool:
-        """Return whether a topic has the retries or dead letters of a group that a client may use."""
+        """Return whether a topic has retries or dead letters of a group that a client may use."""
         group = group_of(topic.name)
         if group is None:
             return False

@@ -111,7 +111,7 @@ class Delays:
 
     async def _settle_recalled(self, due_ms: int, place: "HeldPlace") -> None:
         try:
-            await called_back(lambda done: self._log.settle([place], done))
+            await called_back(partial(self._log.settle, [place]))
         except ApiError:
             self._index.add(due_ms, place.offset)
             self._arm()
@@ -141,7 +141,7 @@ class Delays:
         """Begin a round with the messages that are due."""
         self._timer = None
         due: list[DueOffset] = []
-        if not self._delivered:  # else their settling failed: no more that a kill could double
+        if not self._delivered:  # else settling failed, and a kill would deliver more twice
             due = self._index.take(self._clock.wall_ms(), DELIVERED_AT_ONCE)
         self._round = True
         self._failed = None

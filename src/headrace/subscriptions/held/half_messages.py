@@ -14,7 +14,6 @@ time: at most twice for one kill, never not at all. An undecided message has som
 """
 
 import logging
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +24,8 @@ from headrace.subscriptions.held.offset_set import OffsetSet
 from headrace.subscriptions.held.time_index import TimeIndex
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.ports.callbacks import Done
     from headrace.ports.clock import Clock, Timer
     from headrace.subscriptions.held.delays import Deliver
@@ -103,7 +104,7 @@ class HalfMessages:
         self._arm()
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop asking."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -147,16 +148,17 @@ class HalfMessages:
                 return False
             check(stored.message)
             if commit is None:
-                await called_back(
-                    lambda done: self._log.settle([stored.place], done, self._asked.__contains__)
-                )
+                await called_back(partial(self._log.settle, [stored.place], counted=self._counted))
                 self._forget(offset)
             else:
-                await called_back(lambda done: commit(stored.message, done))
+                await called_back(partial(commit, stored.message))
                 self._settle_delivered(stored.place)
             return True
         finally:
             self._deciding.discard(offset)
+
+    def _counted(self, offset: int) -> bool:
+        return offset in self._asked
 
     def asked(self, offset: int) -> int:
         """Return how often a producer was asked about an undecided message."""

@@ -149,9 +149,7 @@ class HeldLog:
 
     def _append_own(self, content: "list[Record]", done: "Done[ApiError | None]") -> None:
         try:
-            appended = self._partition.append_internal(
-                build(content), now_ms=self._clock.wall_ms()
-            )
+            appended = self._partition.append_internal(build(content), now_ms=self._clock.wall_ms())
         except ApiError as error:
             done(error)
             return
@@ -176,7 +174,7 @@ class HeldLog:
         partition = self._partition
         log, end = partition.log, partition.log.end_offset
         state = HeldState(OffsetSet(), {})
-        await called_back(lambda done: partition.when_committed(end, done))
+        await called_back(partial(_when_committed, partition, end))
         at: int = log.start_offset
         while at < end:
             at, found = await called_back(partial(self._disk.run, partial(_slice, log, at, end)))
@@ -187,8 +185,12 @@ class HeldLog:
                     state.settled.add(each.offset)
                     state.attempts.pop(each.offset, None)
                 else:
-                    state.attempts[each.offset] = each.count
+                    state.attempts[each.offset] = each.times
         return state
+
+
+def _when_committed(partition: "Partition", end: Offset, done: "Done[ApiError | None]") -> None:
+    partition.when_committed(end, done)
 
 
 def _appended(waiting: list[_Waiting], appended: "Appended", error: ApiError | None) -> None:
@@ -230,9 +232,7 @@ def _read(log: "Log", offsets: Sequence[int], below: Offset) -> HeldRead:
     return HeldRead(found, [])
 
 
-def _slice(
-    log: "Log", at: int, end: int
-) -> "tuple[int, list[HeldAt | SettledOffset | Attempts]]":
+def _slice(log: "Log", at: int, end: int) -> "tuple[int, list[HeldAt | SettledOffset | Attempts]]":
     """Return what some batches from offset `at` on say of messages, and the offset behind them."""
     if at < log.start_offset:
         return log.start_offset, []
@@ -249,4 +249,3 @@ def _slice(
                     found.append(state)
     # Without a batch below the end, compaction has removed what was there.
     return (following if following > at else end), found
-

@@ -57,7 +57,7 @@ class Attempts(NamedTuple):
     """The record that counts attempts on a message."""
 
     offset: int
-    count: int
+    times: int
 
 
 class HeldAt(NamedTuple):

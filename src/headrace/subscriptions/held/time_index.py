@@ -4,8 +4,8 @@
     _moments    ms -> offsets, of minutes that have begun
 
 An entry is no Python object. A minute's entries are sorted into moments once it begins, and the
-sort is stable: offsets of one millisecond are due in the order of the log, that of arrival. A minute
-has at most 60,000 moments, however many offsets are due in it.
+sort is stable: offsets of one millisecond are due in the order of the log, that of arrival. A
+minute has at most 60,000 moments, however many offsets are due in it.
 """
 
 from array import array

@@ -26,7 +26,7 @@ TIMER_OUT_MS = b"TIMER_OUT_MS"
 """The time at which a delayed message is due, added by the broker."""
 REAL_TOPIC = b"REAL_TOPIC"
 REAL_QUEUE_ID = b"REAL_QID"
-"""The topic and the queue of a message that is not there yet, added by the broker."""
+"""The topic and the queue for which a message waits, added by the broker."""
 LEVEL_SECONDS = (
     1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200,
 )  # fmt: skip
@@ -68,7 +68,9 @@ def later_delivery(properties: bytes, now_ms: int, delay_ms_max: int) -> LaterDe
             f" {delay_ms_max}ms; or if set del msg, the delay time should be bigger than the"
             " current time"
         )
-    return LaterDelivery(due_ms, with_property_if_room(properties, TIMER_OUT_MS, b"%d" % due_ms), True)
+    return LaterDelivery(
+        due_ms, with_property_if_room(properties, TIMER_OUT_MS, b"%d" % due_ms), True
+    )
 
 
 def asks_for_delay(properties: bytes) -> bool:
@@ -113,9 +115,13 @@ def encode_recall_handle(handle: RecallHandle) -> str:
 
 
 def decode_recall_handle(text: str) -> RecallHandle:
-    """Decode a handle. Malformed: the text is none."""
+    """Decode a handle. Malformed: the text has another form."""
     try:
-        words = base64.b64decode(text, altchars=b"-_", validate=True).decode().split(" ", _HANDLE_WORDS - 1)
+        words = (
+            base64.b64decode(text, altchars=b"-_", validate=True)
+            .decode()
+            .split(" ", _HANDLE_WORDS - 1)
+        )
     except ValueError:
         words = []
     if len(words) != _HANDLE_WORDS or words[0] != _HANDLE_VERSION:

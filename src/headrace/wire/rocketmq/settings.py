@@ -32,7 +32,8 @@ class RocketmqKeys(Keys):
     rocketmq_recall_message_enable = key(
         Kind.BOOLEAN,
         False,
-        "Whether RocketMQ producers may recall delayed messages, as RocketMQ's recallMessageEnable.",
+        "Whether RocketMQ producers may recall delayed messages, as RocketMQ's"
+        " recallMessageEnable.",
     )
     rocketmq_region_id = key(
         Kind.STRING,

@@ -266,7 +266,9 @@ def test_the_producer_names_when_it_is_asked_first() -> None:
         topic = made(client, "t")
         client.produces("p1", "PG")
         more = "TRAN_MSG\x01true\x02UNIQ_KEY\x01{}\x02PGROUP\x01PG\x02"
-        half(client, topic, b"x", i=more.format("late") + "CHECK_IMMUNITY_TIME_IN_SECONDS\x0160\x02")
+        half(
+            client, topic, b"x", i=more.format("late") + "CHECK_IMMUNITY_TIME_IN_SECONDS\x0160\x02"
+        )
         half(client, topic, b"y", i=more.format("soon"))
         for _ in range(2):
             assert (asked(client).fields or {})["msgId"] == "soon"

@@ -104,7 +104,7 @@ def test_a_kill_loses_no_message_and_none_is_delivered_twice_that_was_settled() 
     assert again.again().again().stored == ["a", "b"]
 
 
-def test_what_became_due_while_the_broker_was_down_is_delivered_at_the_start() -> None:
+def test_messages_due_while_the_broker_was_down_are_delivered_at_start() -> None:
     room = DelayRoom()
     room.add("b", after_ms=2000)
     room.add("a", after_ms=1000)
@@ -254,7 +254,7 @@ def test_a_message_is_not_delivered_again_while_settling_fails(
     with monkeypatch.context() as patched:
         patched.setattr(Partition, "append_internal", refuse)
         room.pass_ms(3000)
-        assert room.stored == ["a"], "no more that a kill would deliver twice"
+        assert room.stored == ["a"], "a kill would deliver more of them twice"
     room.pass_ms(2100)
     assert room.stored == ["a", "b"]
     assert room.again().stored == ["a", "b"]
@@ -282,6 +282,7 @@ def test_large_messages_are_delivered_in_several_rounds_in_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(held_log, "READ_BYTES_MAX", 10)
+    monkeypatch.setattr(held_log, "READ_BYTES", 1)
     room = DelayRoom()
     bodies = [letter * 8 for letter in "fedcba"]
     for place, body in enumerate(bodies):

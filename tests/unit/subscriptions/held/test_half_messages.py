@@ -22,8 +22,8 @@ class HalfRoom(HeldRoom):
             super().__init__()
         else:
             super().__init__(before.restarted(), before.epoch + 1)
-        self.targets = Targets() if before is None else before.targets
-        self.given_up = Targets() if before is None else before.given_up
+        self.targets: Targets = Targets() if before is None else before.targets
+        self.given_up: Targets = Targets() if before is None else before.given_up
         self.asked: list[tuple[str, int]] = []
         """The body and the count of each question."""
         self.producer_lives = True

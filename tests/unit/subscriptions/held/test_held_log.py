@@ -2,7 +2,6 @@
 
 import pytest
 
-from headrace.broker.partition import Partition
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.posix.awaiting import called_back
 from headrace.record.batch import build
@@ -121,6 +120,7 @@ def test_a_read_skips_what_is_not_there() -> None:
 def test_a_read_of_many_bytes_leaves_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     room = HeldRoom()
     monkeypatch.setattr(held_log, "READ_BYTES_MAX", 10)
+    monkeypatch.setattr(held_log, "READ_BYTES", 1)
     for body in ("a" * 8, "b" * 8, "c" * 8):
         room.append(body)
     found = read(room, 2, 0, 1)
@@ -151,7 +151,6 @@ def test_a_batch_written_by_others_does_not_stop_the_load() -> None:
     room = HeldRoom()
     room.append("a", time_ms=3)
     foreign = build([new_record(b"v", b"k"), new_record(None, b"k" * 24)])
-    partition: Partition = room.partition
-    partition.append_internal(foreign, now_ms=room.now_ms)
+    room.partition.append_internal(foreign, now_ms=room.now_ms)
     room.append("b", time_ms=4)
     assert loaded(room)[0] == {0: 3, 3: 4}

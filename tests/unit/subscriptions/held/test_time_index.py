@@ -83,7 +83,7 @@ def test_keep_removes_the_others_from_begun_and_later_minutes() -> None:
 
 
 @pytest.mark.parametrize(("due_ms", "offset"), [(-1, 0), (0, -1), (0, 1 << 40)])
-def test_what_does_not_fit_an_entry_is_refused(due_ms: int, offset: int) -> None:
+def test_an_offset_or_time_that_does_not_fit_is_refused(due_ms: int, offset: int) -> None:
     with pytest.raises(ValueError, match="offset"):
         TimeIndex().add(due_ms, offset)
 

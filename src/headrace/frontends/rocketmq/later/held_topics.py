@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from headrace.cluster.topics.creation import NewTopic
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import TopicPartition
-from headrace.record.record import Header
 from headrace.subscriptions.held.delays import Delays
 from headrace.subscriptions.held.half_messages import AskingRules, HalfMessages
 from headrace.subscriptions.held.held_log import HeldLog
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
     from headrace.ports.callbacks import Done
     from headrace.ports.clock import Timer
+    from headrace.record.record import Header
 
 T = TypeVar("T")
 
@@ -99,16 +99,16 @@ class HeldTopics:
         store: Store,
         work: Callable[..., None],
         rules: AskingRules,
-        ask: Callable[[StoredMessage, int], bool],
     ) -> None:
-        """`work` runs a coroutine beside others; `rules` and `ask`: see `HalfMessages`."""
+        """`work` runs a coroutine beside others; `rules`: see `HalfMessages`."""
         self._broker = broker
         self._controller = controller
         self._numbers = numbers
         self._store = store
         self._work = work
         self._rules = rules
-        self._ask = ask
+        self.ask: Callable[[StoredMessage, int], bool] = no_producer
+        """Asks a producer about an undecided message (`HalfMessages`); set before `start`."""
         self._timer: Timer | None = None
         self.delays = OpenedOnce(self._open_delays)
         self.half = OpenedOnce(self._open_half)
@@ -151,9 +151,7 @@ class HeldTopics:
         """
         self._hold(self.delays, message, due_ms, done)
 
-    def half_message(
-        self, message: HeldMessage, ask_ms: int, done: "Done[int | ApiError]"
-    ) -> None:
+    def half_message(self, message: HeldMessage, ask_ms: int, done: "Done[int | ApiError]") -> None:
         """Hold a message until its producer decides, which is asked at a time, ms since 1970."""
         self._hold(self.half, message, ask_ms, done)
 
@@ -177,16 +175,14 @@ class HeldTopics:
 
     async def _open_half(self) -> HalfMessages:
         log = await self._open_log(HALF_TOPIC)
-        half = HalfMessages(log, self._broker.clock, self._rules, self._ask, self._give_up)
+        half = HalfMessages(log, self._broker.clock, self._rules, self.ask, self._give_up)
         await half.load()
         return half
 
     def _give_up(self, message: HeldMessage, done: "Done[int | ApiError]") -> None:
         self._work(self._store_given_up(message, done))
 
-    async def _store_given_up(
-        self, message: HeldMessage, done: "Done[int | ApiError]"
-    ) -> None:
+    async def _store_given_up(self, message: HeldMessage, done: "Done[int | ApiError]") -> None:
         try:
             await made_topic(self._broker, self._controller, GIVEN_UP_TOPIC, TOPIC_CONFIG)
         except HeadraceError as error:
@@ -241,6 +237,11 @@ async def made_topic(
     if found is None:
         raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name} is being created")
     return found
+
+
+def no_producer(stored: StoredMessage, count: int) -> bool:
+    """Return False: there is no producer to ask about a message."""
+    return False
 
 
 # Messages

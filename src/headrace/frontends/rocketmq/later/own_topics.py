@@ -1,7 +1,8 @@
-"""What Kafka's clients may do to the topics below the reserved prefix.
+"""Kafka clients' changes of the topics below the reserved prefix.
 
-A group's topics of retries and dead letters are deleted and purged like others, and are created again
-with the next message. The internal ones hold messages that were answered, so neither is allowed.
+A group's topics of retries and dead letters are deleted and purged like others. They are created
+again with the next message. The internal ones hold messages that were answered, so neither is
+allowed.
 """
 
 from typing import TYPE_CHECKING

@@ -58,9 +58,7 @@ async def _recalled(
     delays = await broker.held.delays.get()
     if not await delays.recall(handle.due_ms, wanted):
         raise _illegal("no such message waits")
-    return RemotingAnswer(
-        fields={"msgId": handle.unique_key, "MSG_REGION": broker.settings.region}
-    )
+    return RemotingAnswer(fields={"msgId": handle.unique_key, "MSG_REGION": broker.settings.region})
 
 
 def _illegal(reason: str) -> RequestRefused:

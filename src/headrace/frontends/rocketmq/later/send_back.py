@@ -5,17 +5,17 @@
     level negative     to %DLQ%<group> at once
     limit reached      to %DLQ%<group> at once
 
-The answer comes when the copy is on disk, in the log of delays or among the dead letters. A consumer
-whose request fails sends the message to %RETRY%<group> itself (`retried`). A kill between copy and
-answer makes two copies, never none.
+The answer comes when the copy is on disk, in the log of delays or among the dead letters. A
+consumer whose request fails sends the message to %RETRY%<group> itself (`retried`). A kill between
+copy and answer makes two copies, never none.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
 from headrace.frontends.rocketmq.later.held_topics import QueueName, held_message
 from headrace.frontends.rocketmq.later.lookup import find_message
-from headrace.frontends.rocketmq.sending import QueuedSend
 from headrace.frontends.rocketmq.topics import GROUP_TOPIC, group_topic
 from headrace.model.errors import Malformed
 from headrace.model.nouns import TopicPartition
@@ -102,13 +102,13 @@ async def _stored(
     if level:
         due_ms = broker.broker.clock.wall_ms() + LEVEL_SECONDS[level - 1] * 1000
         message = held_message(place, QueueName(topic.name, 0), sent)
-        await called_back(lambda done: broker.held.delay(message, due_ms, done))
+        await called_back(partial(broker.held.delay, message, due_ms))
     else:
-        await called_back(lambda done: broker.sending.add(QueuedSend(place, [sent], done)))
+        await called_back(partial(broker.store, place, sent))
 
 
 def _level(request: SendBackRequest, facts: "MessageFacts") -> int:
-    """Return the level of the next attempt; 0: there is none."""
+    """Return the level of the next attempt; 0: the message is dead."""
     limit = request.reconsume_times_max
     limit = RECONSUME_TIMES_MAX if limit is None else limit
     if request.delay_level < 0 or facts.reconsume_times >= limit:
@@ -154,4 +154,3 @@ def retried(call: "RemotingCall", request: "SendRequest") -> "SendRequest":
             properties=with_property(request.properties, DELAY, b"-1"),
         )
     return request._replace(queue_id=0)
-

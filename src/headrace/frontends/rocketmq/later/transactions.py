@@ -1,8 +1,8 @@
 """Messages of transactions: stored undecided, decided by END_TRANSACTION (37), asked about by 39.
 
 A producer sends a message with TRAN_MSG, which no consumer of any protocol sees in its topic, and
-decides by a one-way request. If that is lost, CHECK_TRANSACTION_STATE (39) asks a live member of its
-group, which answers with request 37 again.
+decides by a one-way request. If that is lost, CHECK_TRANSACTION_STATE (39) asks a live member of
+its group, which answers with request 37 again.
 """
 
 import re
