@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused, refusal_of
 from headrace.model.errors import ApiError, HeadraceError
+from headrace.operations.permissions import AdminOperation
+from headrace.security.authorizer import CLUSTER_NAME
 from headrace.security.identity import Identity
 from headrace.subscriptions.members import MemberConnection
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
@@ -14,6 +16,8 @@ from headrace.wire.rocketmq.sent_messages import MessageIllegal
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.serving import ServedBroker
     from headrace.net.pending import Pending
+    from headrace.operations.context import OperationContext
+    from headrace.ports.callbacks import Done
 
 Send = Callable[[RemotingCommand], None]
 
@@ -31,7 +35,16 @@ class RemotingPeer(NamedTuple):
 
 
 class RemotingClientSide(MemberConnection, Hashable, Protocol):
-    """The connection of a request. Implemented by `session.RemotingSession`."""
+    """A client's connection. Implemented by `session.RemotingSession`."""
+
+    language: str
+    """The language of the client, as its last heartbeat says."""
+    version: int
+    """The version of the client, as its last heartbeat says: RocketMQ's number of a release."""
+
+    @property
+    def address(self) -> str:
+        """The client's `host:port`."""
 
     @property
     def peer(self) -> RemotingPeer:
@@ -42,6 +55,19 @@ class RemotingClientSide(MemberConnection, Hashable, Protocol):
 
     def request(self, code: RequestCode, fields: Mapping[str, str], body: bytes = b"") -> None:
         """Send the client a one-way request."""
+
+    def ask(
+        self,
+        code: RequestCode,
+        fields: Mapping[str, str],
+        body: bytes,
+        seconds: float,
+        done: "Done[RemotingCommand | BaseException]",
+    ) -> None:
+        """Send a request to the client; `done` gets its answer, or RequestRefused.
+
+        RequestRefused: no answer within `seconds`, or the connection is closed.
+        """
 
 
 class RemotingCall:
@@ -123,6 +149,34 @@ class RemotingCall:
         else:
             if answer is not None:
                 self.answer(answer)
+
+    def require_admin(self, operation: AdminOperation, name: str = CLUSTER_NAME) -> None:
+        """Raise ApiError, and audit it, if the client may not do an administrative operation."""
+        self.context().require(operation, name)
+
+    def change(
+        self, detail: Mapping[str, object], work: Coroutine[Any, Any, None], answer: RemotingAnswer
+    ) -> None:
+        """Do an administrative change beside other requests, write its audit line, and answer.
+
+        The client may do it: `require_admin` comes before. `detail`: the fields of the line.
+        """
+        self.work(self._changed(detail, work, answer))
+
+    async def _changed(
+        self, detail: Mapping[str, object], work: Coroutine[Any, Any, None], answer: RemotingAnswer
+    ) -> RemotingAnswer:
+        try:
+            await work
+        except ApiError as error:
+            self.context().changed(error, detail)
+            raise
+        self.context().changed(None, detail)
+        return answer
+
+    def context(self) -> "OperationContext":
+        """Return the context of an administrative operation, in this request's name."""
+        return self.broker.operation(self.identity, RequestCode(self.command.code).name)
 
     def abandon(self) -> None:
         """Drop the request, whose connection is closed."""

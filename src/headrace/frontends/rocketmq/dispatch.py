@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.frontends.rocketmq import groups, offsets, routes, sends, topics
+from headrace.frontends.rocketmq import groups, offsets, routes, sends
+from headrace.frontends.rocketmq.administration.handlers import ADMIN_HANDLERS
 from headrace.frontends.rocketmq.answers import RemotingAnswer
 from headrace.frontends.rocketmq.later.recalls import recall
 from headrace.frontends.rocketmq.later.send_back import send_back
@@ -39,8 +40,8 @@ HANDLERS: dict[int, Handler] = {
     RequestCode.CONSUMER_SEND_MSG_BACK: send_back,
     RequestCode.END_TRANSACTION: end_transaction,
     RequestCode.RECALL_MESSAGE: recall,
-    RequestCode.UPDATE_AND_CREATE_TOPIC: topics.update_topic,
     RequestCode.GET_ROUTEINFO_BY_TOPIC: routes.get_route,
+    **ADMIN_HANDLERS,
 }
 
 

@@ -8,6 +8,7 @@ from headrace.broker.broker import Broker
 from headrace.cluster.controller_port import ControllerPort
 from headrace.config.listeners import parse_address
 from headrace.coordination.coordinators import Coordinators
+from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
 from headrace.frontends.rocketmq.later.held_topics import HeldTopics
 from headrace.frontends.rocketmq.later.own_topics import OwnTopics
 from headrace.frontends.rocketmq.later.transactions import ask_producer
@@ -78,6 +79,7 @@ def frontend(parts: RemotingParts) -> RemotingFrontend:
         AskingRules(
             keys.rocketmq_transaction_check_interval_ms, keys.rocketmq_transaction_check_max
         ),
+        keys.rocketmq_server_side_reset,
     )
     parts.broker.topic_keepers.add(ROCKETMQ_TOPICS, OwnTopics(parts.broker, parts.controller))
     broker = ServedBroker(
@@ -85,6 +87,7 @@ def frontend(parts: RemotingParts) -> RemotingFrontend:
         parts.controller,
         parts.coordinators,
         PartitionNumbers(parts.store, parts.broker.clock),
+        RemotingConfigs.of(parts.store),
         settings,
     )
     broker.held.ask = partial(ask_producer, broker)

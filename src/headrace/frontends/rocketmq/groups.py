@@ -26,7 +26,7 @@ _TOPICS_MAX = 4096
 
 def heartbeat(call: "RemotingCall") -> RemotingAnswer:
     """Answer HEART_BEAT (34): renew the client's memberships."""
-    body = _object(call)
+    body = body_object(call)
     broker, now = call.broker, call.broker.broker.clock.monotonic()
     producers = _list(body, "producerDataSet", _GROUPS_MAX)
     names = (_mapping(producer).get("groupName") for producer in producers)
@@ -43,6 +43,8 @@ def heartbeat(call: "RemotingCall") -> RemotingAnswer:
         for subscription in subscriptions:
             broker.require_group(call.identity, subscription.group)
             broker.check_group_is_free(subscription.group)
+        call.client.language = call.command.language
+        call.client.version = call.command.version
         broker.members.heartbeat(call.client, client_id, subscriptions, now)
     return RemotingAnswer(
         fields={SUPPORTS_SHORT: "true", HAS_CHANGED: "true" if changed else "false"}
@@ -57,6 +59,7 @@ def _subscription(consumer: Mapping[str, FastJson]) -> GroupSubscription:
         ),
         consumer.get("messageModel") == "BROADCASTING",
         str(consumer.get("consumeFromWhere") or ""),
+        str(consumer.get("consumeType") or ""),
     )
 
 
@@ -114,7 +117,7 @@ def unlock_queues(call: "RemotingCall") -> RemotingAnswer:
 
 
 def _locked(call: "RemotingCall") -> tuple[str, str, list[LockedQueue]]:
-    body = _object(call)
+    body = body_object(call)
     group = _text(body, "consumerGroup")
     call.broker.require_group(call.identity, group)
     queues = []
@@ -128,7 +131,7 @@ def _locked(call: "RemotingCall") -> tuple[str, str, list[LockedQueue]]:
 
 def check_client(call: "RemotingCall") -> RemotingAnswer:
     """Answer CHECK_CLIENT_CONFIG (46): whether the broker can apply a filter."""
-    subscription = _mapping(_object(call).get("subscriptionData"))
+    subscription = _mapping(body_object(call).get("subscriptionData"))
     refuse_other_filters(_topic(subscription).expression_type)
     return RemotingAnswer()
 
@@ -145,8 +148,8 @@ def refuse_other_filters(expression_type: str) -> None:
 # Bodies
 
 
-def _object(call: "RemotingCall") -> Mapping[str, FastJson]:
-    """Return a request's body. Raises InvalidField."""
+def body_object(call: "RemotingCall") -> Mapping[str, FastJson]:
+    """Return a request's body, an object. Raises InvalidField."""
     try:
         return _mapping(decode_body(call.command.body))
     except Malformed as error:

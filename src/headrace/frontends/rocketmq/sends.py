@@ -129,9 +129,12 @@ def _prepare(
 
 def _queue(broker: ServedBroker, topic: ServedTopic, queue_id: int) -> int:
     if queue_id == ANY_QUEUE:
-        return int(broker.broker.random.uniform(0, topic.queues)) % topic.queues
-    if not 0 <= queue_id < topic.queues:
-        text = f"request queueId[{queue_id}] is illegal, topic[{topic.name}] has {topic.queues}"
+        queues = topic.write_queues
+        return int(broker.broker.random.uniform(0, queues)) % queues
+    # A producer that does not know a lower number of write queues yet sends to the others, too.
+    queues = max(topic.read_queues, topic.write_queues)
+    if not 0 <= queue_id < queues:
+        text = f"request queueId[{queue_id}] is illegal, topic[{topic.name}] has {queues}"
         raise RequestRefused(ResponseCode.INVALID_PARAMETER, text)
     return queue_id
 

@@ -41,6 +41,13 @@ class RocketmqKeys(Keys):
         "The property MSG_REGION of messages that RocketMQ consumers pull.",
         form=(r"[\w-]{1,100}", "letters, digits, _ and -"),
     )
+    rocketmq_server_side_reset = key(
+        Kind.BOOLEAN,
+        True,
+        "Whether a reset of a RocketMQ group's offsets is stored and answered to the group's next"
+        " pulls, as RocketMQ's useServerSideResetOffset. false: it is pushed to the members that"
+        " are online, as by RocketMQ 4.9.",
+    )
     rocketmq_timer_max_delay_seconds = key(
         Kind.INT,
         259_200,

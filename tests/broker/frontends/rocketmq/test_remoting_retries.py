@@ -136,6 +136,20 @@ def test_the_limit_is_16_without_the_clients(client: RemotingClient) -> None:
         assert fields(found)["offset"] == str(int(is_dead))
 
 
+def test_the_limit_is_the_groups_own_if_the_client_names_none(client: RemotingClient) -> None:
+    topic = made(client, "group-limit")
+    settings: FastJson = {"groupName": "LO", "retryMaxTimes": 2}
+    answer = client.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, encode_body(settings))
+    assert code(answer) is ResponseCode.SUCCESS
+    for attempts, letters in ((1, 0), (2, 1)):
+        physical = sent(client, topic, j=attempts).physical_offset
+        client.call(BACK, {"group": "LO", "offset": physical, "delayLevel": 1})
+        found = client.call(30, {"topic": "%DLQ%LO", "queueId": 0})
+        assert fields(found)["offset"] == str(letters)
+    assert code(retried(client, "LO", j=3)) is ResponseCode.SUCCESS
+    assert fields(client.call(30, {"topic": "%DLQ%LO", "queueId": 0}))["offset"] == "2"
+
+
 @pytest.mark.parametrize(
     ("level", "attempts", "counted"),
     [(0, 0, 3), (0, 2, 5), (0, 40, 18), (4, 2, 4), (99, 0, 18), (0, -7, 3)],

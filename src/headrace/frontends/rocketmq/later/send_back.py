@@ -23,6 +23,7 @@ from headrace.posix.awaiting import called_back
 from headrace.security.authorizer import Operation
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.delays import DELAY, LEVEL_MAX, LEVEL_SECONDS
+from headrace.wire.rocketmq.group_configs import GroupConfig
 from headrace.wire.rocketmq.later_requests import SendBackRequest, send_back_request
 from headrace.wire.rocketmq.message_ids import message_id
 from headrace.wire.rocketmq.properties import (
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
     from headrace.wire.rocketmq.record_header import MessageFacts
     from headrace.wire.rocketmq.requests import SendRequest
 
-RECONSUME_TIMES_MAX = 16
-"""Attempts before a message is dead, unless the client names a limit (`retryMaxTimes`)."""
 FIRST_LEVEL = 3
 """The level of the first retry, if the consumer leaves it to the broker."""
 RETRY_TOPIC = b"RETRY_TOPIC"
@@ -81,7 +80,8 @@ async def _sent_back(call: "RemotingCall", request: SendBackRequest) -> Remoting
         raise RequestRefused(ResponseCode.SYSTEM_ERROR, text)
     broker.require_topic(call.identity, Operation.READ, found.topic)
     facts = facts_of(found.record)
-    level = _level(request, facts)
+    limit = _limit(broker, request.group, request.reconsume_times_max)
+    level = _level(request, facts, limit)
     origin_id = message_id(call.peer.store_host, request.physical_offset)
     properties = _properties(facts.properties, found, origin_id, level)
     times = min(facts.reconsume_times, _INT32_MAX - 1) + 1
@@ -107,10 +107,14 @@ async def _stored(
         await called_back(partial(broker.store, place, sent))
 
 
-def _level(request: SendBackRequest, facts: "MessageFacts") -> int:
+def _limit(broker: "ServedBroker", group: str, named: int | None) -> int:
+    """Return the attempts before a message is dead: the client's number, or the group's."""
+    config = broker.configs.groups.get(group) or GroupConfig(group)
+    return config.retries_max if named is None else named
+
+
+def _level(request: SendBackRequest, facts: "MessageFacts", limit: int) -> int:
     """Return the level of the next attempt; 0: the message is dead."""
-    limit = request.reconsume_times_max
-    limit = RECONSUME_TIMES_MAX if limit is None else limit
     if request.delay_level < 0 or facts.reconsume_times >= limit:
         return 0
     level = request.delay_level or FIRST_LEVEL + max(facts.reconsume_times, 0)
@@ -143,8 +147,7 @@ def retried(call: "RemotingCall", request: "SendRequest") -> "SendRequest":
     broker = call.broker
     group = request.topic.removeprefix(RETRY_PREFIX)
     broker.require_group(call.identity, group)
-    limit = request.reconsume_times_max
-    limit = RECONSUME_TIMES_MAX if limit is None else limit
+    limit = _limit(broker, group, request.reconsume_times_max)
     ordered = broker.locks.is_ordered(group, broker.broker.clock.monotonic())
     if request.reconsume_times > limit or ordered:
         return request._replace(
