@@ -19,6 +19,7 @@ from headrace.terminal.record_formats import record_json, shown_time
 if TYPE_CHECKING:
     from headrace.client.client import Client
     from headrace.pipeline.quarantine.records import Quarantined
+    from headrace.pipeline.quarantine.settlement import Sent
 
 app = App(
     name="quarantine",
@@ -35,6 +36,8 @@ Reason = Annotated[
 ]
 
 
+RANGES_SHOWN = 5
+"""Ranges of sent records that are printed; `--json` has all."""
 GROUPS_MAX = 1000
 """Rows of the list; records of further reasons are counted together."""
 OTHER_REASONS = "(other reasons)"
@@ -52,12 +55,15 @@ class _Group:
     first_ms: int
     last_ms: int
     records: int = 0
+    again: int = 0
+    """Records that were replayed, and refused again."""
 
-    def add(self, timestamp_ms: int) -> None:
+    def add(self, record: "Quarantined") -> None:
         """Count a record."""
         self.records += 1
-        self.first_ms = min(self.first_ms, timestamp_ms)
-        self.last_ms = max(self.last_ms, timestamp_ms)
+        self.again += record.attempt > 1
+        self.first_ms = min(self.first_ms, record.timestamp)
+        self.last_ms = max(self.last_ms, record.timestamp)
 
     def to_json(self) -> dict[str, object]:
         """Return the group for `--json`."""
@@ -67,6 +73,7 @@ class _Group:
             "flow": self.flow,
             "state": self.state,
             "records": self.records,
+            "refused_again": self.again,
             "first_ms": self.first_ms,
             "last_ms": self.last_ms,
             "example": self.example,
@@ -87,6 +94,8 @@ def list_(
 ) -> None:
     """List the refused records of a topic by reason.
 
+    AGAIN counts those that were replayed, and refused again.
+
     For example: headrace pipeline quarantine list orders
     """
     groups: dict[tuple[str, str, str, str], _Group] = {}
@@ -99,13 +108,14 @@ def list_(
         key=lambda group: (-group.records, group.pipeline, group.flow, group.reason, group.state),
     )
     shown = [group.to_json() for group in ordered]
-    columns = ["REASON", "FLOW", "STATE", "RECORDS", "FIRST", "LAST", "EXAMPLE"]
+    columns = ["REASON", "FLOW", "STATE", "RECORDS", "AGAIN", "FIRST", "LAST", "EXAMPLE"]
     rows = [
         (
             group.reason,
             group.flow,
             group.state,
             group.records,
+            group.again,
             shown_time(group.first_ms),
             shown_time(group.last_ms),
             group.example,
@@ -125,7 +135,7 @@ def _count(
         key = (*record.owner, OTHER_REASONS, state)
     if key not in groups:
         groups[key] = _Group(*key, record.position, record.timestamp, record.timestamp)
-    groups[key].add(record.timestamp)
+    groups[key].add(record)
 
 
 @app.command
@@ -189,22 +199,57 @@ def replay(
                     f"{retry_topic(owner[0], topic)} is new: no query has read it so far. The next"
                     f" run of pipeline {owner[0]} does, or a query with quarantineRetry=true"
                 )
-            count = settlement.replay(client, topic, owner, wanted)
-            sent.append(
-                {
-                    "pipeline": owner[0],
-                    "flow": owner[1],
-                    "topic": retry_topic(owner[0], topic),
-                    "records": count,
-                }
-            )
+            sent.append((owner, settlement.replay(client, topic, owner, wanted)))
     if json:
-        print_json(sent)
+        print_json([_sent_json(topic, owner, each) for owner, each in sent])
         return
     if not sent:
         note(f"no refused records of {topic} wait")
-    for each in sent:
-        print_line(f"{each['records']} sent to {each['topic']} for flow {each['flow']}")
+    for owner, each in sent:
+        for line in _sent_lines(topic, owner, each):
+            print_line(line)
+
+
+def _sent_json(topic: str, owner: tuple[str, str], sent: "Sent") -> dict[str, object]:
+    from headrace.spark.quarantine.names import retry_topic
+
+    ranges = [
+        {"partition": partition, "first": first, "last": last}
+        for partition, found in sorted(sent.ranges.items())
+        for first, last in found
+    ]
+    return {
+        "pipeline": owner[0],
+        "flow": owner[1],
+        "topic": retry_topic(owner[0], topic),
+        "records": sent.records,
+        "refused_again": sent.again,
+        "ranges": ranges,
+    }
+
+
+def _sent_lines(topic: str, owner: tuple[str, str], sent: "Sent") -> Iterator[str]:
+    """Yield what was sent to a flow, and what happens to it next."""
+    from headrace.spark.quarantine.names import retry_topic
+
+    pipeline, flow = owner
+    shown = [
+        f"{topic}-{partition}@{first}{f'..{last}' if last > first else ''}"
+        for partition, found in sorted(sent.ranges.items())
+        for first, last in found
+    ]
+    more = len(shown) - RANGES_SHOWN
+    rest = f" and {counted(more, 'range')} more" if more > 0 else ""
+    yield (
+        f"{sent.records} sent to {retry_topic(pipeline, topic)} for flow {flow} (once, in one "
+        f"transaction): {', '.join(shown[:RANGES_SHOWN])}{rest}"
+    )
+    if sent.again:
+        yield f"  refused again after an earlier replay: {sent.again}"
+    yield (
+        f"  next: the flow's next batch in a run of {pipeline} reads them; headrace pipeline "
+        f"quarantine list {topic} counts what it refuses again"
+    )
 
 
 @app.command

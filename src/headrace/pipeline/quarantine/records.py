@@ -1,6 +1,7 @@
 """Read the records of a topic's quarantine."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from headrace.client.calls.offsets import EARLIEST, LATEST, list_offsets
@@ -10,6 +11,8 @@ from headrace.client.sync import run
 from headrace.model.nouns import TopicPartition
 from headrace.record.record import Header, Record
 from headrace.spark.quarantine.names import HEADER, quarantine_topic
+
+_FROM_THE_FIRST: Mapping[TopicPartition, int] = MappingProxyType({})
 
 
 class Quarantined(NamedTuple):
@@ -32,6 +35,18 @@ class Quarantined(NamedTuple):
     def owner(self) -> tuple[str, str]:
         """The pipeline and the flow that refused the record."""
         return self.info["pipeline"], self.info["flow"]
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Partition and offset of the refused record; -1 for those that are missing."""
+        partition, offset = self.info["partition"], self.info["offset"]
+        return (int(partition), int(offset)) if partition and offset else (-1, -1)
+
+    @property
+    def attempt(self) -> int:
+        """How many times the record was refused."""
+        text = self.info["attempt"]
+        return int(text) if text.isdecimal() else 1
 
     @property
     def timestamp(self) -> int:
@@ -60,10 +75,13 @@ def read_quarantine(client: Client, topic: str) -> Iterator[Quarantined]:
         yield Quarantined(at, record, _Info(info))
 
 
-def read_committed(client: Client, topic: str) -> Iterator[tuple[TopicPartition, Record]]:
+def read_committed(
+    client: Client, topic: str, since: Mapping[TopicPartition, int] = _FROM_THE_FIRST
+) -> Iterator[tuple[TopicPartition, Record]]:
     """Yield the committed records of a topic up to its current end, partition by partition.
 
-    Raises ApiError, ClientError and CorruptLogError.
+    `since`: first offsets of partitions that are not read from their first record on. Raises
+    ApiError, ClientError and CorruptLogError.
     """
     known = run(client.metadata([topic]))
     known.check(topic)
@@ -74,7 +92,8 @@ def read_committed(client: Client, topic: str) -> Iterator[tuple[TopicPartition,
     ends = run(list_offsets(client, dict.fromkeys(partitions, LATEST), read_committed=True))
     for partition in partitions:
         end = ends[partition].offset
-        consumer = Consumer(client, {partition: starts[partition].offset}, read_committed=True)
+        start = max(starts[partition].offset, since.get(partition, 0))
+        consumer = Consumer(client, {partition: start}, read_committed=True)
         while consumer.positions[partition] < end:
             for chunk in run(consumer.poll()):
                 for record in chunk.records():

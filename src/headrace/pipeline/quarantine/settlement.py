@@ -1,12 +1,13 @@
 """Replay or drop quarantined records, each once.
 
-Both are one transaction under an id of the flow: the copies to the retry topic, and the note that
+Each is one transaction under an id of the flow: the copies to the retry topic, and the note that
 these records are settled. Taking the id ends the transaction of a command that was killed, so the
 notes that are read after it are complete.
 """
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 from headrace.client.admin.topics import create_topic
 from headrace.client.client import Client
@@ -16,11 +17,13 @@ from headrace.client.sync import run
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.pipeline.quarantine.records import Quarantined, read_quarantine
-from headrace.pipeline.quarantine.settled import COVERED, DROPPED, REPLAYED, Settled
+from headrace.pipeline.quarantine.settled import DROPPED, REPLAYED, Settled
 from headrace.record.compression import Codec
 from headrace.spark.quarantine.names import replay_id, retry_topic
 
 Wanted = Callable[[Quarantined], bool]
+Decide = Callable[[Quarantined, str | None], str | None]
+"""From a record, and how it is settled, to how it is settled then; None: it waits."""
 _TIMEOUT_MS = 300_000
 
 
@@ -39,14 +42,45 @@ def waiting(client: Client, topic: str, wanted: Wanted) -> Iterator[tuple[Quaran
         yield record, settled[record.owner].outcome(record)
 
 
-def replay(client: Client, topic: str, owner: tuple[str, str], wanted: Wanted) -> int:
-    """Send the wanted records of a flow that are not settled to its retry topic; return how many.
+@dataclass
+class Sent:
+    """The records that a replay of the quarantine has sent to one flow."""
+
+    records: int = 0
+    again: int = 0
+    """Records that were sent before, and refused again."""
+    ranges: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """First and last offset of neighbours in the refused records' topic, by partition."""
+
+    def add(self, found: Quarantined) -> None:
+        """Count a record."""
+        self.records += 1
+        self.again += found.attempt > 1
+        partition, offset = found.place
+        ranges = self.ranges.setdefault(partition, [])
+        if ranges and ranges[-1][1] + 1 == offset:
+            ranges[-1] = (ranges[-1][0], offset)
+        else:
+            ranges.append((offset, offset))
+
+
+def replay(client: Client, topic: str, owner: tuple[str, str], wanted: Wanted) -> Sent:
+    """Send the wanted records of a flow that are not settled to its retry topic; return which.
 
     Raises ApiError, ClientError.
     """
     target = retry_topic(owner[0], topic)
     _create(client, owner[0], topic)
-    return _settle(client, topic, owner, wanted, REPLAYED, target)
+    sent = Sent()
+
+    def decide(record: Quarantined, outcome: str | None) -> str | None:
+        if outcome is None and wanted(record):
+            sent.add(record)
+            return REPLAYED
+        return outcome
+
+    settle(client, topic, owner, decide, target)
+    return sent
 
 
 def drop(client: Client, topic: str, owner: tuple[str, str], wanted: Wanted) -> int:
@@ -54,35 +88,25 @@ def drop(client: Client, topic: str, owner: tuple[str, str], wanted: Wanted) -> 
 
     They stay in the quarantine until its retention. Raises ApiError, ClientError.
     """
-    return _settle(client, topic, owner, wanted, DROPPED)
+    return settle(
+        client,
+        topic,
+        owner,
+        lambda record, outcome: DROPPED if outcome is None and wanted(record) else outcome,
+    )
 
 
-def cover(client: Client, topic: str, owner: tuple[str, str], wanted: Wanted) -> int:
-    """Note the wanted records of a flow that wait as rows of an applied replay; return how many.
-
-    Raises ApiError, ClientError.
-    """
-    return _settle(client, topic, owner, wanted, COVERED)
-
-
-def uncover(client: Client, topic: str, owner: tuple[str, str], wanted: Wanted) -> int:
-    """Let the wanted records of a flow that are covered wait again; return how many.
-
-    Raises ApiError, ClientError.
-    """
-    return _settle(client, topic, owner, wanted, None)
-
-
-def _settle(
+def settle(
     client: Client,
     topic: str,
     owner: tuple[str, str],
-    wanted: Wanted,
-    how: str | None,
+    decide: Decide,
     target: str | None = None,
 ) -> int:
-    """Settle the wanted records that wait; `how` None: let those that are covered wait again."""
-    before = COVERED if how is None else None
+    """Change how records of a flow are settled, in one transaction; return how many it changed.
+
+    `target`: a topic of one partition that gets a copy of each. Raises ApiError, ClientError.
+    """
     settled = Settled(client, *owner)
     settled.create()
     writer = run(transactions.take_id(client, replay_id(*owner), _TIMEOUT_MS))
@@ -90,7 +114,11 @@ def _settle(
     producer = Producer(client, compression=Codec.LZ4, create_topics=False)
     count = 0
     for record in read_quarantine(client, topic):
-        if record.owner != owner or not wanted(record) or settled.outcome(record) != before:
+        if record.owner != owner:
+            continue
+        outcome = settled.outcome(record)
+        how = decide(record, outcome)
+        if how == outcome:
             continue
         if not count:
             places = {TopicPartition(name, 0) for name in (settled.topic, target) if name}
@@ -100,10 +128,7 @@ def _settle(
                 run(producer.partitions(target))
         if target is not None:
             _send(producer, target, record)
-        if how is None:
-            settled.forget(record)
-        else:
-            settled.note(record, how)
+        settled.change(record, how)
         count += 1
     if count:
         settled.settle(producer, int(time.time() * 1000))
