@@ -16,7 +16,7 @@ import sys
 from headrace.pipeline.account import Account, Unbalanced
 from headrace.pipeline.declarations import (
     DeclarationError,
-    Sources,
+    OtherRunner,
     expect,
     expect_or_drop,
     expect_or_fail,
@@ -47,8 +47,8 @@ __all__ = [
 ]
 
 
-def _of_spark_pipelines() -> Sources | None:
-    """Return the sources of Spark's own runner; None if it does not run."""
+def _of_spark_pipelines() -> OtherRunner | None:
+    """Return Spark's own runner; None if it does not run."""
     if "pyspark.pipelines.graph_element_registry" not in sys.modules:
         return None
     from headrace.pipeline.connect_sources import connect_sources
