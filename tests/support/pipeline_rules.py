@@ -116,6 +116,8 @@ RULES: dict[int, Rule] = {
         "ended in any batch, then three runs: the table is that of a batch job",
         (
             f"{_RUNS}/test_live_runs.py::test_runs_that_are_ended_in_any_batch_write_each_row_once",
+            f"{_RUNS}/test_live_runs.py::"
+            "test_windows_of_runs_that_are_ended_in_any_batch_are_written_once",
             f"{_RUNS}/test_live_runs.py::test_a_run_holds_its_pipeline_until_it_is_stopped",
             f"{_UNIT}/run/test_supervisor.py::test_a_stop_waits_for_the_end_of_a_running_batch",
         ),

@@ -15,6 +15,7 @@ import sys
 
 from headrace.pipeline.account import Account, Unbalanced
 from headrace.pipeline.declarations import (
+    WITHOUT_CDC,
     DeclarationError,
     OtherRunner,
     expect,
@@ -57,3 +58,12 @@ def _of_spark_pipelines() -> OtherRunner | None:
 
 
 other_runner(_of_spark_pipelines)
+
+_LATER = ("debezium", "create_auto_cdc_flow")
+
+
+def __getattr__(name: str) -> object:
+    """Raise AttributeError, which tells for helpers of CDC what a project does instead."""
+    if name in _LATER:
+        raise AttributeError(f"hp.{name} is not part of this release: {WITHOUT_CDC}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -37,6 +37,13 @@ _CHECKS, _UNIQUE, _FRESH = "headrace_checks", "headrace_unique", "headrace_fresh
 """Attributes of a query function with its checks."""
 
 
+WITHOUT_CDC = (
+    "read the topic of changes and upsert them into a table in a query of your own, as in "
+    "examples/cdc"
+)
+"""What a project does without helpers for CDC."""
+
+
 class DeclarationError(ValueError):
     """A declaration is invalid; the text names it and says how to write it."""
 
