@@ -1,6 +1,10 @@
 """`headrace pipeline quarantine` on a broker that has refused records."""
 
+import json
+import time
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +18,7 @@ from headrace.client.sync import connect, run
 from headrace.model.nouns import TopicPartition
 from headrace.pipeline.quarantine import settlement
 from headrace.pipeline.quarantine.records import Quarantined, read_committed, read_quarantine
+from headrace.spark.source.offsets import Position
 from headrace.testing import BrokerThread
 from tests.support.processes.cli_kit import Asked, Says
 
@@ -125,6 +130,7 @@ def test_records_are_replayed_once_each(asked: Asked, client: Client) -> None:
     row = {
         "pipeline": "shop", "flow": "daily", "topic": "shop.orders.retry", "records": 2,
         "refused_again": 0, "ranges": [{"partition": 3, "first": 10, "last": 11}],
+        "outcome": None,
     }  # fmt: skip
     assert (code, sent) == (0, [row])
     assert retried(client) == [("daily", "10"), ("daily", "11")]
@@ -328,3 +334,65 @@ def test_replay_tells_the_records_their_topic_and_what_happens_next(
         "  next: the flow's next batch in a run of shop reads them; headrace pipeline quarantine "
         "list orders counts what it refuses again",
     ]
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """The project `shop`, whose flow `daily` writes the table `rows`."""
+    (tmp_path / "pipeline.toml").write_text('name = "shop"\n')
+    return tmp_path
+
+
+def finish_batch(shop: Path, number: int, retry_offset: int) -> None:
+    """Let the flow's checkpoint have a finished batch up to an offset of the retry topic."""
+    ends = {TopicPartition("shop.orders.retry", 0): retry_offset}
+    line = json.dumps(Position("", ends).to_json())
+    for name, content in (("offsets", f"v1\n{{}}\n{line}"), ("commits", "v1\n{}")):
+        directory = shop / "data" / "_checkpoints" / "rows" / "daily" / "0" / name
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / str(number)).write_text(content)
+
+
+@pytest.mark.usefixtures("refused")
+def test_replay_waits_for_the_flow_and_counts_what_it_refuses_again(
+    says: Says, client: Client, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quarantine(client, 10, NULL, pipeline="other")
+    finish_batch(shop, 0, 0)
+    ends = iter([3, 4])  # three records, then the marker of their transaction
+
+    def batch(seconds: float) -> None:
+        """A batch of the flow; the last one has read all, and refuses one again."""
+        end = next(ends)
+        if end == 4:
+            quarantine(client, 11, NUMBER, attempt=2)
+            quarantine(client, 12, NUMBER, flow="hourly", attempt=2)
+            quarantine(client, 98, NUMBER, attempt=2)  # of an earlier replay
+            quarantine(client, 99, NUMBER)
+        finish_batch(shop, end, end)
+
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=batch)
+    monkeypatch.setattr("headrace.pipeline.commands.quarantine.time", clock)
+    words = ["replay", "orders", "--wait", "1h", "-d", str(shop)]
+    code, said, _ = says("pipeline", "quarantine", *words, "--flow", "daily")
+    assert code == 0
+    assert said.splitlines() == [
+        "3 sent to shop.orders.retry for flow daily (once, in one transaction): orders-3@10..12",
+        "  3 read: 2 accepted, 1 refused again",
+    ]
+    assert retried(client) == [("daily", "10"), ("daily", "11"), ("daily", "12")]
+
+
+@pytest.mark.usefixtures("refused")
+def test_replay_that_is_not_read_in_time_is_an_error_and_stays_sent(
+    says: Says, asked: Asked, client: Client, shop: Path
+) -> None:
+    words = ["replay", "orders", "--wait", "0s", "-d", str(shop)]
+    code, said, error = says("pipeline", "quarantine", *words, "--flow", "daily")
+    assert (code, "not read within 0s: is there a run of shop?" in error) == (1, True)
+    assert "next: the flow's next batch in a run of shop reads them" in said
+    assert len(retried(client)) == 3
+    words = ["replay", "orders", "--wait", "soon", "-d", str(shop)]
+    assert says("pipeline", "quarantine", *words)[0] == 2
+    assert says("pipeline", "quarantine", *words[:-1], str(shop / "no"))[0] == 4
+    assert states(asked) == {"replayed": 3, "waiting": 1}

@@ -64,15 +64,30 @@ class _Info(dict[str, str]):
         return ""
 
 
-def read_quarantine(client: Client, topic: str) -> Iterator[Quarantined]:
-    """Yield the records of a topic's quarantine, by partition. Raises ApiError, ClientError."""
-    for at, record in read_committed(client, quarantine_topic(topic)):
+def read_quarantine(
+    client: Client, topic: str, since: Mapping[TopicPartition, int] = _FROM_THE_FIRST
+) -> Iterator[Quarantined]:
+    """Yield the records of a topic's quarantine, by partition. Raises ApiError, ClientError.
+
+    `since`: as in `read_committed`.
+    """
+    for at, record in read_committed(client, quarantine_topic(topic), since):
         info = {
             name.removeprefix(HEADER): (value or b"").decode("utf-8", "replace")
             for name, value in record.headers
             if name.startswith(HEADER)
         }
         yield Quarantined(at, record, _Info(info))
+
+
+def end_offsets(client: Client, topic: str) -> dict[TopicPartition, int]:
+    """Return the end offset of the committed records by partition. ApiError, ClientError."""
+    known = run(client.metadata([topic]))
+    known.check(topic)
+    partitions = range(len(known.topics[topic].partitions))
+    wanted = {TopicPartition(topic, number): LATEST for number in partitions}
+    found = run(list_offsets(client, wanted, read_committed=True))
+    return {place: found[place].offset for place in wanted}
 
 
 def read_committed(
@@ -83,15 +98,9 @@ def read_committed(
     `since`: first offsets of partitions that are not read from their first record on. Raises
     ApiError, ClientError and CorruptLogError.
     """
-    known = run(client.metadata([topic]))
-    known.check(topic)
-    partitions = [
-        TopicPartition(topic, number) for number in range(len(known.topics[topic].partitions))
-    ]
-    starts = run(list_offsets(client, dict.fromkeys(partitions, EARLIEST)))
-    ends = run(list_offsets(client, dict.fromkeys(partitions, LATEST), read_committed=True))
-    for partition in partitions:
-        end = ends[partition].offset
+    ends = end_offsets(client, topic)
+    starts = run(list_offsets(client, dict.fromkeys(ends, EARLIEST)))
+    for partition, end in ends.items():
         start = max(starts[partition].offset, since.get(partition, 0))
         consumer = Consumer(client, {partition: start}, read_committed=True)
         while consumer.positions[partition] < end:

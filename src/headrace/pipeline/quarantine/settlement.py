@@ -5,9 +5,13 @@ these records are settled. Taking the id ends the transaction of a command that 
 notes that are read after it are complete.
 """
 
+from __future__ import annotations
+
 import time
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from headrace.client.admin.topics import create_topic
 from headrace.client.client import Client
@@ -16,10 +20,10 @@ from headrace.client.producer.producer import Producer
 from headrace.client.sync import run
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
-from headrace.pipeline.quarantine.records import Quarantined, read_quarantine
+from headrace.pipeline.quarantine.records import Quarantined, end_offsets, read_quarantine
 from headrace.pipeline.quarantine.settled import DROPPED, REPLAYED, Settled
 from headrace.record.compression import Codec
-from headrace.spark.quarantine.names import replay_id, retry_topic
+from headrace.spark.quarantine.names import quarantine_topic, replay_id, retry_topic
 
 Wanted = Callable[[Quarantined], bool]
 Decide = Callable[[Quarantined, str | None], str | None]
@@ -42,6 +46,18 @@ def waiting(client: Client, topic: str, wanted: Wanted) -> Iterator[tuple[Quaran
         yield record, settled[record.owner].outcome(record)
 
 
+class SentRange(NamedTuple):
+    """Neighbouring records of one partition."""
+
+    partition: int
+    first: int
+    last: int
+
+    def is_followed_by(self, other: SentRange) -> bool:
+        """Return whether another range begins behind this one."""
+        return self.partition == other.partition and self.last + 1 == other.first
+
+
 @dataclass
 class Sent:
     """The records that a replay of the quarantine has sent to one flow."""
@@ -49,19 +65,39 @@ class Sent:
     records: int = 0
     again: int = 0
     """Records that were sent before, and refused again."""
-    ranges: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    """First and last offset of neighbours in the refused records' topic, by partition."""
+    ranges: list[SentRange] = field(default_factory=list)
+    """Their positions in the topic in which they were refused, in order."""
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """End offsets of the quarantine before they were sent."""
 
     def add(self, found: Quarantined) -> None:
         """Count a record."""
         self.records += 1
         self.again += found.attempt > 1
         partition, offset = found.place
-        ranges = self.ranges.setdefault(partition, [])
-        if ranges and ranges[-1][1] + 1 == offset:
-            ranges[-1] = (ranges[-1][0], offset)
-        else:
-            ranges.append((offset, offset))
+        _extend(self.ranges, SentRange(partition, offset, offset))
+
+    def sort(self) -> None:
+        """Bring the ranges in order, neighbours together."""
+        joined: list[SentRange] = []
+        for range_ in sorted(self.ranges):
+            _extend(joined, range_)
+        self.ranges = joined
+
+    def __contains__(self, place: tuple[int, int]) -> bool:
+        """Return whether the record at this partition and offset was sent; after `sort`."""
+        partition, offset = place
+        number = bisect_right(self.ranges, (partition, offset), key=lambda range_: range_[:2]) - 1
+        range_ = self.ranges[number] if number >= 0 else None
+        return range_ is not None and range_.partition == partition and offset <= range_.last
+
+
+def _extend(ranges: list[SentRange], range_: SentRange) -> None:
+    """Append a range, or extend the last one by it."""
+    if ranges and ranges[-1].is_followed_by(range_):
+        ranges[-1] = ranges[-1]._replace(last=range_.last)
+    else:
+        ranges.append(range_)
 
 
 def replay(client: Client, topic: str, owner: tuple[str, str], wanted: Wanted) -> Sent:
@@ -71,7 +107,7 @@ def replay(client: Client, topic: str, owner: tuple[str, str], wanted: Wanted) -
     """
     target = retry_topic(owner[0], topic)
     _create(client, owner[0], topic)
-    sent = Sent()
+    sent = Sent(ends=end_offsets(client, quarantine_topic(topic)))
 
     def decide(record: Quarantined, outcome: str | None) -> str | None:
         if outcome is None and wanted(record):
@@ -80,6 +116,7 @@ def replay(client: Client, topic: str, owner: tuple[str, str], wanted: Wanted) -
         return outcome
 
     settle(client, topic, owner, decide, target)
+    sent.sort()
     return sent
 
 
