@@ -73,8 +73,16 @@ class Settled:
 
     def change(self, found: Quarantined, how: str | None) -> None:
         """Change how a record is settled, for `settle`; None: it waits again."""
+        changed = self._changed.setdefault(found.at, [])
+        if self.outcome(found) is not None:
+            self._forget(found)
+        if how is not None:
+            offset = found.record.offset
+            _add(changed, _Range(offset, offset, how))
+
+    def _forget(self, found: Quarantined) -> None:
         offset, kept = found.record.offset, []
-        for range_ in self._ranges.get(found.at, []):
+        for range_ in self._ranges[found.at]:
             if not range_.first <= offset <= range_.last:
                 kept.append(range_)
                 continue
@@ -83,9 +91,6 @@ class Settled:
             if offset < range_.last:
                 kept.append(range_._replace(first=offset + 1))
         self._ranges[found.at] = kept
-        changed = self._changed.setdefault(found.at, [])
-        if how is not None:
-            _add(changed, _Range(offset, offset, how))
 
     def settle(self, producer: Producer, now_ms: int) -> None:
         """Send the noted records' outcomes, in the producer's open transaction."""
