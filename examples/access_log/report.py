@@ -141,9 +141,7 @@ def account_table(account: Account, late: int) -> Table:
     table.add_row("fed by this demo", f"{account.fed:,}", "")
     table.add_row("records in the topic", f"{account.stored:,}", "fed")
     table.add_row("rows in requests/", f"{account.written:,}", "fed − quarantined")
-    table.add_row(
-        "in the quarantine", f"{account.quarantined:,}", f"damaged: {account.damaged:,}"
-    )
+    table.add_row("in the quarantine", f"{account.quarantined:,}", f"damaged: {account.damaged:,}")
     must_be = "rows in requests/"
     if late:
         table.add_row("too late for their minute", f"{late:,}", "")

@@ -86,8 +86,8 @@ class ConnectSources:
         if isinstance(check, Unique) or outcome in (Outcome.FAIL, Outcome.QUARANTINE):
             raise DeclarationError(
                 f"check {check.name!r}: spark-pipelines cannot evaluate it, because only headrace "
-                "pipeline ends a run or moves records to the quarantine: use expect_or_drop, or run "
-                "the project with headrace pipeline"
+                "pipeline ends a run or moves records to the quarantine: use expect_or_drop, or "
+                "run the project with headrace pipeline"
             )
         if isinstance(check, Check) and outcome is Outcome.DROP:
             return _filtered(function, check.condition)

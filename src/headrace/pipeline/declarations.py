@@ -41,7 +41,7 @@ WITHOUT_CDC = (
     "read the topic of changes and upsert them into a table in a query of your own, as in "
     "examples/cdc"
 )
-"""What a project does without helpers for CDC."""
+"""Advice for projects that look for helpers for CDC."""
 
 
 class DeclarationError(ValueError):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-for needed in ("pyspark", "deltalake", "duckdb"):
-    pytest.importorskip(needed)
+pytest.importorskip("pyspark")
+pytest.importorskip("deltalake")
+pytest.importorskip("duckdb")
 
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
@@ -19,7 +20,6 @@ from headrace.client.producer.producer import Producer
 from headrace.client.sync import connect, run
 from headrace.model.nouns import TopicPartition
 from headrace.pipeline.quarantine import settlement
-from headrace.pipeline.replays import covered_records
 from headrace.pipeline.replays.begin import begin_replay, end_building
 from headrace.pipeline.replays.covered_records import CoveredRecords
 from headrace.pipeline.replays.replay import OutdatedDiffError, Replay, ReplayError, ReplayState
@@ -86,7 +86,10 @@ class Shop:
                 "pipeline": pipeline, "flow": flow, "attempt": attempt, "reason": "r",
             }  # fmt: skip
             headers = [(f"headrace.{name}", str(value).encode()) for name, value in info.items()]
-            run(producer.send("orders.quarantine", b"v", b"k", headers=headers, partition=0))
+            sending = producer.send(
+                "orders.quarantine", b"v", b"k", timestamp=1, headers=headers, partition=0
+            )
+            run(sending)
         run(producer.flush())
 
     def send(self, *offsets: int) -> None:
@@ -122,7 +125,7 @@ class Shop:
         return undo_replay(self.store, id_, self.notes)
 
     def states(self) -> dict[int, list[str]]:
-        """The states of the refused records of flow `daily`, by offset, the first attempt's first."""
+        """The states of flow `daily`'s refused records by offset, the first attempt's first."""
         found: dict[int, list[str]] = {}
         for record, outcome in settlement.waiting(self.client, "orders", lambda _: True):
             if record.owner == OWNER:
@@ -308,16 +311,16 @@ def test_a_batch_that_refuses_again_during_the_notes_is_not_missed(
     shop.send(5)
     shop.read(0, 0)
     replay = shop.build(0, 1, 5)
-    settle = covered_records.settle
+    settle = settlement.settle
 
-    def ended(*arguments: object) -> int:
-        count = settle(*arguments)  # type: ignore[arg-type]
+    def ended(*arguments: Any) -> int:
+        count = settle(*arguments)
         shop.refuse(5, attempt=2)
         shop.read(1, READ_ALL)
         return count
 
     with monkeypatch.context() as patched:
-        patched.setattr(covered_records, "settle", ended)
+        patched.setattr("headrace.pipeline.replays.covered_records.settle", ended)
         with pytest.raises(OutdatedDiffError, match="still to read"):
             shop.apply(replay)
     assert shop.offsets() == [0, 1]

@@ -11,10 +11,9 @@ from pyspark.sql import SparkSession
 
 from headrace.cli.main import run as command
 from headrace.pipeline.project import load_project
-from headrace.pipeline.replays import steps
 from headrace.pipeline.replays.build import ReplayRequest, build_replay
 from headrace.record.batch import Record
-from headrace.spark.tables.delta_parts.swap import Swap
+from headrace.spark.tables.delta_parts.swap import Swap, swap_files
 from tests.spark.kit import TIME_MS, Topics
 from tests.spark.pipeline.run_projects import Project, make_project
 
@@ -140,16 +139,16 @@ def killed_at_commit(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, word: str, *, after: bool
 ) -> None:
     """Do a step of the replay whose process is killed before or after its commit."""
-    swap = steps.swap_files
 
     def killed(location: Path, files: Swap) -> int:
         if after:
-            swap(location, files)
+            swap_files(location, files)
         raise Killed
 
-    with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(steps, "swap_files", killed)
-        shop.step(word, "r1")
+    with monkeypatch.context() as patched:
+        patched.setattr("headrace.pipeline.replays.steps.swap_files", killed)
+        with pytest.raises(Killed):
+            shop.step(word, "r1")
 
 
 @pytest.mark.parametrize("after", [False, True])

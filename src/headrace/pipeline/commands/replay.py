@@ -130,9 +130,7 @@ def _day(option: str, text: str | None) -> date | None:
         raise UsageError(f"{option} {text}: must be a day, as 2026-11-24") from None
 
 
-def _done(
-    project: "Project", flow: str, step: str, id_: str, options: BrokerOptions
-) -> "Replay":
+def _done(project: "Project", flow: str, step: str, id_: str, options: BrokerOptions) -> "Replay":
     """Do a step of a replay. CommandError if the brokers with the quarantine are away."""
     from headrace.client.transport.port import ClientError
     from headrace.model.errors import ApiError

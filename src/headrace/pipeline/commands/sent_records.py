@@ -23,7 +23,7 @@ class SentRecords(NamedTuple):
     """Pipeline and flow."""
     sent: "Sent"
     outcome: "Outcome | None" = None
-    """What the flow has done with them; None: the command has not waited for it."""
+    """Counts of those that the flow has read; None: the command has not waited for it."""
 
     def to_json(self) -> dict[str, object]:
         """Return the records for `--json`."""

@@ -1,4 +1,4 @@
-"""What a flow has done with records that were sent to it again."""
+"""Counts of records that a flow accepts, or refuses again, after they were sent to it again."""
 
 from __future__ import annotations
 

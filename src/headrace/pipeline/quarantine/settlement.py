@@ -11,10 +11,9 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.client.admin.topics import create_topic
-from headrace.client.client import Client
 from headrace.client.producer import transactions
 from headrace.client.producer.producer import Producer
 from headrace.client.sync import run
@@ -24,6 +23,9 @@ from headrace.pipeline.quarantine.records import Quarantined, end_offsets, read_
 from headrace.pipeline.quarantine.settled import DROPPED, REPLAYED, Settled
 from headrace.record.compression import Codec
 from headrace.spark.quarantine.names import quarantine_topic, replay_id, retry_topic
+
+if TYPE_CHECKING:
+    from headrace.client.client import Client
 
 Wanted = Callable[[Quarantined], bool]
 Decide = Callable[[Quarantined, str | None], str | None]

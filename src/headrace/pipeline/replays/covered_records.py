@@ -75,7 +75,8 @@ class CoveredRecords:
     """Records that wait again."""
 
     def cover(self, replay: Replay) -> None:
-        """As `QuarantineNotes`; TableError if the table cannot be read."""
+        """Note waiting records that become rows, as `QuarantineNotes`; TableError if the table
+        cannot be read."""
         if not self._has_rows(replay):
             return
         with self.connect() as client:
@@ -99,19 +100,17 @@ class CoveredRecords:
             self.covered += settle(client, rows.topic, (self.pipeline, replay.flow), decide)
             # From here on nothing sends the covered ones; those that were sent before are checked.
             if sent:
-                unread = positions_on_the_way(
-                    client, self.pipeline, rows.topic, replay.flow, read
-                )
+                unread = positions_on_the_way(client, self.pipeline, rows.topic, replay.flow, read)
                 self._check_sent(replay, rows.topic, sent, sent & unread)
 
     def release(self, replay: Replay) -> None:
-        """As `QuarantineNotes`."""
+        """Let records wait again whose rows the step has removed, as `QuarantineNotes`."""
         undo = replay.state is ReplayState.UNDOING
         # An undo removes rows that were no rows before the replay, so what was sent stays so.
         self._wait(replay, (COVERED,) if undo else (COVERED, REPLAYED), take_back=False)
 
     def take_back(self, replay: Replay) -> None:
-        """As `QuarantineNotes`."""
+        """Undo `cover`, as `QuarantineNotes`."""
         self._wait(replay, (COVERED,), take_back=True)
 
     def _wait(self, replay: Replay, outcomes: Collection[str], *, take_back: bool) -> None:
@@ -172,9 +171,7 @@ class CoveredRecords:
         batch = newest_batch(checkpoint / "commits")
         return {} if batch is None else positions_of(checkpoint, batch)
 
-    def _check_sent(
-        self, replay: Replay, topic: str, sent: Positions, unread: Positions
-    ) -> None:
+    def _check_sent(self, replay: Replay, topic: str, sent: Positions, unread: Positions) -> None:
         """Raise OutdatedDiffError, or ReplayError of an undo, if the live flow has rows of records
         that were sent, or has still to read them: they would be in the table twice."""
         written = _rows_at(snapshot_of(self.storage.root / replay.table), sent)

@@ -1,4 +1,4 @@
-"""What the steps of a replay need of the quarantine: notes on records whose rows they move."""
+"""The port of a replay's steps to the quarantine: notes on records whose rows they move."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class QuarantineNotes(Protocol):
     """
 
     def cover(self, replay: Replay) -> None:
-        """Before the commit: note waiting records that become rows, so that nothing sends them.
+        """Note waiting records that become rows, so that nothing sends them; before the commit.
 
         OutdatedDiffError, or ReplayError of an undo, if the live flow has written such a record, or
         will write it.
         """
 
     def release(self, replay: Replay) -> None:
-        """After the commit: let records wait again whose rows it has removed."""
+        """Let records wait again whose rows the commit has removed."""
 
     def take_back(self, replay: Replay) -> None:
         """Undo `cover`: there is no commit."""

@@ -177,8 +177,10 @@ def _other_since(store: ReplayStore, replay: Replay, version: int) -> Replay | N
     return None
 
 
-def _overlap(one: Replay, two: Replay) -> bool:
-    return one.range is None or two.range is None or one.range.overlaps(two.range)
+def _overlap(first: Replay, second: Replay) -> bool:
+    if first.range is None or second.range is None:
+        return True
+    return first.range.overlaps(second.range)
 
 
 def _replaced(store: ReplayStore, replay: Replay) -> Snapshot:

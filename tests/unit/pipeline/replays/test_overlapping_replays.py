@@ -64,7 +64,7 @@ def test_of_two_replays_of_an_empty_day_one_is_applied(emptied: Shop) -> None:
     second, third = emptied.build(FIRST), emptied.build(FIRST)
     assert second.removed == third.removed == frozenset()
     apply_replay(emptied.store, second.id, NOW_MS)
-    with pytest.raises(OutdatedDiffError, match="r2 is applied, which .* since r3 was computed"):
+    with pytest.raises(OutdatedDiffError, match=r"r2 is applied, which .* since r3 was computed"):
         apply_replay(emptied.store, third.id, NOW_MS)
     assert emptied.rows() == EMPTIED | dict.fromkeys(FIRST, NEW)
     assert emptied.store.load(third.id).state is ReplayState.DIFFED
