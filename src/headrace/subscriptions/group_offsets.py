@@ -7,17 +7,25 @@ of a store is called when its offset, or a later one, is on disk.
 These offsets never expire (ADR 74): the coordinator's record has an expiry time that never comes.
 Its metadata says when the group first stored an offset of the topic, as `since=<ms since 1970>`:
 the rule for new groups asks for it, and it must survive a restart.
+
+An operator's reset is an offset that the group's client has not heard of yet:
+
+    reset ──> pending: stores of clients are ignored ── taken by the next pull ──> an offset
+                  ^── a later reset replaces it
+
+Whether it is pending is in the record, too (`since=<ms>;reset`): a client that pulls on after a
+restart of the broker would otherwise store its own offset over that of the operator.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headrace.coordination.groups import commit
 from headrace.coordination.groups.committed_offsets import Committed
 from headrace.coordination.groups.messages import CommitRequest, OffsetToCommit
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.ports.callbacks import Done
+from headrace.ports.callbacks import Done, ignore_result
 
 if TYPE_CHECKING:
     from headrace.coordination.groups.group_coordinators import GroupCoordinators
@@ -29,6 +37,7 @@ UNSET = -1
 """The offset that a client stores to have none."""
 
 _SINCE = "since="
+_PENDING_RESET = ";reset"
 
 QueuePlace = tuple[str, str, int]
 """Group, topic, partition."""
@@ -67,14 +76,34 @@ class OwnCommits:
         self._groups.check_room(shard, request.group_id)
         commit.commit(shard, request, done)
 
+    def groups(self) -> Iterator[str]:
+        """Yield the groups that have stored offsets here. ApiError: a coordinator is loading."""
+        for shard in self._groups.led.active():
+            for group, topics in shard.context.offsets.by_group.items():
+                stored = next(iter(next(iter(topics.values())).values()), None)
+                if stored is not None and stored.metadata.startswith(_SINCE):
+                    yield group
+
+    def offsets(self, group_id: str) -> Mapping[str, Mapping[int, Committed]]:
+        """Return a group's stored offsets by topic and partition. ApiError: loading."""
+        return self._groups.offsets(group_id)
+
+
+class _Value(NamedTuple):
+    """An offset as it is stored."""
+
+    offset: int
+    reset: bool = False
+    """Whether it is an operator's, and no client has heard of it."""
+
 
 class _Writing:
     """The writes of one place: the offset in flight, and the newest one behind it."""
 
     __slots__ = ("behind", "newest", "waiting")
 
-    def __init__(self, offset: int, done: Done[ErrorCode]) -> None:
-        self.newest = offset
+    def __init__(self, value: _Value, done: Done[ErrorCode]) -> None:
+        self.newest = value
         self.waiting = [done]
         """Callbacks of the write in flight."""
         self.behind: list[Done[ErrorCode]] = []
@@ -95,11 +124,17 @@ class GroupOffsets:
 
         ApiError: the coordinator is loading, or elsewhere.
         """
-        writing = self._writing.get((group, topic, partition))
+        value = self._value((group, topic, partition))
+        return None if value is None or value.offset == UNSET else value.offset
+
+    def _value(self, place: QueuePlace) -> _Value | None:
+        writing = self._writing.get(place)
         if writing is not None:
-            return None if writing.newest == UNSET else writing.newest
-        committed = self._coordinators().offset(group, topic, partition)
-        return None if committed is None else committed.offset
+            return writing.newest
+        committed = self._coordinators().offset(*place)
+        if committed is None:
+            return None
+        return _Value(committed.offset, _is_pending(committed.metadata))
 
     def first_stored_ms(self, group: str, topic: str, partitions: int) -> int | None:
         """Return when a group first stored an offset of a topic; None: it has none there.
@@ -113,31 +148,71 @@ class GroupOffsets:
     def store(
         self, group: str, topic: str, partition: int, offset: int, done: Done[ErrorCode]
     ) -> None:
-        """Store an offset, which may be lower than the present one; UNSET deletes it.
+        """Store a client's offset, which may be lower than the present one; UNSET deletes it.
+
+        `done` is called once, with NONE when it is on disk, or with why it is not stored. While a
+        reset is pending nothing is stored, and `done` is called with NONE.
+        """
+        try:
+            ignored = self.is_reset(group, topic, partition)
+        except ApiError as error:
+            done(error.code)
+            return
+        if ignored:
+            done(ErrorCode.NONE)
+        else:
+            self._put((group, topic, partition), _Value(offset), done)
+
+    def is_reset(self, group: str, topic: str, partition: int) -> bool:
+        """Return whether a reset is pending. ApiError: the coordinator is loading, or elsewhere."""
+        value = self._value((group, topic, partition))
+        return value is not None and value.reset
+
+    def reset(
+        self, group: str, topic: str, partition: int, offset: int, done: Done[ErrorCode]
+    ) -> None:
+        """Store an operator's offset over that of the clients; the last reset counts.
 
         `done` is called once, with NONE when it is on disk, or with why it is not stored.
         """
+        self._put((group, topic, partition), _Value(offset, reset=True), done)
+
+    def take_reset(self, group: str, topic: str, partition: int) -> int | None:
+        """Return a pending reset's offset, once; None: no reset is pending.
+
+        From now on clients' offsets are stored again. ApiError: the coordinator is loading, or
+        elsewhere.
+        """
         place = (group, topic, partition)
+        value = self._value(place)
+        if value is None or not value.reset:
+            return None
+        # If it cannot be written, the reset is pending again, and is returned a second time.
+        self._put(place, _Value(value.offset), ignore_result)
+        return value.offset
+
+    def _put(self, place: QueuePlace, value: _Value, done: Done[ErrorCode]) -> None:
         writing = self._writing.get(place)
         if writing is None:
-            self._writing[place] = _Writing(offset, done)
-            self._write(place, offset)
+            self._writing[place] = _Writing(value, done)
+            self._write(place, value)
         else:
-            writing.newest = offset
+            writing.newest = value
             writing.behind.append(done)
 
-    def _write(self, place: QueuePlace, offset: int) -> None:
+    def _write(self, place: QueuePlace, value: _Value) -> None:
         group, topic, partition = place
         try:
             coordinators = self._coordinators()
-            if offset == UNSET:
+            if value.offset == UNSET:
                 coordinators.delete_offsets(
                     group, [(topic, partition)], lambda code, _: self._written(place, code)
                 )
                 return
             committed = coordinators.offset(group, topic, partition)
             since_ms = self._clock.wall_ms() if committed is None else _since_ms(committed)
-            entry = OffsetToCommit(topic, partition, offset, -1, f"{_SINCE}{since_ms}")
+            metadata = f"{_SINCE}{since_ms}{_PENDING_RESET if value.reset else ''}"
+            entry = OffsetToCommit(topic, partition, value.offset, -1, metadata)
             request = CommitRequest(group, -1, "", None, [entry], retention_ms=NEVER_MS)
             coordinators.commit(request, partial(self._written, place))
         except ApiError as error:
@@ -149,17 +224,22 @@ class GroupOffsets:
         if code is ErrorCode.GROUP_ID_NOT_FOUND:
             code = ErrorCode.NONE  # deleted from a group that has no offset
         done, writing.waiting, writing.behind = writing.waiting, writing.behind, []
-        offset, more = writing.newest, bool(writing.waiting)
+        value, more = writing.newest, bool(writing.waiting)
         if not more:
             del self._writing[place]
         for callback in done:
             callback(code)
         if more:
-            self._write(place, offset)
+            self._write(place, value)
 
 
 def _since_ms(committed: Committed) -> int:
     """Return when the group first stored this offset; its own time, if another client wrote it."""
     text = committed.metadata.removeprefix(_SINCE)
-    is_ours = text != committed.metadata and text.isascii() and text.isdigit()
-    return int(text) if is_ours else committed.committed_ms
+    since = text.removesuffix(_PENDING_RESET)
+    is_ours = text != committed.metadata and since.isascii() and since.isdigit()
+    return int(since) if is_ours else committed.committed_ms
+
+
+def _is_pending(metadata: str) -> bool:
+    return metadata.startswith(_SINCE) and metadata.endswith(_PENDING_RESET)

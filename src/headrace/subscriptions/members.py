@@ -9,7 +9,7 @@ that reconnects replaces itself: its old connection's end removes nobody.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 HEARTBEAT_SECONDS_MAX = 120.0
 """Seconds without a heartbeat after which a member has left, as in RocketMQ."""
@@ -20,6 +20,9 @@ class MemberConnection(Protocol):
 
     def members_changed(self, group: str) -> None:
         """Tell the client that the members of its group have changed."""
+
+
+C = TypeVar("C", bound=MemberConnection)
 
 
 class TopicSubscription(NamedTuple):
@@ -41,9 +44,11 @@ class GroupSubscription(NamedTuple):
     """Whether each member consumes all queues, and keeps offsets itself."""
     consume_from: str = ""
     """Where the client begins without an offset."""
+    consume_type: str = ""
+    """How the client consumes, in its own words: pushed to it, or by pulls."""
 
 
-class HeartbeatMember:
+class HeartbeatMember(Generic[C]):
     """A member of one group."""
 
     __slots__ = ("client_id", "connection", "expires_at", "subscription")
@@ -51,7 +56,7 @@ class HeartbeatMember:
     def __init__(
         self,
         client_id: str,
-        connection: MemberConnection,
+        connection: C,
         subscription: GroupSubscription,
         expires_at: float,
     ) -> None:
@@ -61,13 +66,13 @@ class HeartbeatMember:
         self.expires_at = expires_at
 
 
-class _Group:
+class _Group(Generic[C]):
     """The members of one group, by client id, and its newest subscriptions, by topic."""
 
     __slots__ = ("members", "since", "topics")
 
     def __init__(self) -> None:
-        self.members: dict[str, HeartbeatMember] = {}
+        self.members: dict[str, HeartbeatMember[C]] = {}
         self.topics: dict[str, TopicSubscription] = {}
         self.since: dict[str, float] = {}
         """When a member first reported each topic."""
@@ -94,19 +99,19 @@ class _Group:
         return bool(gone)
 
 
-class GroupMembers:
+class GroupMembers(Generic[C]):
     """The members of all groups on one broker. Times are monotonic seconds that callers pass."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, _Group] = {}
-        self._groups_of: dict[MemberConnection, dict[str, str]] = {}
+        self._groups: dict[str, _Group[C]] = {}
+        self._groups_of: dict[C, dict[str, str]] = {}
         """By connection: client id by group."""
 
     # Heartbeats
 
     def heartbeat(
         self,
-        connection: MemberConnection,
+        connection: C,
         client_id: str,
         subscriptions: Iterable[GroupSubscription],
         now: float,
@@ -130,8 +135,8 @@ class GroupMembers:
 
     def _renew(
         self,
-        group: _Group,
-        connection: MemberConnection,
+        group: _Group[C],
+        connection: C,
         client_id: str,
         subscription: GroupSubscription,
         now: float,
@@ -149,7 +154,7 @@ class GroupMembers:
         group.members[client_id] = HeartbeatMember(client_id, connection, subscription, until)
         return True
 
-    def renew(self, connection: MemberConnection, now: float) -> bool:
+    def renew(self, connection: C, now: float) -> bool:
         """Renew all memberships of a connection without changing them; return whether it has
         some."""
         groups = self._groups_of.get(connection)
@@ -159,13 +164,13 @@ class GroupMembers:
 
     # Leaving
 
-    def leave(self, connection: MemberConnection, group: str) -> None:
+    def leave(self, connection: C, group: str) -> None:
         """Remove a connection's client from a group, if it is a member."""
         client_id = self._groups_of.get(connection, {}).get(group)
         if client_id is not None:
             self._remove(group, client_id)
 
-    def closed(self, connection: MemberConnection) -> None:
+    def closed(self, connection: C) -> None:
         """Remove a closed connection's client from all its groups."""
         for group, client_id in list(self._groups_of.get(connection, {}).items()):
             self._remove(group, client_id)
@@ -191,13 +196,13 @@ class GroupMembers:
         group.forget_topics()
         self._tell(name, group)
 
-    def _release(self, connection: MemberConnection, group: str) -> None:
+    def _release(self, connection: C, group: str) -> None:
         groups = self._groups_of[connection]
         del groups[group]
         if not groups:
             del self._groups_of[connection]
 
-    def _tell(self, name: str, group: _Group) -> None:
+    def _tell(self, name: str, group: _Group[C]) -> None:
         for member in list(group.members.values()):
             member.connection.members_changed(name)
 
@@ -208,7 +213,7 @@ class GroupMembers:
         found = self._groups.get(group)
         return [] if found is None else sorted(found.members)
 
-    def members(self, group: str) -> Iterator[HeartbeatMember]:
+    def members(self, group: str) -> Iterator[HeartbeatMember[C]]:
         """Yield a group's members."""
         found = self._groups.get(group)
         if found is not None:
@@ -223,6 +228,9 @@ class GroupMembers:
         """Return when a member first reported a topic, None if no member has it."""
         found = self._groups.get(group)
         return None if found is None else found.since.get(topic)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._groups)
 
     def topics(self, group: str) -> Mapping[str, TopicSubscription]:
         """Return a group's newest subscriptions by topic; read-only."""

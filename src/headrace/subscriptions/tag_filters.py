@@ -9,6 +9,11 @@ ALL = "*"
 _SEPARATOR = "||"
 
 
+def tags_of(expression: str) -> frozenset[str]:
+    """Return the tags in an expression; `*` is one of them."""
+    return frozenset(filter(None, map(str.strip, expression.split(_SEPARATOR))))
+
+
 class TagFilter:
     """The tags that a consumer wants."""
 
@@ -16,7 +21,7 @@ class TagFilter:
 
     def __init__(self, expression: str) -> None:
         """`expression` is empty or `*` for all messages, also those without a tag."""
-        tags = frozenset(filter(None, map(str.strip, expression.split(_SEPARATOR))))
+        tags = tags_of(expression)
         self._tags: frozenset[bytes] | None = None
         if tags and ALL not in tags:
             self._tags = frozenset(tag.encode("utf-8", "replace") for tag in tags)

@@ -3,50 +3,36 @@
 `make rocketmq-test` runs them: Maven gets the client, javac compiles `java/Scenarios.java`.
 """
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from headrace.testing import BrokerThread
+from tests.outside.rocketmq.jvm import JVM
 
-JAVA = Path(__file__).parent / "java"
-CLIENTS = ("5.5.0", "4.9.7")
-SCENARIOS = ("sends", "consumes", "tags", "shares", "orderly", "litepull", "continues")
-SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0,ROCKETMQ://127.0.0.1:0"}
+SCENARIOS = (
+    "sends", "consumes", "tags", "shares", "orderly", "litepull", "continues", "retries", "delays",
+    "recalls", "transactions",
+)  # fmt: skip
+SETTINGS = {
+    "listeners": "PLAINTEXT://127.0.0.1:0,ROCKETMQ://127.0.0.1:0",
+    "rocketmq.recall.message.enable": "true",
+    "rocketmq.transaction.timeout.ms": "1000",
+    "rocketmq.transaction.check.interval.ms": "1000",
+}
 SECONDS_MAX = 240
-
-pytestmark = pytest.mark.skipif(
-    not (shutil.which("mvn") and shutil.which("javac")), reason="needs Maven and a JDK"
-)
-
-
-@pytest.fixture(scope="session", params=CLIENTS)
-def classes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The class path of a version of the client and of the scenarios."""
-    libs = JAVA / "target" / request.param
-    if not libs.exists():
-        subprocess.run(
-            ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-Dclient={request.param}"],
-            cwd=JAVA, check=True, timeout=600,
-        )  # fmt: skip
-    made = tmp_path_factory.mktemp(request.param)
-    subprocess.run(
-        ["javac", "-nowarn", "-d", made, "-cp", f"{libs}/*", JAVA / "Scenarios.java"],
-        check=True, timeout=300,
-    )  # fmt: skip
-    return f"{made}:{libs}/*"
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_the_java_client_plays_its_scenario(classes: str, scenario: str, tmp_path: Path) -> None:
+    if scenario == "recalls" and "4.9.7" in classes:
+        pytest.skip("4.9.7 has no recall")
     with BrokerThread(SETTINGS) as broker:
         port = broker.call(lambda server: server.listeners[1].port)
         played = subprocess.run(
             [
-                "java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-                f"-Duser.home={tmp_path}", "-cp", classes, "Scenarios", f"127.0.0.1:{port}",
+                *JVM, f"-Duser.home={tmp_path}", "-cp", classes, "Scenarios", f"127.0.0.1:{port}",
                 scenario,
             ],
             capture_output=True, text=True, timeout=SECONDS_MAX, check=False,

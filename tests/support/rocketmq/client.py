@@ -74,6 +74,22 @@ class RemotingClient:
         """Send a request; return its answer."""
         return self.answer(self.ask(code, fields, body))
 
+    def wait_notified(self, code: int) -> RemotingCommand:
+        """Return the next request of the broker's with a code, and drop those before it."""
+        while True:
+            while not self.notified:
+                self.receive()
+            command = self.notified.pop(0)
+            if command.code == code:
+                return command
+
+    def reply(
+        self, asked: RemotingCommand, body: bytes = b"", code: int = 0, remark: str | None = None
+    ) -> None:
+        """Answer a request of the broker's."""
+        command = RemotingCommand(code, asked.opaque, CommandFlag.RESPONSE, None, body, remark)
+        self._socket.sendall(b"".join(encode_command(command, self._serialization)))
+
     def receive(self, seconds: float = SECONDS_MAX) -> None:
         """Receive one frame."""
         self._socket.settimeout(seconds)
@@ -116,18 +132,26 @@ class RemotingClient:
         """Send a batch to queue 0; return the answer."""
         return self.send(topic, encode_batch(messages), m="true")
 
-    def ask_pull(self, topic: str, offset: int = 0, **fields: object) -> int:
+    def ask_pull(
+        self,
+        topic: str,
+        offset: int = 0,
+        *,
+        number: int = RequestCode.PULL_MESSAGE,
+        **fields: object,
+    ) -> int:
         """Pull from queue 0, for no longer than it takes; return the opaque."""
         named: dict[str, object] = {
             "consumerGroup": "CG", "topic": topic, "queueId": 0, "queueOffset": offset,
             "maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0, "suspendTimeoutMillis": 0,
             "subscription": "*", "subVersion": 0, "expressionType": "TAG",
         }  # fmt: skip
-        return self.ask(RequestCode.PULL_MESSAGE, named | fields)
+        return self.ask(number, named | fields)
 
     def pull(self, topic: str, offset: int = 0, **fields: object) -> RemotingCommand:
         """Pull from queue 0; return the answer."""
-        return self.answer(self.ask_pull(topic, offset, **fields))
+        number = RequestCode.PULL_MESSAGE
+        return self.answer(self.ask_pull(topic, offset, number=number, **fields))
 
     def heartbeat(
         self, client_id: str, group: str, topics: Mapping[str, str], version: int = 1
@@ -139,6 +163,12 @@ class RemotingClient:
         ]
         consumer: FastJson = {"groupName": group, "subscriptionDataSet": subscriptions}
         body = encode_body({"clientID": client_id, "consumerDataSet": [consumer]})
+        return self.call(RequestCode.HEART_BEAT, {}, body)
+
+    def produces(self, client_id: str, *groups: str) -> RemotingCommand:
+        """Send a heartbeat of a producer; return the answer."""
+        producers: list[FastJson] = [{"groupName": group} for group in groups]
+        body = encode_body({"clientID": client_id, "producerDataSet": producers})
         return self.call(RequestCode.HEART_BEAT, {}, body)
 
     def one_way(self, code: int, fields: Mapping[str, object]) -> int:

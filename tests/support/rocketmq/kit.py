@@ -1,5 +1,9 @@
 """A broker with a listener for RocketMQ, and what tests ask of it."""
 
+from typing import Any, cast
+
+from headrace.frontends.rocketmq.serving import ServedBroker
+from headrace.server.assembly import Server
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from headrace.wire.rocketmq.commands import RemotingCommand
@@ -12,6 +16,13 @@ PARKED = {"sysFlag": 6, "suspendTimeoutMillis": 20_000}
 def port_of(broker: BrokerThread) -> int:
     """Return the port of the listener for RocketMQ."""
     return broker.call(lambda server: server.listeners[1].port)
+
+
+def served(server: Server) -> ServedBroker:
+    """Return the broker as requests of RocketMQ's clients see it. On the deciding thread."""
+    broker = cast("Any", server.frontends)._others[0].broker
+    assert isinstance(broker, ServedBroker)
+    return broker
 
 
 def code(answer: RemotingCommand) -> ResponseCode:

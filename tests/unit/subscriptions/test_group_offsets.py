@@ -231,3 +231,120 @@ def test_an_offset_of_another_client_counts_from_its_own_time(metadata: str) -> 
     play = Play()
     play.coordinator.stored["g", "t", 0] = Committed(5, -1, metadata, 777)
     assert play.offsets.first_stored_ms("g", "t", 1) == 777
+
+
+# Resets
+
+
+def reset(play: Play, offset: int, partition: int = 0) -> None:
+    """Reset the offset as an operator."""
+    play.offsets.reset("g", "t", partition, offset, lambda c: play.answers.append((offset, c)))
+
+
+def test_offsets_of_clients_are_ignored_until_the_reset_is_taken() -> None:
+    play = Play()
+    play.store(9)
+    play.coordinator.land()
+    reset(play, 2)
+    play.store(10)
+    assert play.answers[-1] == (10, ErrorCode.NONE)
+    play.coordinator.land()
+    play.store(11)
+    play.store(UNSET)
+    assert (play.read(), play.coordinator.flying) == (2, [])
+    assert play.offsets.take_reset("g", "t", 0) == 2
+    assert play.offsets.take_reset("g", "t", 0) is None
+    play.coordinator.land()
+    assert play.read() == 2
+    play.store(3)
+    play.coordinator.land()
+    assert play.read() == 3
+    assert play.offsets.take_reset("g", "t", 0) is None
+
+
+def test_a_commit_in_flight_does_not_undo_the_reset_behind_it() -> None:
+    play = Play()
+    play.store(9)
+    reset(play, 2)
+    play.store(10)
+    play.coordinator.land()
+    assert play.read() == 2
+    play.coordinator.land()
+    assert play.coordinator.asked == [("t", 0, 9), ("t", 0, 2)]
+    assert play.answers == [(10, ErrorCode.NONE), (9, ErrorCode.NONE), (2, ErrorCode.NONE)]
+    assert play.offsets.is_reset("g", "t", 0)
+
+
+def test_of_two_resets_the_second_one_is_taken_once() -> None:
+    play = Play()
+    reset(play, 2)
+    reset(play, 5)
+    play.coordinator.land()
+    play.coordinator.land()
+    assert play.offsets.take_reset("g", "t", 0) == 5
+    reset(play, 7)
+    for _ in range(2):
+        play.coordinator.land()
+    assert play.offsets.take_reset("g", "t", 0) == 7
+    assert play.offsets.take_reset("g", "t", 0) is None
+
+
+def test_a_reset_concerns_its_queue_alone() -> None:
+    play = Play()
+    reset(play, 2)
+    play.coordinator.land()
+    assert play.offsets.take_reset("g", "t", 1) is None
+    play.store(4, partition=1)
+    play.coordinator.land()
+    assert play.offsets.read("g", "t", 1) == 4
+    assert play.offsets.take_reset("other", "t", 0) is None
+    assert play.offsets.take_reset("g", "t", 0) == 2
+
+
+def test_a_reset_is_pending_after_a_restart() -> None:
+    play = Play()
+    play.store(9)
+    play.coordinator.land()
+    reset(play, 2)
+    play.coordinator.land()
+    restarted = GroupOffsets(lambda: play.coordinator, cast(Clock, play.clock))
+    assert restarted.is_reset("g", "t", 0)
+    assert restarted.take_reset("g", "t", 0) == 2
+    play.coordinator.land()
+    again = GroupOffsets(lambda: play.coordinator, cast(Clock, play.clock))
+    assert again.take_reset("g", "t", 0) is None
+    assert again.read("g", "t", 0) == 2
+
+
+def test_a_reset_that_is_not_stored_leaves_the_offset_of_the_client() -> None:
+    play = Play()
+    play.store(9)
+    play.coordinator.land()
+    reset(play, 2)
+    play.coordinator.land(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert play.answers[-1] == (2, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert play.read() == 9
+    assert play.offsets.take_reset("g", "t", 0) is None
+    play.store(10)
+    play.coordinator.land()
+    assert play.read() == 10
+
+
+def test_a_reset_keeps_the_time_of_the_first_offset() -> None:
+    play = Play()
+    play.store(9)
+    play.coordinator.land()
+    play.clock.now_ms = 5000
+    reset(play, 2)
+    play.coordinator.land()
+    assert play.offsets.first_stored_ms("g", "t", 1) == 1000
+    play.offsets.take_reset("g", "t", 0)
+    play.coordinator.land()
+    assert play.offsets.first_stored_ms("g", "t", 1) == 1000
+
+
+def test_metadata_of_other_clients_is_no_reset() -> None:
+    play = Play()
+    play.coordinator.stored["g", "t", 0] = Committed(4, -1, "note;reset", 7)
+    assert play.offsets.take_reset("g", "t", 0) is None
+    assert play.offsets.first_stored_ms("g", "t", 1) == 7

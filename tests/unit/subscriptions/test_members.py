@@ -27,7 +27,7 @@ def subscribed(*topics: TopicSubscription, group: str = "g") -> list[GroupSubscr
 ORDERS = TopicSubscription("orders", "*", "TAG", 1)
 
 
-def joined(members: GroupMembers, *clients: str) -> list[Client]:
+def joined(members: GroupMembers[Client], *clients: str) -> list[Client]:
     """Return the connections of clients that have joined group g, with nothing told."""
     connections = [Client() for _ in clients]
     for connection, client in zip(connections, clients, strict=True):
@@ -38,14 +38,14 @@ def joined(members: GroupMembers, *clients: str) -> list[Client]:
 
 
 def test_members_are_listed_in_one_order_for_all() -> None:
-    members = GroupMembers()
+    members: GroupMembers[Client] = GroupMembers()
     joined(members, "c", "a", "b")
     assert members.client_ids("g") == ["a", "b", "c"]
     assert members.client_ids("other") == []
 
 
 def test_each_member_hears_of_a_new_one_also_itself() -> None:
-    members = GroupMembers()
+    members: GroupMembers[Client] = GroupMembers()
     (first,) = joined(members, "a")
     second = Client()
     assert members.heartbeat(second, "b", subscribed(ORDERS), 0.0)
@@ -53,14 +53,14 @@ def test_each_member_hears_of_a_new_one_also_itself() -> None:
 
 
 def test_a_repeated_heartbeat_changes_nothing() -> None:
-    members = GroupMembers()
+    members: GroupMembers[Client] = GroupMembers()
     (first,) = joined(members, "a")
     assert not members.heartbeat(first, "a", subscribed(ORDERS), 1.0)
     assert first.told == []
 
 
 def test_members_of_other_groups_hear_nothing() -> None:
-    members = GroupMembers()
+    members: GroupMembers[Client] = GroupMembers()
     (first,) = joined(members, "a")
     members.heartbeat(Client(), "b", subscribed(ORDERS, group="h"), 0.0)
     assert first.told == []
@@ -68,7 +68,7 @@ def test_members_of_other_groups_hear_nothing() -> None:
 
 
 def test_a_member_that_leaves_is_gone_and_the_others_hear_of_it() -> None:
-    members = GroupMembers()
+    members: GroupMembers[Client] = GroupMembers()
     first, second = joined(members, "a", "b")
     members.leave(first, "other")
     members.leave(Client(), "g")
@@ -81,7 +81,7 @@ def test_a_member_that_leaves_is_gone_and_the_others_hear_of_it() -> None:
 
 
 def test_a_closed_connection_leaves_all_its_groups() -> None:
-    members = GroupMembers()
+    members: GroupMembers[Client] = GroupMembers()
     first, second = joined(members, "a", "b")
     members.heartbeat(first, "a", subscribed(ORDERS, group="h"), 0.0)
     members.closed(first)
@@ -95,7 +95,7 @@ def test_a_closed_connection_leaves_all_its_groups() -> None:
 
 
 def test_a_client_that_reconnects_is_not_removed_by_its_old_connection() -> None:
-    members = GroupMembers()
+    members: GroupMembers[Client] = GroupMembers()
     old, other = joined(members, "a", "b")
     new = Client()
     assert members.heartbeat(new, "a", subscribed(ORDERS), 0.0), "other members hear of it"
@@ -107,7 +107,7 @@ def test_a_client_that_reconnects_is_not_removed_by_its_old_connection() -> None
 
 
 def test_a_connection_may_report_members_of_several_groups() -> None:
-    members = GroupMembers()
+    members: GroupMembers[Client] = GroupMembers()
     connection = Client()
     both = [*subscribed(ORDERS), *subscribed(ORDERS, group="h")]
     members.heartbeat(connection, "a", both, 0.0)
@@ -116,7 +116,7 @@ def test_a_connection_may_report_members_of_several_groups() -> None:
 
 
 def test_a_member_expires_without_heartbeats_and_no_sooner() -> None:
-    members = GroupMembers()
+    members: GroupMembers[Client] = GroupMembers()
     first, second = joined(members, "a", "b")
     members.heartbeat(second, "b", subscribed(ORDERS), 1.0)
     members.expire(HEARTBEAT_SECONDS_MAX - 0.1)
@@ -130,7 +130,7 @@ def test_a_member_expires_without_heartbeats_and_no_sooner() -> None:
 
 
 def test_a_short_heartbeat_renews_all_memberships() -> None:
-    members = GroupMembers()
+    members: GroupMembers[Client] = GroupMembers()
     (first,) = joined(members, "a")
     members.heartbeat(first, "a", subscribed(ORDERS, group="h"), 0.0)
     assert members.renew(first, 50.0)
@@ -142,7 +142,7 @@ def test_a_short_heartbeat_renews_all_memberships() -> None:
 
 
 def test_a_newer_subscription_replaces_the_older_and_all_hear_of_it() -> None:
-    members = GroupMembers()
+    members: GroupMembers[Client] = GroupMembers()
     first, second = joined(members, "a", "b")
     newer = ORDERS._replace(expression="A || B", version=2)
     assert members.heartbeat(first, "a", subscribed(newer), 1.0)
@@ -153,7 +153,7 @@ def test_a_newer_subscription_replaces_the_older_and_all_hear_of_it() -> None:
 
 
 def test_a_newer_version_of_an_equal_subscription_is_no_change() -> None:
-    members = GroupMembers()
+    members: GroupMembers[Client] = GroupMembers()
     (first,) = joined(members, "a")
     newer = ORDERS._replace(version=9)
     assert not members.heartbeat(first, "a", subscribed(newer), 1.0)
@@ -161,7 +161,7 @@ def test_a_newer_version_of_an_equal_subscription_is_no_change() -> None:
 
 
 def test_a_topic_without_a_subscriber_is_forgotten() -> None:
-    members = GroupMembers()
+    members: GroupMembers[Client] = GroupMembers()
     first, second = joined(members, "a", "b")
     other = TopicSubscription("other", version=1)
     assert members.heartbeat(first, "a", subscribed(ORDERS, other), 1.0)
@@ -178,7 +178,7 @@ def test_a_topic_without_a_subscriber_is_forgotten() -> None:
 
 
 def test_a_topic_is_subscribed_since_its_first_heartbeat() -> None:
-    members = GroupMembers()
+    members: GroupMembers[Client] = GroupMembers()
     (first,) = joined(members, "a")
     members.heartbeat(first, "a", subscribed(ORDERS), 9.0)
     assert members.subscribed_since("g", "orders") == 0.0

@@ -8,12 +8,18 @@ from headrace.wire.rocketmq.codes import ResponseCode
 
 NOT_FOUND_TEXT = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
 """Clients' tools look for these words of RocketMQ's."""
+NO_CODE_SET = "not set any response code"
+"""The remark of some of RocketMQ's successful answers."""
+FORBIDDEN = "forbiddenType"
+GROUP_FORBIDDEN, TOPIC_FORBIDDEN = "2", "3"
+"""The field that says what a pull was refused for, and its values."""
 
 
 class RemotingAnswer(NamedTuple):
     """The answer to a request."""
 
-    code: ResponseCode = ResponseCode.SUCCESS
+    code: int = ResponseCode.SUCCESS
+    """A ResponseCode, or what a client has answered to a relayed request."""
     fields: Mapping[str, str] | None = None
     body: bytes = b""
     remark: str | None = None
@@ -22,9 +28,11 @@ class RemotingAnswer(NamedTuple):
 class RequestRefused(HeadraceError):
     """A request that is answered with an error."""
 
-    def __init__(self, code: ResponseCode, remark: str) -> None:
+    def __init__(
+        self, code: ResponseCode, remark: str, fields: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(remark)
-        self.answer = RemotingAnswer(code, None, b"", remark)
+        self.answer = RemotingAnswer(code, fields, b"", remark)
 
 
 _CODES = {

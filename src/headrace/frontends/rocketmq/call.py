@@ -1,18 +1,23 @@
 """A request of a connection, and its answer."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused, refusal_of
 from headrace.model.errors import ApiError, HeadraceError
+from headrace.operations.permissions import AdminOperation
+from headrace.security.authorizer import CLUSTER_NAME
 from headrace.security.identity import Identity
 from headrace.subscriptions.members import MemberConnection
-from headrace.wire.rocketmq.codes import ResponseCode
+from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from headrace.wire.rocketmq.commands import CommandFlag, RemotingCommand
+from headrace.wire.rocketmq.sent_messages import MessageIllegal
 
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.serving import ServedBroker
     from headrace.net.pending import Pending
+    from headrace.operations.context import OperationContext
+    from headrace.ports.callbacks import Done
 
 Send = Callable[[RemotingCommand], None]
 
@@ -29,11 +34,40 @@ class RemotingPeer(NamedTuple):
     """The same as messages have it; zeros if the host is a name."""
 
 
-class RemotingClientSide(MemberConnection, Protocol):
-    """The connection of a request. Implemented by `session.RemotingSession`."""
+class RemotingClientSide(MemberConnection, Hashable, Protocol):
+    """A client's connection. Implemented by `session.RemotingSession`."""
+
+    language: str
+    """The language of the client, as its last heartbeat says."""
+    version: int
+    """The version of the client, as its last heartbeat says: RocketMQ's number of a release."""
+
+    @property
+    def address(self) -> str:
+        """The client's `host:port`."""
+
+    @property
+    def peer(self) -> RemotingPeer:
+        """The client, and this end as it knows it."""
 
     def has_room(self, again: Callable[[], None]) -> bool:
         """Return whether the client reads its answers; if not, `again` is called when it has."""
+
+    def request(self, code: RequestCode, fields: Mapping[str, str], body: bytes = b"") -> None:
+        """Send the client a one-way request."""
+
+    def ask(
+        self,
+        code: RequestCode,
+        fields: Mapping[str, str],
+        body: bytes,
+        seconds: float,
+        done: "Done[RemotingCommand | BaseException]",
+    ) -> None:
+        """Send a request to the client; `done` gets its answer, or RequestRefused.
+
+        RequestRefused: no answer within `seconds`, or the connection is closed.
+        """
 
 
 class RemotingCall:
@@ -98,6 +132,8 @@ class RemotingCall:
             self.answer(error.answer)
         elif isinstance(error, ApiError):
             self.answer(refusal_of(error))
+        elif isinstance(error, MessageIllegal):
+            self.answer(RemotingAnswer(ResponseCode.MESSAGE_ILLEGAL, None, b"", str(error)))
         else:
             self.answer(RemotingAnswer(ResponseCode.SYSTEM_ERROR, None, b"", str(error)))
 
@@ -113,6 +149,34 @@ class RemotingCall:
         else:
             if answer is not None:
                 self.answer(answer)
+
+    def require_admin(self, operation: AdminOperation, name: str = CLUSTER_NAME) -> None:
+        """Raise ApiError, and audit it, if the client may not do an administrative operation."""
+        self.context().require(operation, name)
+
+    def change(
+        self, detail: Mapping[str, object], work: Coroutine[Any, Any, None], answer: RemotingAnswer
+    ) -> None:
+        """Do an administrative change beside other requests, write its audit line, and answer.
+
+        The client may do it: `require_admin` comes before. `detail`: the fields of the line.
+        """
+        self.work(self._changed(detail, work, answer))
+
+    async def _changed(
+        self, detail: Mapping[str, object], work: Coroutine[Any, Any, None], answer: RemotingAnswer
+    ) -> RemotingAnswer:
+        try:
+            await work
+        except ApiError as error:
+            self.context().changed(error, detail)
+            raise
+        self.context().changed(None, detail)
+        return answer
+
+    def context(self) -> "OperationContext":
+        """Return the context of an administrative operation, in this request's name."""
+        return self.broker.operation(self.identity, RequestCode(self.command.code).name)
 
     def abandon(self) -> None:
         """Drop the request, whose connection is closed."""

@@ -26,8 +26,11 @@ _TOPICS_MAX = 4096
 
 def heartbeat(call: "RemotingCall") -> RemotingAnswer:
     """Answer HEART_BEAT (34): renew the client's memberships."""
-    body = _object(call)
+    body = body_object(call)
     broker, now = call.broker, call.broker.broker.clock.monotonic()
+    producers = _list(body, "producerDataSet", _GROUPS_MAX)
+    names = (_mapping(producer).get("groupName") for producer in producers)
+    broker.producers.heartbeat(call.client, filter(None, map(_name, names)), now)
     changed = True
     if body.get("withoutSub") is True:
         changed = not broker.members.renew(call.client, now)
@@ -40,6 +43,8 @@ def heartbeat(call: "RemotingCall") -> RemotingAnswer:
         for subscription in subscriptions:
             broker.require_group(call.identity, subscription.group)
             broker.check_group_is_free(subscription.group)
+        call.client.language = call.command.language
+        call.client.version = call.command.version
         broker.members.heartbeat(call.client, client_id, subscriptions, now)
     return RemotingAnswer(
         fields={SUPPORTS_SHORT: "true", HAS_CHANGED: "true" if changed else "false"}
@@ -54,6 +59,7 @@ def _subscription(consumer: Mapping[str, FastJson]) -> GroupSubscription:
         ),
         consumer.get("messageModel") == "BROADCASTING",
         str(consumer.get("consumeFromWhere") or ""),
+        str(consumer.get("consumeType") or ""),
     )
 
 
@@ -71,9 +77,12 @@ def _topic(topic: Mapping[str, FastJson]) -> TopicSubscription:
 
 def unregister(call: "RemotingCall") -> RemotingAnswer:
     """Answer UNREGISTER_CLIENT (35): the client leaves a group, or stops to produce."""
-    group = Fields(call.command).text("consumerGroup", "")
+    fields = Fields(call.command)
+    group, producer_group = fields.text("consumerGroup", ""), fields.text("producerGroup", "")
     if group:
         call.broker.members.leave(call.client, group)
+    if producer_group:
+        call.broker.producers.leave(call.client, producer_group)
     return RemotingAnswer(fields={})
 
 
@@ -108,7 +117,7 @@ def unlock_queues(call: "RemotingCall") -> RemotingAnswer:
 
 
 def _locked(call: "RemotingCall") -> tuple[str, str, list[LockedQueue]]:
-    body = _object(call)
+    body = body_object(call)
     group = _text(body, "consumerGroup")
     call.broker.require_group(call.identity, group)
     queues = []
@@ -122,7 +131,7 @@ def _locked(call: "RemotingCall") -> tuple[str, str, list[LockedQueue]]:
 
 def check_client(call: "RemotingCall") -> RemotingAnswer:
     """Answer CHECK_CLIENT_CONFIG (46): whether the broker can apply a filter."""
-    subscription = _mapping(_object(call).get("subscriptionData"))
+    subscription = _mapping(body_object(call).get("subscriptionData"))
     refuse_other_filters(_topic(subscription).expression_type)
     return RemotingAnswer()
 
@@ -139,8 +148,8 @@ def refuse_other_filters(expression_type: str) -> None:
 # Bodies
 
 
-def _object(call: "RemotingCall") -> Mapping[str, FastJson]:
-    """Return a request's body. Raises InvalidField."""
+def body_object(call: "RemotingCall") -> Mapping[str, FastJson]:
+    """Return a request's body, an object. Raises InvalidField."""
     try:
         return _mapping(decode_body(call.command.body))
     except Malformed as error:
@@ -167,3 +176,7 @@ def _text(body: Mapping[str, FastJson], name: str) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidField(f"{name} of the request is missing or is not text")
     return value
+
+
+def _name(value: FastJson) -> str:
+    return value if isinstance(value, str) else ""

@@ -15,11 +15,12 @@ from headrace.wire.rocketmq.requests import (
     offset_request,
     queue_request,
 )
+from headrace.wire.rocketmq.topic_names import RETRY_PREFIX
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.frontends.rocketmq.call import RemotingCall
-    from headrace.frontends.rocketmq.serving import ServedTopic
+    from headrace.frontends.rocketmq.serving import ServedBroker, ServedTopic
     from headrace.log.log import Log
 
 _UPPER = "upper"
@@ -54,18 +55,25 @@ async def _unset_later(
 
 
 def _unset(call: "RemotingCall", asked: OffsetRequest, topic: "ServedTopic") -> RemotingAnswer:
-    broker = call.broker
+    broker, settings = call.broker, call.broker.settings
     partition = broker.partition(topic, asked.queue_id)
-    settings = broker.settings
-    added_ms = broker.numbers.added_ms(topic.info, asked.queue_id)
-    began_ms = broker.began_ms(asked.consumer_group, topic) if added_ms else None
-    state = _state(partition, began_ms is not None and began_ms < added_ms)
+    if asked.topic.startswith(RETRY_PREFIX) and partition.readable_end(True) > 0:
+        # Written for this group: a client that begins by time would skip what came before it did.
+        return _offset(partition.log_start_offset)
+    state = queue_state(broker, topic, asked.queue_id, asked.consumer_group)
     if begins_at_zero(settings.zero_offset, state, settings.memory_bytes):
         return _offset(0)
     return _not_found(NOT_FOUND_TEXT)
 
 
-def _state(partition: "Partition", added_after: bool) -> QueueState:
+def queue_state(
+    broker: "ServedBroker", topic: "ServedTopic", queue_id: int, group: str | None
+) -> QueueState:
+    """Return a queue's state for a group; None: one that is not known. Raises ApiError."""
+    partition = broker.partition(topic, queue_id)
+    added_ms = broker.added_ms(topic, queue_id)
+    began_ms = broker.began_ms(group, topic) if added_ms and group is not None else None
+    added_after = began_ms is not None and began_ms < added_ms
     log = partition.log
     size = sum(segment.size for segment in log.segments)
     return QueueState(log.start_offset, partition.readable_end(True), size, added_after)
@@ -82,7 +90,8 @@ def _not_found(remark: str) -> RemotingAnswer:
 def update_offset(call: "RemotingCall") -> None:
     """Answer UPDATE_CONSUMER_OFFSET (15) once the offset is on disk.
 
-    A queue that does not exist is answered with success, as by RocketMQ; nothing is stored.
+    A queue that does not exist is answered with success, as by RocketMQ, and so is an offset of a
+    group whose operator has reset it; nothing is stored.
     """
     asked = offset_request(call.command)
     broker = call.broker
@@ -92,13 +101,12 @@ def update_offset(call: "RemotingCall") -> None:
     if not 0 <= asked.queue_id < topic.queues:
         call.answer(RemotingAnswer(fields={}))
         return
-    broker.offsets.store(
-        asked.consumer_group,
-        topic.info.name,
-        asked.queue_id,
-        max(asked.commit_offset, UNSET),
-        partial(_stored, call),
-    )
+    offset = max(asked.commit_offset, UNSET)
+    place = (asked.consumer_group, topic.info.name, asked.queue_id)
+    if broker.offsets.is_reset(*place):
+        call.answer(RemotingAnswer(fields={}, remark="Offset has been previously reset"))
+    else:
+        broker.offsets.store(*place, offset, partial(_stored, call))
 
 
 def _stored(call: "RemotingCall", code: ErrorCode) -> None:
@@ -146,11 +154,11 @@ def search_offset(call: "RemotingCall") -> None:
     log, end = partition.log, partition.readable_end(True)
     wanted = timestamp + 1 if upper else timestamp
     call.broker.broker.disk.run(
-        partial(_first_from, log, max(wanted, 0)), partial(_found, call, end, log, upper)
+        partial(first_offset_from, log, max(wanted, 0)), partial(_found, call, end, log, upper)
     )
 
 
-def _first_from(log: "Log", timestamp: int) -> int | None:
+def first_offset_from(log: "Log", timestamp: int) -> int | None:
     """Return the first offset at or after a time, or None without one. On any thread."""
     found = log.offset_for_time(timestamp)
     return None if found is None else int(found[1])

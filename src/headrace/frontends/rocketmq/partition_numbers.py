@@ -5,13 +5,13 @@
 
 A topic's numbers are assigned when RocketMQ first uses it, and more when it grows; the time of
 adding is 0 for the first ones. Both nodes are written together, so that a crash or a second broker
-gives no number twice.
+gives no number twice. The node of a deleted topic is deleted: the counter alone never goes back.
 """
 
 import asyncio
 import contextlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.broker.metadata_image import TopicInfo
 from headrace.model.errors import ApiError, ErrorCode
@@ -28,7 +28,7 @@ from headrace.ports.store import (
 from headrace.wire.rocketmq.message_ids import PARTITION_NUMBER_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from headrace.ports.clock import Clock
 
@@ -37,6 +37,13 @@ NEXT = f"{ROOT}/numbered"
 TOPICS = f"{ROOT}/partitions"
 _ATTEMPTS_MAX = 20
 """Attempts while other brokers assign numbers, too."""
+
+
+class PartitionPlace(NamedTuple):
+    """A partition by the id of its topic, which may be deleted."""
+
+    topic_id: bytes
+    partition: int
 
 
 class PartitionNumbers:
@@ -49,6 +56,10 @@ class PartitionNumbers:
         """By topic id; complete as of the topic's size then."""
         self._added: dict[bytes, tuple[int, ...]] = {}
         """By topic id: when each partition was added, in ms since 1970; 0: before the first use."""
+        self._places: dict[int, PartitionPlace] = {}
+        """By number; those of known topics, and all others once one of them was asked for."""
+        self._searched_below = 0
+        """The number below which the store was searched for numbers of other topics."""
         self._lock = asyncio.Lock()
 
     def known(self, topic: TopicInfo) -> "Sequence[int] | None":
@@ -80,14 +91,73 @@ class PartitionNumbers:
         """Return whether clients have used a topic since the start."""
         return topic.topic_id in self._known
 
-    def forget(self, topic_ids: "set[bytes]") -> None:
-        """Keep the numbers of these topics only; the store keeps all, so none is given again."""
-        self._known = {key: self._known[key] for key in self._known.keys() & topic_ids}
-        self._added = {key: self._added[key] for key in self._added.keys() & topic_ids}
+    def forget(self, topic_ids: "set[bytes]") -> "set[bytes]":
+        """Keep the numbers of these topics only; return the ids of the others, to be deleted."""
+        gone = self._known.keys() - topic_ids
+        for topic_id in gone:
+            del self._known[topic_id], self._added[topic_id]
+        self._places = {
+            number: place for number, place in self._places.items() if place.topic_id in topic_ids
+        }
+        return gone
+
+    async def delete(self, topic_ids: "Iterable[bytes]") -> None:
+        """Delete the numbers of deleted topics from the store.
+
+        The counter stays, so no number is given again; nor is the id of a topic. What the store
+        does not delete now, `prune` deletes at the next start.
+        """
+        async with self._lock:
+            with contextlib.suppress(StoreError):
+                for topic_id in topic_ids:
+                    with contextlib.suppress(NoNode):
+                        await self._store.delete(f"{TOPICS}/{topic_id.hex()}")
+
+    async def prune(self, topic_ids: "Iterable[bytes]") -> None:
+        """Delete the numbers of all topics but these, once at a start.
+
+        Only for a broker that has its store alone: another one may know newer topics.
+        """
+        with contextlib.suppress(StoreError):
+            stored = set(await self._store.children(TOPICS))
+            gone = stored - {topic_id.hex() for topic_id in topic_ids}
+            await self.delete([bytes.fromhex(name) for name in gone])
+
+    async def located(self, number: int) -> "PartitionPlace | None":
+        """Return the partition of a number; None if it was never given, or its topic is deleted.
+
+        A topic that was deleted just now may still have it. ApiError: the store is away.
+        """
+        if number not in self._places and number >= self._searched_below:
+            async with self._lock:
+                try:
+                    await self._search(number)
+                except StoreError as error:
+                    text = f"the metadata store is not available: {error}"
+                    raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text) from error
+        return self._places.get(number)
+
+    async def _search(self, number: int) -> None:
+        """Read the numbers of all topics, unless this one was never given."""
+        await self._make_parents()
+        given = int((await self._store.get(NEXT)).value)
+        if number >= given or number < self._searched_below:
+            return
+        topic_ids = await self._store.children(TOPICS)
+        nodes = await self._store.get_all([f"{TOPICS}/{topic_id}" for topic_id in topic_ids])
+        for topic_id, node in zip(topic_ids, nodes, strict=True):
+            if node is not None:
+                self._place(bytes.fromhex(topic_id), json.loads(node.value))
+        self._searched_below = given
+
+    def _place(self, topic_id: bytes, pairs: list[list[int]]) -> None:
+        for partition, (number, _) in enumerate(pairs):
+            self._places[number] = PartitionPlace(topic_id, partition)
 
     def _keep(self, topic: TopicInfo, pairs: list[list[int]]) -> "Sequence[int]":
         numbers = self._known[topic.topic_id] = tuple(number for number, _ in pairs)
         self._added[topic.topic_id] = tuple(added for _, added in pairs)
+        self._place(topic.topic_id, pairs)
         return numbers
 
     async def _assign(self, topic: TopicInfo) -> "Sequence[int]":

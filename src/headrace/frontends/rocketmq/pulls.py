@@ -1,5 +1,7 @@
 """PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361).
 
+    group or topic may not be read   16
+    operator reset the offset        21 OFFSET_RESET, once, with the offset of the reset
     offset below the first           21, with the first offset
     offset behind the end            21, with the end
     offset at the end                parked, if the client allows it; 19 when its time is over
@@ -7,25 +9,39 @@
     records                          0, with messages
 
 The end is the last stable offset: records of undecided transactions and records that are not yet
-on all in-sync replicas are not pulled. A parked pull is woken when the end moves.
+on all in-sync replicas are not pulled. A parked pull is woken when the end moves, when an operator
+resets its group's offset, and when its group may no longer consume.
 """
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from headrace.delivery.batches import stretches
 from headrace.frontends.long_poll import LongPoll
-from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
+from headrace.frontends.rocketmq.answers import (
+    FORBIDDEN,
+    TOPIC_FORBIDDEN,
+    RemotingAnswer,
+    RequestRefused,
+)
 from headrace.frontends.rocketmq.groups import refuse_other_filters
+from headrace.frontends.rocketmq.reading import (
+    READ_BYTES,
+    ReadLimits,
+    ReadMessages,
+    decoded,
+    queue_of,
+)
+from headrace.frontends.rocketmq.retry_waits import SUSPEND_MS_MAX, RetryWait
 from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import Offset
 from headrace.net.pending import Pending
 from headrace.ports.callbacks import ignore_result
-from headrace.record.batch import CODEC_MASK, iterate, records
+from headrace.record.batch import CODEC_MASK, iterate
 from headrace.record.batch_layout import ATTRIBUTES, RECORD_COUNT
 from headrace.security.authorizer import Operation
+from headrace.subscriptions.group_offsets import QueuePlace
 from headrace.subscriptions.tag_filters import ALL, TagFilter
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.properties import TAGS, find_property
@@ -39,30 +55,19 @@ if TYPE_CHECKING:
     from headrace.log.log import Log
     from headrace.ports.disk import Buffer
 
-READ_BYTES = 256 * 1024
-"""Bytes of the log that one read returns at most, and of an answer but for its first message."""
 MESSAGES_MAX = 1024
 """Messages of one pull at most; clients ask for 32."""
 ROUNDS_MAX = 32
 """Reads of one pull whose filter wants nothing; then the client asks again, behind them."""
-SUSPEND_MS_MAX = 120_000
 RECORDS_AT_ONCE = 1000
 """Records that are decoded on the deciding thread; more are decoded on another one."""
-
-
-class _Found(NamedTuple):
-    """The messages of one read."""
-
-    parts: list[bytes]
-    message_count: int
-    next_offset: int
 
 
 class Pull:
     """A pull, from its request to its answer."""
 
-    __slots__ = ("_call", "_filter", "_offset", "_partition", "_poll", "_queue", "_reading",
-                 "_request", "_rounds")  # fmt: skip
+    __slots__ = ("_call", "_filter", "_offset", "_partition", "_place", "_poll", "_queue",
+                 "_reading", "_request", "_rounds")  # fmt: skip
 
     def __init__(
         self,
@@ -71,12 +76,14 @@ class Pull:
         wanted: TagFilter,
         partition: "Partition",
         queue: PulledQueue,
+        place: QueuePlace,
     ) -> None:
         self._call = call
         self._request = request
         self._filter = wanted
         self._partition = partition
         self._queue = queue
+        self._place = place
         self._offset = request.queue_offset
         self._rounds = 0
         self._reading = False
@@ -89,10 +96,15 @@ class Pull:
         if call.is_answered:
             return
         try:
+            call.broker.check_may_consume(self._request.consumer_group)
             end, start = partition.readable_end(True), partition.log_start_offset
             if partition.refusal is not None:
                 raise ApiError(partition.refusal)
-            if not start <= self._offset <= end:
+            reset = self._reset()
+            if reset is not None:
+                self._offset = reset
+                self._answer(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET")
+            elif not start <= self._offset <= end:
                 below = self._offset < start
                 self._offset = start if below else end
                 remark = "OFFSET_TOO_SMALL" if below else "OFFSET_OVERFLOW_BADLY"
@@ -106,9 +118,16 @@ class Pull:
             else:
                 self._rounds += 1
                 self._read(end)
-        except ApiError as error:
+        except HeadraceError as error:
             self._end()
             call.fail(error)
+
+    def _reset(self) -> int | None:
+        """Return the offset of a reset of which the client has not heard, None without one."""
+        try:
+            return self._call.broker.offsets.take_reset(*self._place)
+        except ApiError:
+            return None  # the coordinator is loading: one of the next pulls is answered with it
 
     def _read(self, end: int) -> None:
         log = self._partition.log
@@ -118,7 +137,7 @@ class Pull:
             self._have_read(self._decoded(log, found, at, end))
             return
 
-        def from_disk() -> _Found:
+        def from_disk() -> ReadMessages:
             read = found
             if isinstance(read, NeedsDisk):
                 read = log.read_from_disk(Offset(at), READ_BYTES, below=Offset(end))
@@ -127,46 +146,20 @@ class Pull:
         self._reading = True
         self._call.broker.broker.disk.run(from_disk, self._have_read)
 
-    def _decoded(self, log: "Log", read: ReadResult, at: int, end: int) -> _Found:
+    def _decoded(self, log: "Log", read: ReadResult, at: int, end: int) -> ReadMessages:
         """Return the wanted messages of some batches from offset `at` on. On any thread."""
-        request, data = self._request, read.data
-        following = min(read.next_offset, end) if read.next_offset > at else end
-        parts: list[bytes] = []
-        count = size = 0
-        count_max = min(max(request.messages_max, 1), MESSAGES_MAX)
-        bytes_max = min(max(request.bytes_max, 1), READ_BYTES)
+        request = self._request
+        limits = ReadLimits(
+            min(max(request.messages_max, 1), MESSAGES_MAX),
+            min(max(request.bytes_max, 1), READ_BYTES),
+        )
         wanted = None if self._filter.wants_all else self._wants
-        aborted = log.aborted_transactions(Offset(at), Offset(following))
-        view = memoryview(data)
-        for stretch in stretches(data, at, aborted):
-            if not stretch.wanted:
-                at = stretch.last + 1
-                continue
-            pulled = self._queue.pulled(
-                records(view[stretch.begin : stretch.end]),
-                at,
-                count_max=count_max - count,
-                # A first message of any size is delivered only if there is no other.
-                bytes_max=bytes_max - size,
-                wanted=wanted,
-            )
-            if parts and pulled.size > bytes_max - size:
-                break
-            parts += pulled.parts
-            count += pulled.message_count
-            size += pulled.size
-            if pulled.is_full or count >= count_max or size >= bytes_max:
-                at = pulled.next_offset
-                return _Found(parts, count, at)
-            at = stretch.last + 1
-        else:
-            at = max(at, following)
-        return _Found(parts, count, at)
+        return decoded(log, self._queue, read, at, end, limits, wanted)
 
     def _wants(self, properties: bytes) -> bool:
         return self._filter.wants(find_property(properties, TAGS))
 
-    def _have_read(self, found: "_Found | BaseException") -> None:
+    def _have_read(self, found: "ReadMessages | BaseException") -> None:
         self._reading = False
         if self._call.is_answered:
             return
@@ -180,6 +173,8 @@ class Pull:
         else:
             self._offset = found.next_offset
             if found.message_count:
+                group, topic, _ = self._place
+                self._call.broker.traffic.pulled(group, topic, found.message_count)
                 self._answer(ResponseCode.SUCCESS, "FOUND", found.parts)
             else:
                 self.look()
@@ -194,7 +189,8 @@ class Pull:
             return
         broker = self._call.broker
         waiting = self._call.waiting = Pending()
-        self._poll = LongPoll(
+        group = request.consumer_group
+        poll = self._poll = LongPoll(
             broker.broker.clock,
             broker.deadlines,
             waiting,
@@ -202,8 +198,10 @@ class Pull:
             bytes_min=1,
             look=self._woken,
             expire=self._expire,
+            on_end=lambda: broker.parked.remove(group, poll.wake),
         )
-        self._poll.watch([self._partition])
+        poll.watch([self._partition])
+        broker.parked.add(group, poll.wake)
 
     def _woken(self) -> None:
         if not self._reading:
@@ -250,10 +248,18 @@ def pull(call: "RemotingCall") -> None:
     request = pull_request(call.command)
     broker = call.broker
     broker.require_group(call.identity, request.consumer_group)
+    broker.check_may_consume(request.consumer_group)
+    if broker.awaits_retries(request.topic) == request.consumer_group:
+        RetryWait(call, request, pull)
+        return
     topic = broker.topic(request.topic)
     broker.require_topic(call.identity, Operation.READ, topic)
-    if not 0 <= request.queue_id < topic.queues:
-        text = f"queueId[{request.queue_id}] is illegal, topic:[{topic.name}] has {topic.queues}"
+    if topic.config is not None and not topic.config.is_readable:
+        text = f"the topic[{topic.name}] pulling message is forbidden"
+        raise RequestRefused(ResponseCode.NO_PERMISSION, text, {FORBIDDEN: TOPIC_FORBIDDEN})
+    queues = topic.read_queues
+    if not 0 <= request.queue_id < queues:
+        text = f"queueId[{request.queue_id}] is illegal, topic:[{topic.name}] has {queues}"
         raise RequestRefused(ResponseCode.INVALID_PARAMETER, text)
     wanted = _filter(call, request)
     if request.system_flag & PullFlag.COMMIT_OFFSET and request.commit_offset >= 0:
@@ -286,14 +292,9 @@ def _begin(
     number: int,
 ) -> None:
     broker = call.broker
-    queue = PulledQueue(
-        topic.name.encode(),
-        request.queue_id,
-        number,
-        call.peer.store_host,
-        broker.added_properties,
-    )
-    Pull(call, request, wanted, broker.partition(topic, request.queue_id), queue).look()
+    queue = queue_of(call, topic, request.queue_id, number)
+    place = (request.consumer_group, topic.info.name, request.queue_id)
+    Pull(call, request, wanted, broker.partition(topic, request.queue_id), queue, place).look()
 
 
 def _filter(call: "RemotingCall", request: PullRequest) -> TagFilter:

@@ -12,14 +12,12 @@ from headrace.security.authorizer import Operation
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.fastjson import FastJson, Keyed, encode_body
 from headrace.wire.rocketmq.requests import Fields
+from headrace.wire.rocketmq.topic_configs import INHERITED, READ_WRITE, WRITABLE
 
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.call import RemotingCall
     from headrace.frontends.rocketmq.serving import ServedBroker
 
-READ_WRITE = 6
-INHERITED = 7
-"""Permissions of a queue: 4 read, 2 write, 1 taken over by topics that are created by a send."""
 QUOTED_FROM_VERSION = 401
 """The client version from which broker ids are quoted: 4.9.7 is 407, Go's client 317."""
 _NO_ROUTE = (
@@ -33,14 +31,18 @@ def get_route(call: "RemotingCall") -> RemotingAnswer:
     name = Fields(call.command).text("topic")
     broker = call.broker
     if name == AUTO_CREATE_TOPIC and broker.broker.config.auto_create_topics_enable:
-        return _route(call, broker.settings.queues_default, INHERITED)
+        queues = broker.settings.queues_default
+        return _route(call, queues, queues, READ_WRITE | INHERITED)
+    if broker.awaits_retries(name) is not None:
+        return _route(call, 1, 1, READ_WRITE)
     topic = broker.topic_if_any(name)
     if topic is None or not broker.may(call.identity, Operation.DESCRIBE, topic):
         raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, _NO_ROUTE.format(name))
-    return _route(call, topic.queues, READ_WRITE)
+    permission = READ_WRITE if topic.config is None else topic.config.permission
+    return _route(call, topic.read_queues, topic.write_queues, permission)
 
 
-def _route(call: "RemotingCall", queues: int, permission: int) -> RemotingAnswer:
+def _route(call: "RemotingCall", read: int, write: int, permission: int) -> RemotingAnswer:
     broker = call.broker
     quoted = call.command.version >= QUOTED_FROM_VERSION
     address: FastJson = call.peer.endpoint
@@ -56,17 +58,19 @@ def _route(call: "RemotingCall", queues: int, permission: int) -> RemotingAnswer
                 }
             ],
             "filterServerTable": {},
-            "queueDatas": [_queues_of(broker, queues, permission)],
+            "queueDatas": [_queues_of(broker, read, write, permission)],
         }
     )
     return RemotingAnswer(body=body)
 
 
-def _queues_of(broker: "ServedBroker", queues: int, permission: int) -> FastJson:
+def _queues_of(broker: "ServedBroker", read: int, write: int, permission: int) -> FastJson:
+    if broker.writes_wiped:
+        permission &= ~WRITABLE
     return {
         "brokerName": broker.name,
         "perm": permission,
-        "readQueueNums": queues,
+        "readQueueNums": read,
         "topicSysFlag": 0,
-        "writeQueueNums": queues,
+        "writeQueueNums": write,
     }

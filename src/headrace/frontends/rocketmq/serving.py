@@ -3,27 +3,42 @@
 import asyncio
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.broker.metadata_image import ImageDelta, TopicInfo
-from headrace.frontends.rocketmq.answers import RequestRefused
-from headrace.frontends.rocketmq.sending import Sending
+from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
+from headrace.frontends.rocketmq.administration.traffic import Traffic
+from headrace.frontends.rocketmq.answers import FORBIDDEN, GROUP_FORBIDDEN, RequestRefused
+from headrace.frontends.rocketmq.later.held_topics import HeldTopics
+from headrace.frontends.rocketmq.parked_pulls import ParkedPulls
+from headrace.frontends.rocketmq.sending import QueuedSend, Sending
+from headrace.log.directory.holds import WantsNothing
 from headrace.model.errors import ApiError, Malformed
-from headrace.model.nouns import OFFSETS_TOPIC
+from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
+from headrace.operations.context import OperationContext
+from headrace.operations.permissions import Caller, Surface
 from headrace.ports.deadlines import Deadlines
 from headrace.security.authorizer import Operation, Resource, ResourceType
 from headrace.security.identity import Identity
 from headrace.subscriptions.group_offsets import GroupOffsets, OwnCommits
+from headrace.subscriptions.held.half_messages import AskingRules
 from headrace.subscriptions.kafka_members import has_kafka_members
 from headrace.subscriptions.members import GroupMembers
 from headrace.subscriptions.new_groups import ZeroOffsetRule
+from headrace.subscriptions.producers import ProducerGroups
 from headrace.subscriptions.queue_locks import QueueLocks
 from headrace.wire.rocketmq.codes import ResponseCode
+from headrace.wire.rocketmq.topic_configs import TopicConfig
 from headrace.wire.rocketmq.topic_names import (
     GROUP_CHARACTERS_MAX,
+    RESERVED_PREFIX,
+    RETRY_PREFIX,
     TOPIC_CHARACTERS_MAX,
     check_name,
+    group_of,
     kafka_name,
+    rocketmq_name,
 )
 
 if TYPE_CHECKING:
@@ -33,9 +48,11 @@ if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.cluster.controller_port import ControllerPort
     from headrace.coordination.coordinators import Coordinators
-    from headrace.frontends.rocketmq.call import RemotingCall
+    from headrace.frontends.rocketmq.call import RemotingCall, RemotingClientSide
     from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
+    from headrace.ports.callbacks import Done
     from headrace.wire.rocketmq.requests import SendRequest
+    from headrace.wire.rocketmq.sent_messages import SentMessage
 
 _UNKNOWN_TOPIC = (
     "topic[{}] not exist, apply first please! \n"
@@ -55,6 +72,15 @@ class RemotingSettings(NamedTuple):
     """The machine's memory, which the rule 4.9 asks for."""
     queues_default: int
     """Queues of a topic that a send creates, at most."""
+    delay_ms_max: int
+    """The longest delay of a message that names a time."""
+    recalls: bool
+    """Whether delayed messages may be recalled."""
+    asked_after_ms: int
+    """After what time the producer of an undecided message is asked first."""
+    asking: AskingRules
+    resets_on_server: bool
+    """Whether a reset is answered to the next pull; if not, it is pushed to the members."""
 
 
 class ServedTopic(NamedTuple):
@@ -62,11 +88,23 @@ class ServedTopic(NamedTuple):
 
     name: str
     info: TopicInfo
+    config: TopicConfig | None = None
+    """Its settings; None: the defaults."""
 
     @property
     def queues(self) -> int:
-        """The number of its queues."""
+        """The number of all its queues, also of those that clients do not see."""
         return len(self.info.partitions)
+
+    @property
+    def read_queues(self) -> int:
+        """The number of queues that consumers read."""
+        return self.queues if self.config is None else self.config.read(self.queues)
+
+    @property
+    def write_queues(self) -> int:
+        """The number of queues to which producers send."""
+        return self.queues if self.config is None else self.config.written(self.queues)
 
 
 class ServedBroker:
@@ -78,29 +116,64 @@ class ServedBroker:
         controller: "ControllerPort",
         coordinators: "Coordinators",
         numbers: "PartitionNumbers",
+        configs: RemotingConfigs,
         settings: RemotingSettings,
     ) -> None:
         self.broker = broker
         self.controller = controller
         self.coordinators = coordinators
         self.numbers = numbers
+        self.configs = configs
         self.settings = settings
-        self.members = GroupMembers()
+        self.members: GroupMembers[RemotingClientSide] = GroupMembers()
+        self.parked = ParkedPulls()
         self.locks = QueueLocks()
-        self.offsets = GroupOffsets(lambda: OwnCommits(coordinators.groups), broker.clock)
+        self.commits = cache(lambda: OwnCommits(coordinators.groups))
+        """The group coordinator, made by its first use."""
+        self.offsets = GroupOffsets(self.commits, broker.clock)
         self.sending = Sending(broker)
+        self.producers: ProducerGroups[RemotingClientSide] = ProducerGroups()
+        self.held = HeldTopics(
+            broker,
+            controller,
+            numbers,
+            self.store,
+            self.work,
+            settings.asking,
+        )
+        self.traffic = Traffic(broker, numbers)
         self.waiting_sends: dict[str, deque[tuple[RemotingCall, SendRequest]]] = {}
         """By topic: sends that wait until it exists and its partitions have numbers, in order."""
         self.deadlines = Deadlines(broker.clock)
+        self.writes_wiped = False
+        """Whether routes show no queue to producers, by WIPE_WRITE_PERM_OF_BROKER."""
+        self.started_ms = broker.clock.wall_ms()
         self.name = f"headrace-{broker.broker_id}"
         """The name of this broker in routes and in clients' queues."""
         self._working: set[asyncio.Task[None]] = set()
+        self._no_holder = WantsNothing()
         broker.image.observers.append(self._image_changed)
+        broker.opened.append(self._partition_opened)
+        broker.closed.append(self._partition_closed)
+
+    def _partition_opened(self, partition: "Partition") -> None:
+        """Have retention and compaction treat the protocol's own topics as they do any other."""
+        place = partition.topic_partition
+        if place.topic.startswith(RESERVED_PREFIX):
+            self._partition_closed(partition)  # it may be opened more than once
+            partition.log.context.holds.add(place, self._no_holder)
+
+    def _partition_closed(self, partition: "Partition") -> None:
+        partition.log.context.holds.remove(partition.topic_partition, self._no_holder)
 
     def _image_changed(self, delta: ImageDelta, structural: bool) -> None:
         if delta.removed:
-            self.numbers.forget(set(self.broker.image.topics_by_id))
+            gone = self.numbers.forget(set(self.broker.image.topics_by_id))
+            self.work(self._forget_deleted(gone))
         for topic in delta.topics:
+            name = rocketmq_name(topic.name)
+            if name is not None and name.startswith(RETRY_PREFIX):
+                self.parked.wake(name.removeprefix(RETRY_PREFIX))
             if self.numbers.is_used(topic) and self.numbers.known(topic) is None:
                 # Now, so that the time of adding is right; the next use would do it otherwise.
                 self.work(self._number(topic))
@@ -109,10 +182,25 @@ class ServedBroker:
         with suppress(ApiError):
             await self.numbers.assigned(topic)
 
+    async def _forget_deleted(self, gone: set[bytes]) -> None:
+        """Delete settings and partition numbers of topics that do not exist any more."""
+        await self.numbers.delete(gone)
+        for key in list(self.configs.topics):
+            if bytes.fromhex(key) not in self.broker.image.topics_by_id:
+                with suppress(ApiError):  # a topic id is never given again
+                    await self.configs.topics.remove(key)
+
     async def ready(self) -> None:
-        """Create the topic in which the coordinator keeps offsets. Raises ApiError."""
+        """Load settings, and create the topic in which the coordinator keeps offsets.
+
+        Raises ApiError.
+        """
+        await self.configs.groups.load()
+        await self.configs.topics.load()
         await self.controller.ensure_internal_topic(OFFSETS_TOPIC)
+        await self.numbers.prune(self.broker.image.topics_by_id)
         self.coordinators.groups.elsewhere = self._protocol_of
+        self.held.start()
 
     def _protocol_of(self, group: str) -> str | None:
         """Return RocketMQ's name if its clients are members of a group."""
@@ -136,6 +224,7 @@ class ServedBroker:
     def close(self) -> None:
         """Stop timers, and the work that requests wait for."""
         self.deadlines.close()
+        self.held.close()
         for task in self._working:
             task.cancel()
 
@@ -144,6 +233,11 @@ class ServedBroker:
         task = asyncio.get_running_loop().create_task(work)
         self._working.add(task)
         task.add_done_callback(self._working.discard)
+
+    def added_ms(self, topic: ServedTopic, queue_id: int) -> int:
+        """Return when a queue was added to a topic in use, or shown again; 0: neither."""
+        shown_ms = 0 if topic.config is None else topic.config.added_ms(queue_id)
+        return max(self.numbers.added_ms(topic.info, queue_id), shown_ms)
 
     def began_ms(self, group: str, topic: ServedTopic) -> int | None:
         """Return when a group first reported or stored something of a topic, in ms since 1970.
@@ -158,6 +252,11 @@ class ServedBroker:
         seen_ms = clock.wall_ms() - int((clock.monotonic() - seen) * 1000)
         return seen_ms if stored is None else min(stored, seen_ms)
 
+    def known_groups(self) -> list[str]:
+        """Return the groups with settings, members or offsets, sorted. ApiError: loading."""
+        found = {*self.configs.groups, *self.members, *self.commits().groups()}
+        return sorted(found)
+
     # Topics
 
     def topic(self, name: str) -> ServedTopic:
@@ -170,6 +269,8 @@ class ServedBroker:
     def topic_if_any(self, name: str) -> ServedTopic | None:
         """Return a topic by RocketMQ's name, None if it does not exist or is internal.
 
+        Topics of retries and of dead letters are internal for Kafka's clients only.
+
         Raises RequestRefused for a name that is no topic's.
         """
         try:
@@ -177,11 +278,47 @@ class ServedBroker:
             info = self.broker.image.topics.get(kafka_name(name))
         except Malformed as error:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(error)) from None
-        return None if info is None or info.internal else ServedTopic(name, info)
+        if info is None or (info.internal and not name.startswith("%")):
+            return None
+        return ServedTopic(name, info, self.configs.topics.get(info.topic_id.hex()))
+
+    def awaits_retries(self, name: str) -> str | None:
+        """Return the group whose retry topic has this name, if the topic does not exist yet.
+
+        None: it exists, the group is not known, or the name is another topic's.
+        """
+        if not name.startswith(RETRY_PREFIX) or self.topic_if_any(name) is not None:
+            return None
+        group = name.removeprefix(RETRY_PREFIX)
+        return group if self.is_known(group) else None
+
+    def is_known(self, group: str) -> bool:
+        """Return whether a group has settings, members or offsets; no while the latter load."""
+        if self.configs.groups.get(group) is not None or self.members.client_ids(group):
+            return True
+        try:
+            return bool(self.commits().offsets(group))
+        except ApiError:
+            return False
+
+    def topic_names(self) -> dict[str, TopicInfo]:
+        """Return the topics that have a RocketMQ name and are not internal, by that name."""
+        found = {}
+        for info in self.broker.image.topics.values():
+            name = rocketmq_name(info.name)
+            if name is not None and (not info.internal or name.startswith("%")):
+                found[name] = info
+        return found
 
     def partition(self, topic: ServedTopic, queue_id: int) -> "Partition":
         """Return a queue's partition, which this broker leads. ApiError: it does not."""
         return self.broker.partition(topic.info.name, queue_id)
+
+    def store(
+        self, place: TopicPartition, sent: "SentMessage", done: "Done[int | ApiError]"
+    ) -> None:
+        """Append a message to a queue; `done` gets its offset when it is stored, or the error."""
+        self.sending.add(QueuedSend(place, [sent], done))
 
     async def numbered(self, topic: ServedTopic) -> Sequence[int]:
         """Return the numbers of a topic's partitions. Raises ApiError."""
@@ -196,25 +333,56 @@ class ServedBroker:
             "TRACE_ON\x01true\x02"
         ).encode()
 
+    def check_may_consume(self, group: str) -> None:
+        """Raise RequestRefused if an operator has switched consumption off for a group."""
+        config = self.configs.groups.get(group)
+        if config is not None and not config.consume_enabled:
+            raise RequestRefused(
+                ResponseCode.NO_PERMISSION,
+                f"subscription group no permission, {group}",
+                {FORBIDDEN: GROUP_FORBIDDEN},
+            )
+
+    def operation(self, identity: Identity, by: str) -> OperationContext:
+        """Return the context of an administrative operation; `by`: the request's name."""
+        caller = Caller(identity, Surface.KAFKA, by)
+        return OperationContext(self.broker, self.controller, self.coordinators, caller)
+
     # Permissions
 
     def require_topic(self, identity: Identity, operation: Operation, topic: ServedTopic) -> None:
         """Raise RequestRefused, and audit it, if a client may not use a topic."""
+        if self._is_of_own_group(identity, topic):
+            return
         self._require(identity, operation, Resource(ResourceType.TOPIC, topic.info.name))
 
-    def require_group(self, identity: Identity, group: str) -> None:
-        """Raise RequestRefused, and audit it, if a client may not consume as a group."""
+    def require_group(
+        self, identity: Identity, group: str, operation: Operation = Operation.READ
+    ) -> None:
+        """Raise RequestRefused, and audit it, if a client may not use a group."""
         try:
             check_name(group, GROUP_CHARACTERS_MAX, "group")
         except Malformed as error:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(error)) from None
-        self._require(identity, Operation.READ, Resource(ResourceType.GROUP, group))
+        self._require(identity, operation, Resource(ResourceType.GROUP, group))
 
     def may(self, identity: Identity, operation: Operation, topic: ServedTopic) -> bool:
         """Return whether a client may use a topic, without an audit line."""
         authorizer = self.broker.authorizer
         resource = Resource(ResourceType.TOPIC, topic.info.name)
-        return authorizer.allows_all or authorizer.allows(identity, operation, resource)
+        return (
+            authorizer.allows_all
+            or self._is_of_own_group(identity, topic)
+            or authorizer.allows(identity, operation, resource)
+        )
+
+    def _is_of_own_group(self, identity: Identity, topic: ServedTopic) -> bool:
+        """Return whether a topic has retries or dead letters of a group that a client may use."""
+        group = group_of(topic.name)
+        if group is None:
+            return False
+        resource = Resource(ResourceType.GROUP, group)
+        return self.broker.authorizer.allows(identity, Operation.READ, resource)
 
     def _require(self, identity: Identity, operation: Operation, resource: Resource) -> None:
         authorizer = self.broker.authorizer

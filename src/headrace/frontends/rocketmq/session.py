@@ -1,14 +1,19 @@
 """A connection of a RocketMQ client, and the frontend of all of them."""
 
 import itertools
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.frontends.rocketmq.answers import RequestRefused
 from headrace.frontends.rocketmq.call import RemotingCall, RemotingPeer
 from headrace.frontends.rocketmq.dispatch import handle
 from headrace.frontends.rocketmq.serving import ServedBroker
+from headrace.ports.callbacks import Done
+from headrace.ports.clock import Timer
 from headrace.security.identity import Identity
-from headrace.wire.rocketmq.codes import RequestCode
+from headrace.subscriptions.message_rates import SAMPLE_SECONDS
+from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from headrace.wire.rocketmq.commands import (
     CommandFlag,
     RemotingCommand,
@@ -22,12 +27,11 @@ if TYPE_CHECKING:
     from headrace.net.connection import Connection
     from headrace.net.pending import Pending
     from headrace.net.write_pass import WritePass
-    from headrace.ports.clock import Timer
 
 REQUESTS_MAX = 4096
 """Requests of one connection that wait for their answers; above it nothing is read."""
-EXPIRY_SECONDS = 10.0
-"""Seconds between two looks for members without heartbeats."""
+EXPIRY_SECONDS = SAMPLE_SECONDS
+"""Seconds between two looks for members without heartbeats, and two samples of traffic."""
 
 
 def _local_address(connection: "Connection") -> tuple[str, int]:
@@ -45,6 +49,14 @@ def _host_bytes(host: str, port: int) -> bytes:
         return bytes(HOST_V4_BYTES)
 
 
+class _Asked(NamedTuple):
+    """A request to a client that waits for its answer."""
+
+    code: RequestCode
+    done: Done[RemotingCommand | BaseException]
+    timer: Timer
+
+
 class RemotingSession:
     """A client's connection. `net.stream.StreamSession`, `call.RemotingClientSide`."""
 
@@ -52,7 +64,7 @@ class RemotingSession:
         self._frontend = frontend
         self._stream = connection.stream(self)
         host, port = frontend.broker.settings.advertised or _local_address(connection)
-        self._peer = RemotingPeer(
+        self.peer = RemotingPeer(
             Identity(connection.address, connection.listener, connection.principal),
             _host_bytes(connection.address, connection.port),
             f"{host}:{port}",
@@ -62,6 +74,11 @@ class RemotingSession:
         """Requests without an answer yet, parked pulls among them."""
         self._for_room: list[Callable[[], None]] = []
         """Pulls that go on when the client has read more."""
+        self._asked: dict[int, _Asked] = {}
+        """By opaque: requests to the client that wait for its answers."""
+        self.address = f"{connection.address}:{connection.port}"
+        self.language = ""
+        self.version = 0
         connection.authenticated = True
 
     # net.stream.StreamSession
@@ -106,7 +123,10 @@ class RemotingSession:
         self._for_room.clear()
         for call in calls:
             call.abandon()
+        for opaque in list(self._asked):
+            self._not_answered(opaque, ResponseCode.SYSTEM_ERROR, "closed its connection")
         self._frontend.broker.members.closed(self)
+        self._frontend.broker.producers.closed(self)
         self._frontend.forget(self)
 
     # call.RemotingClientSide
@@ -120,24 +140,49 @@ class RemotingSession:
 
     def members_changed(self, group: str) -> None:
         """Send NOTIFY_CONSUMER_IDS_CHANGED (40), one-way: the client shares the queues again."""
-        self._send(
-            RemotingCommand(
-                RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
-                next(self._frontend.opaques),
-                CommandFlag.ONE_WAY,
-                {"consumerGroup": group},
-            )
+        self.request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
+
+    def request(self, code: RequestCode, fields: Mapping[str, str], body: bytes = b"") -> None:
+        """Send the client a one-way request."""
+        opaque = next(self._frontend.opaques)
+        self._send(RemotingCommand(code, opaque, CommandFlag.ONE_WAY, fields, body))
+
+    def ask(
+        self,
+        code: RequestCode,
+        fields: Mapping[str, str],
+        body: bytes,
+        seconds: float,
+        done: Done[RemotingCommand | BaseException],
+    ) -> None:
+        """Send a request to the client; `done` gets its answer, or RequestRefused."""
+        opaque = next(self._frontend.opaques)
+        late = partial(
+            self._not_answered, opaque, ResponseCode.CONSUME_MSG_TIMEOUT, "did not answer in time"
         )
+        clock = self._frontend.broker.broker.clock
+        self._asked[opaque] = _Asked(code, done, clock.call_later(seconds, late))
+        self._send(RemotingCommand(code, opaque, 0, fields, body))
+
+    def _not_answered(self, opaque: int, code: ResponseCode, what: str) -> None:
+        asked = self._asked.pop(opaque)
+        asked.timer.cancel()
+        text = f"client {self.address} {what}: request {asked.code.name}"
+        asked.done(RequestRefused(code, text))
 
     # requests
 
     def _handle(self, command: RemotingCommand) -> None:
         if command.is_response:
-            return  # of a request that the broker sent, none of which waits for one
+            asked = self._asked.pop(command.opaque, None)
+            if asked is not None:  # else it comes too late, or to a one-way request
+                asked.timer.cancel()
+                asked.done(command)
+            return
         call = RemotingCall(
             self._frontend.broker,
             self,
-            self._peer,
+            self.peer,
             command,
             self._send,
             self._ended,
@@ -189,6 +234,8 @@ class RemotingFrontend:
     def _expire(self) -> None:
         clock = self.broker.broker.clock
         self.broker.members.expire(clock.monotonic())
+        self.broker.producers.expire(clock.monotonic())
+        self.broker.traffic.sample()
         self._timer = clock.call_later(EXPIRY_SECONDS, self._expire)
 
     async def stop(self) -> None:

@@ -2,29 +2,38 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
+from headrace.frontends.rocketmq.answers import NO_CODE_SET, RemotingAnswer, RequestRefused
+from headrace.frontends.rocketmq.later.held_topics import TOPIC_CONFIG, made_topic
 from headrace.frontends.rocketmq.serving import ServedBroker, ServedTopic
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.operations.context import OperationContext
-from headrace.operations.permissions import Caller, Surface
+from headrace.operations.permissions import AdminOperation
 from headrace.operations.topics import Growth, TopicSpec, create_partitions, create_topics
+from headrace.security.authorizer import Operation
 from headrace.security.identity import Identity
-from headrace.wire.rocketmq.codes import ResponseCode
+from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from headrace.wire.rocketmq.requests import Fields
-from headrace.wire.rocketmq.sent_messages import BODY_BYTES_MAX
-from headrace.wire.rocketmq.topic_names import TOPIC_CHARACTERS_MAX, check_name, kafka_name
+from headrace.wire.rocketmq.topic_configs import (
+    TopicConfig,
+    asked_topic_config,
+    changed_topic_config,
+)
+from headrace.wire.rocketmq.topic_names import (
+    RETRY_PREFIX,
+    TOPIC_CHARACTERS_MAX,
+    check_name,
+    kafka_name,
+)
 
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.call import RemotingCall
 
 AUTO_CREATE_TOPIC = "TBW102"
 """The name whose route a producer asks for when its topic does not exist."""
-CONFIGS = (
-    ("message.timestamp.type", "LogAppendTime"),
-    ("max.message.bytes", str(2 * BODY_BYTES_MAX)),
-)
-"""Settings of topics that RocketMQ's clients create: searches by time mean the time of storing, and
-a message of 4 MiB fits with its properties."""
+CONFIGS = tuple(TOPIC_CONFIG.items())
+"""Settings of topics that RocketMQ's clients create."""
+GROUP_TOPIC = "%"
+"""Named as the default topic of a send that the broker itself redirects: it creates the topic."""
 CREATE_SECONDS = 10.0
 
 
@@ -35,6 +44,8 @@ async def created_for_send(
     found = broker.topic_if_any(name)
     if found is not None:
         return found
+    if name.startswith(RETRY_PREFIX) or default_topic == GROUP_TOPIC:
+        return await group_topic(broker, name)
     wanted = default_topic == AUTO_CREATE_TOPIC and not name.startswith("%")
     if not wanted or not broker.broker.config.auto_create_topics_enable:
         return broker.topic(name)
@@ -43,24 +54,37 @@ async def created_for_send(
     return broker.topic(name)
 
 
+async def group_topic(broker: ServedBroker, name: str) -> ServedTopic:
+    """Return a group's topic of retries or of dead letters, created if it is missing.
+
+    It has one queue. Raises ApiError, and RequestRefused for a name that no topic can have.
+    """
+    found = broker.topic_if_any(name)
+    if found is None:
+        await made_topic(broker.broker, broker.controller, kafka_name(name), TOPIC_CONFIG)
+        found = broker.topic(name)
+    await broker.numbered(found)
+    return found
+
+
 async def _create(broker: ServedBroker, identity: Identity, name: str, queues: int) -> None:
     spec = TopicSpec(kafka_name(name), queues, configs=CONFIGS)
-    results = await create_topics(_context(broker, identity), [spec], seconds=CREATE_SECONDS)
+    context = broker.operation(identity, RequestCode.UPDATE_AND_CREATE_TOPIC.name)
+    results = await create_topics(context, [spec], seconds=CREATE_SECONDS)
     result = results[spec.name]
     if isinstance(result, ApiError) and result.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
         raise result
 
 
-def _context(broker: ServedBroker, identity: Identity) -> OperationContext:
-    caller = Caller(identity, Surface.KAFKA, "UPDATE_AND_CREATE_TOPIC")
-    return OperationContext(broker.broker, broker.controller, broker.coordinators, caller)
-
-
 def update_topic(call: "RemotingCall") -> None:
-    """Answer UPDATE_AND_CREATE_TOPIC (17): create a topic, or add queues to it."""
+    """Answer UPDATE_AND_CREATE_TOPIC (17): create a topic, add queues to it, set its settings.
+
+    Queues are partitions, which are added and never deleted. Lower numbers of read and of write
+    queues hide the other queues from consumers and from producers.
+    """
     fields = Fields(call.command)
     name = fields.text("topic")
-    queues = max(fields.number("readQueueNums"), fields.number("writeQueueNums"))
+    asked = asked_topic_config(fields)
     try:
         check_name(name, TOPIC_CHARACTERS_MAX, "topic")
     except Malformed as error:
@@ -68,23 +92,56 @@ def update_topic(call: "RemotingCall") -> None:
     if name.startswith("%") or name == AUTO_CREATE_TOPIC:
         text = f"The topic[{name}] is conflict with system topic."
         raise RequestRefused(ResponseCode.INVALID_PARAMETER, text)
-    if queues < 1:
-        raise RequestRefused(ResponseCode.INVALID_PARAMETER, "a topic has at least one queue")
-    call.work(_updated(call, name, queues))
+    call.work(_updated(call, name, asked))
 
 
-async def _updated(call: "RemotingCall", name: str, queues: int) -> RemotingAnswer:
+async def _updated(call: "RemotingCall", name: str, asked: TopicConfig) -> RemotingAnswer:
     broker = call.broker
+    queues = max(asked.read_queues, asked.write_queues)
     found = broker.topic_if_any(name)
+    context = broker.operation(call.identity, RequestCode.UPDATE_AND_CREATE_TOPIC.name)
     if found is None:
         await _create(broker, call.identity, name, queues)
     elif queues > found.queues:
         grown = await create_partitions(
-            _context(broker, call.identity),
-            [Growth(found.info.name, queues)],
-            seconds=CREATE_SECONDS,
+            context, [Growth(found.info.name, queues)], seconds=CREATE_SECONDS
         )
         error = grown[found.info.name]
         if error is not None:
             raise error
-    return RemotingAnswer()
+    else:
+        broker.require_topic(call.identity, Operation.DESCRIBE, found)
+    await _configure(broker, context, broker.topic(name), asked, is_new=found is None)
+    return RemotingAnswer(remark=NO_CODE_SET)
+
+
+async def _configure(
+    broker: ServedBroker,
+    context: OperationContext,
+    topic: ServedTopic,
+    asked: TopicConfig,
+    *,
+    is_new: bool,
+) -> None:
+    """Store the settings of a topic if they change. Raises ApiError."""
+    present = topic.config or TopicConfig()
+    now_ms = broker.broker.clock.wall_ms()
+    config = changed_topic_config(present, asked, topic.queues, now_ms)
+    if config == present:
+        return
+    name, failed = topic.info.name, None
+    if not is_new:
+        context.require(AdminOperation.ALTER_TOPIC_CONFIGS, name)
+    try:
+        await broker.configs.topics.put(topic.info.topic_id.hex(), config)
+    except ApiError as error:
+        failed = error
+    detail = {
+        "topic": name,
+        "readQueueNums": config.read(topic.queues),
+        "writeQueueNums": config.written(topic.queues),
+        "perm": config.permission,
+    }
+    context.changed(failed, detail)
+    if failed is not None:
+        raise failed

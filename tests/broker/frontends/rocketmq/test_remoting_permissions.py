@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
+from headrace.frontends.rocketmq.administration.handlers import ADMIN_HANDLERS
 from headrace.security.acl import AclBinding, AclEntry, AclFilter, Permission
 from headrace.security.authorizer import CLUSTER_NAME, Operation, Resource, ResourceType
 from headrace.security.identity import ANONYMOUS
@@ -44,6 +45,25 @@ OFFSET = {"consumerGroup": "CG", "topic": "t", "queueId": 0, "commitOffset": 1}
 HEARTBEAT = encode_body({"clientID": "c", "consumerDataSet": [{"groupName": "CG"}]})
 NEW = {"topic": "new", "readQueueNums": 1, "writeQueueNums": 1}
 GROWN = {"topic": "t", "readQueueNums": 9, "writeQueueNums": 9}
+NARROW = Resource(ResourceType.TOPIC, "narrow")
+NARROWED = {"topic": "narrow", "readQueueNums": 1, "writeQueueNums": 1, "perm": 4}
+RESET = {"group": "CG", "topic": "t", "timestamp": 0}
+STATE = {"group": "CG", "consumerGroup": "CG", "clientId": "c", "topic": "t"}
+DESCRIBE_GROUP = (Operation.DESCRIBE, GROUP)
+CLUSTER = Resource(ResourceType.CLUSTER, CLUSTER_NAME)
+ALTER_CLUSTER = (Operation.ALTER_CONFIGS, CLUSTER)
+VALUE = {"namespace": "n", "key": "k", "value": "v", "brokerName": "headrace-0"}
+READS_CLUSTER = (
+    RequestCode.GET_BROKER_CONFIG, RequestCode.GET_BROKER_RUNTIME_INFO,
+    RequestCode.GET_ALL_CONSUMER_OFFSET, RequestCode.GET_KV_CONFIG,
+    RequestCode.GET_KVLIST_BY_NAMESPACE, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, RequestCode.CLEAN_UNUSED_TOPIC,
+    RequestCode.GET_BROKER_CONSUME_STATS, RequestCode.GET_NAMESRV_CONFIG,
+)  # fmt: skip
+CHANGES_CLUSTER = (
+    RequestCode.UPDATE_BROKER_CONFIG, RequestCode.PUT_KV_CONFIG, RequestCode.DELETE_KV_CONFIG,
+    RequestCode.WIPE_WRITE_PERM_OF_BROKER, RequestCode.ADD_WRITE_PERM_OF_BROKER,
+)  # fmt: skip
 REQUESTS = [
     Asked(RequestCode.SEND_MESSAGE_V2, SEND, b"x", ((Operation.WRITE, TOPIC),)),
     Asked(RequestCode.PULL_MESSAGE, PULL, b"", (READ_TOPIC, READ_GROUP)),
@@ -67,15 +87,56 @@ REQUESTS = [
         ((Operation.CREATE, Resource(ResourceType.TOPIC, "new")),),
     ),
     Asked(RequestCode.UPDATE_AND_CREATE_TOPIC, GROWN, b"", ((Operation.ALTER, TOPIC),)),
+    Asked(
+        RequestCode.UPDATE_AND_CREATE_TOPIC, NARROWED, b"",
+        ((Operation.DESCRIBE, NARROW), (Operation.ALTER_CONFIGS, NARROW)),
+    ),
+    Asked(
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, b'{"groupName":"CG"}',
+        ((Operation.ALTER_CONFIGS, GROUP),),
+    ),
+    Asked(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, RESET, b"", (READ_TOPIC, READ_GROUP)),
+    Asked(RequestCode.QUERY_MESSAGE, QUEUE | {"key": "k"}, b"", (READ_TOPIC,)),
+    Asked(RequestCode.GET_TOPIC_STATS_INFO, QUEUE, b"", (DESCRIBE_TOPIC,)),
+    Asked(RequestCode.GET_TOPIC_CONFIG, QUEUE, b"", (DESCRIBE_TOPIC,)),
+    Asked(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, QUEUE, b"", (DESCRIBE_TOPIC,)),
+    Asked(RequestCode.GET_CONSUMER_CONNECTION_LIST, STATE, b"", (DESCRIBE_GROUP,)),
+    Asked(RequestCode.GET_CONSUME_STATS, STATE, b"", (DESCRIBE_GROUP,)),
+    Asked(
+        RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, STATE, b"",
+        ((Operation.DESCRIBE_CONFIGS, GROUP),),
+    ),
+    Asked(
+        RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "CG"}, b"",
+        ((Operation.DELETE, GROUP),),
+    ),
+    Asked(
+        RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "gone"}, b"",
+        ((Operation.DELETE, Resource(ResourceType.TOPIC, "gone")),),
+    ),
+    Asked(
+        RequestCode.SET_MESSAGE_REQUEST_MODE, {}, b'{"consumerGroup":"CG","mode":"PULL"}',
+        ((Operation.ALTER_CONFIGS, GROUP),),
+    ),
+    *(
+        Asked(number, VALUE, b"", ((Operation.DESCRIBE_CONFIGS, CLUSTER),))
+        for number in READS_CLUSTER
+    ),
+    *(
+        Asked(number, VALUE, b"useServerSideResetOffset=true", (ALTER_CLUSTER,))
+        for number in CHANGES_CLUSTER
+    ),
+    Asked(RequestCode.GET_CONSUMER_RUNNING_INFO, STATE, b"", (DESCRIBE_GROUP,)),
+    Asked(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, STATE, b"", (DESCRIBE_GROUP,)),
 ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[BrokerThread]:
-    """A broker on which ACLs decide, and its topic t."""
+    """A broker on which ACLs decide, and its topics."""
     name = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     with BrokerThread(SETTINGS | {"authorizer.class.name": name}) as broker:
-        broker.create_topics("t")
+        broker.create_topics("t", "narrow", "gone")
         yield broker
 
 
@@ -100,10 +161,9 @@ def test_a_request_needs_each_of_its_permissions(guarded: BrokerThread, asked: A
         with RemotingClient(port_of(guarded)) as client:
             return code(client.call(asked.code, asked.fields, asked.body))
 
-    cluster = Resource(ResourceType.CLUSTER, CLUSTER_NAME)
     for missing in asked.needs:
         others = [right for right in asked.needs if right != missing]
-        set_rights(guarded, *others, (Operation.DESCRIBE, cluster))
+        set_rights(guarded, *others, (Operation.DESCRIBE, CLUSTER))
         assert answered() is asked.refused, missing
     set_rights(guarded, *asked.needs)
     assert answered() not in (ResponseCode.NO_PERMISSION, ResponseCode.TOPIC_NOT_EXIST)
@@ -120,6 +180,12 @@ def test_a_send_that_creates_its_topic_needs_create_and_write(guarded: BrokerThr
         ):
             set_rights(guarded, *rights)
             assert code(client.send("made")) is expected
+
+
+def test_each_administrative_request_has_its_permission_here() -> None:
+    free = {RequestCode.GET_BROKER_CLUSTER_INFO, RequestCode.DELETE_TOPIC_IN_NAMESRV}
+    listed = {RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER}
+    assert ADMIN_HANDLERS.keys() - {asked.code for asked in REQUESTS} == free | listed
 
 
 def test_clients_without_any_right_do_nothing(guarded: BrokerThread) -> None:

@@ -1,0 +1,1 @@
+"""Requests of operators: resets, settings of groups and topics, states of clients and brokers."""

@@ -1,0 +1,114 @@
+"""QUERY_MESSAGE (12): messages by key or unique key, found by a bounded scan.
+
+RocketMQ has an index of keys; Headrace reads the newest records of the topic. A query reads
+`SCANNED_RECORDS_MAX` records at most, the newest ones of each queue, within the client's times.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.frontends.rocketmq.answers import RemotingAnswer
+from headrace.frontends.rocketmq.offsets import first_offset_from
+from headrace.frontends.rocketmq.reading import ReadLimits, queue_of, read_messages
+from headrace.model.errors import ApiError
+from headrace.posix.awaiting import called_back
+from headrace.security.authorizer import Operation
+from headrace.wire.rocketmq.codes import ResponseCode
+from headrace.wire.rocketmq.properties import KEYS, UNIQUE_KEY, find_property
+from headrace.wire.rocketmq.requests import Fields, InvalidField
+
+if TYPE_CHECKING:
+    from headrace.frontends.rocketmq.call import RemotingCall
+    from headrace.frontends.rocketmq.serving import ServedTopic
+    from headrace.log.log import Log
+    from headrace.wire.rocketmq.pulled_messages import PulledQueue
+
+SCANNED_RECORDS_MAX = 200_000
+"""Records of one query, over all queues."""
+FOUND_MAX = 64
+"""Messages of one answer."""
+FOUND_BYTES_MAX = 4 * 1024 * 1024
+
+
+def query_messages(call: "RemotingCall") -> None:
+    """Answer QUERY_MESSAGE (12): the messages with a key, oldest of each queue first."""
+    fields = Fields(call.command)
+    key = fields.text("key").encode("utf-8", "replace")
+    if not key:
+        raise InvalidField("field key is empty")
+    begin_ms, end_ms = fields.long("beginTimestamp", 0), fields.long("endTimestamp", -1)
+    count = min(max(fields.number("maxNum", FOUND_MAX), 1), FOUND_MAX)
+    topic = call.broker.topic(fields.text("topic"))
+    call.broker.require_topic(call.identity, Operation.READ, topic)
+    call.work(_queried(call, topic, key, (begin_ms, end_ms), count))
+
+
+async def _queried(
+    call: "RemotingCall", topic: "ServedTopic", key: bytes, times: tuple[int, int], count: int
+) -> RemotingAnswer:
+    broker = call.broker
+    numbers = await broker.numbered(topic)
+    budget = max(SCANNED_RECORDS_MAX // topic.queues, 1)
+    parts: list[bytes] = []
+    found = 0
+    for queue_id in range(topic.queues):
+        partition = broker.partition(topic, queue_id)
+        queue = queue_of(call, topic, queue_id, numbers[queue_id])
+        scan = partial(
+            _scan, partition.log, queue, key, times, (partition.readable_end(True), budget),
+            count - found,
+        )  # fmt: skip
+        more, matched = await called_back(partial(broker.broker.disk.run, scan))
+        parts += more
+        found += matched
+        if found >= count or sum(map(len, parts)) >= FOUND_BYTES_MAX:
+            break
+    fields = {"indexLastUpdatePhyoffset": "0", "indexLastUpdateTimestamp": "0"}
+    if not found:
+        text = "can not find message, maybe time range not correct"
+        return RemotingAnswer(ResponseCode.QUERY_NOT_FOUND, fields, b"", text)
+    return RemotingAnswer(fields=fields, body=b"".join(parts))
+
+
+def _scan(
+    log: "Log",
+    queue: "PulledQueue",
+    key: bytes,
+    times: tuple[int, int],
+    bounds: tuple[int, int],
+    count: int,
+) -> tuple[list[bytes], int]:
+    """Return up to `count` messages with a key among the newest of a queue. On any thread."""
+    (begin_ms, end_ms), (end, budget) = times, bounds
+    first = first_offset_from(log, max(begin_ms, 0))
+    if end_ms >= 0 and (behind := first_offset_from(log, end_ms + 1)) is not None:
+        end = min(end, behind)
+    if first is None:
+        return [], 0
+    at = max(first, end - budget, log.start_offset)
+    parts: list[bytes] = []
+    found = 0
+    while at < end and found < count:
+        try:
+            read = read_messages(
+                log, queue, at, end, ReadLimits(count - found), partial(_has_key, key)
+            )
+        except ApiError:
+            if log.start_offset <= at:
+                raise
+            at = log.start_offset  # retention has deleted the records since
+            continue
+        parts += read.parts
+        found += read.message_count
+        if read.next_offset <= at:
+            break
+        at = read.next_offset
+    return parts, found
+
+
+def _has_key(key: bytes, properties: bytes) -> bool:
+    """Return whether a message has a key: its unique key, or one of KEYS between spaces."""
+    if find_property(properties, UNIQUE_KEY) == key:
+        return True
+    keys = find_property(properties, KEYS)
+    return keys is not None and key in keys.split(b" ")

@@ -1,0 +1,77 @@
+"""RocketMQ's own Java consumer while an operator resets its offsets, switches it off, adds queues.
+
+`java/Operated.java` says when the operator acts; here the operator is a client by frames.
+"""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from headrace.testing import BrokerThread
+from headrace.wire.rocketmq.codes import ResponseCode
+from tests.outside.rocketmq.jvm import JVM
+from tests.support.rocketmq.client import RemotingClient
+from tests.support.rocketmq.kit import SETTINGS, code, made, port_of
+
+TOPIC, GROUP = "Orders", "CG_operated"
+
+
+def act(client: RemotingClient, what: str) -> None:
+    """Do what the program asks for."""
+    verb, _, argument = what.partition(" ")
+    if verb == "reset":
+        answer = client.call(
+            222, {"group": GROUP, "topic": TOPIC, "timestamp": argument, "isForce": "true"}
+        )
+    elif verb in ("off", "on"):
+        enabled = "true" if verb == "on" else "false"
+        body = f'{{"groupName":"{GROUP}","consumeEnable":{enabled}}}'
+        answer = client.call(200, {}, body.encode())
+    else:
+        assert verb == "grow"
+        answer = client.call(17, {"topic": TOPIC, "readQueueNums": 6, "writeQueueNums": 6})
+    assert code(answer) is ResponseCode.SUCCESS, answer.remark
+
+
+@pytest.mark.parametrize(
+    ("scenario", "settings"),
+    [
+        ("reset-by-time", {}),
+        ("reset-by-time", {"rocketmq.server.side.reset": "false"}),
+        ("switched-off", {}),
+        ("grows", {}),
+        ("grows", {"rocketmq.zero.offset.rule": "new-queue"}),
+    ],
+    ids=["reset", "reset-by-push", "switched-off", "grows", "grows-by-new-queue"],
+)
+def test_the_java_consumer_follows_its_operator(
+    classes: str, scenario: str, settings: dict[str, str], tmp_path: Path
+) -> None:
+    with (
+        BrokerThread(SETTINGS | settings) as broker,
+        RemotingClient(port_of(broker)) as operator,
+    ):
+        made(operator, TOPIC, 2)
+        program = subprocess.Popen(
+            [
+                *JVM, f"-Duser.home={tmp_path}", "-cp", classes, "Operated",
+                f"127.0.0.1:{port_of(broker)}", scenario,
+            ],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        said: list[str] = []
+        try:
+            assert program.stdin is not None
+            assert program.stdout is not None
+            for line in program.stdout:
+                said.append(line)
+                if line.startswith("DO "):
+                    act(operator, line.removeprefix("DO ").strip())
+                    program.stdin.write("done\n")
+                    program.stdin.flush()
+            program.wait(30)
+        finally:
+            program.kill()
+            program.wait()
+    assert f"HOLDS {scenario}\n" in said, "".join(said)[-4000:]
