@@ -6,12 +6,14 @@ from headrace.broker.broker import Broker
 from headrace.cluster.controller_port import ControllerPort
 from headrace.config.listeners import parse_address
 from headrace.coordination.coordinators import Coordinators
+from headrace.frontends.rocketmq.administration.operations import operations_of
 from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
 from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
 from headrace.frontends.rocketmq.serving import RemotingSettings, ServedBroker
 from headrace.frontends.rocketmq.session import RemotingFrontend
 from headrace.model.errors import ConfigError
 from headrace.net.write_pass import WritePass, Writes
+from headrace.operations.registry import Operations
 from headrace.ports.store import Store
 from headrace.subscriptions.new_groups import ZeroOffsetRule
 from headrace.wire.rocketmq.settings import RocketmqKeys
@@ -35,6 +37,10 @@ class RemotingParts(Protocol):
     @property
     def controller(self) -> ControllerPort:
         """The controller, which creates topics."""
+
+    @property
+    def operations(self) -> Operations:
+        """Registry for the operations of administrators."""
 
     @property
     def store(self) -> Store | None:
@@ -74,4 +80,5 @@ def frontend(parts: RemotingParts) -> RemotingFrontend:
         RemotingConfigs.of(parts.store),
         settings,
     )
+    parts.operations.add(operations_of(broker))
     return RemotingFrontend(broker, WritePass(parts.writes))
