@@ -90,9 +90,10 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
         played = subprocess.run(
             [*JVM, *OPENS, f"-Duser.home={folder}", "-cp", path, "AdminLines", address],
             input="".join(f"{line}\n" for line in asked.values()),
-            capture_output=True, text=True, timeout=MINUTES_MAX * 60, check=False, cwd=folder,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            timeout=MINUTES_MAX * 60, check=False, cwd=folder,
         )  # fmt: skip
-    assert "=== end" in played.stdout, played.stdout[-3000:] + played.stderr[-3000:]
+    assert "=== end" in played.stdout, played.stdout[-3000:]
     blocks = {
         block.splitlines()[0]: block.splitlines()[1:] for block in played.stdout.split("=== ")[1:]
     }
