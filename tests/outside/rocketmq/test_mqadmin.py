@@ -117,11 +117,11 @@ def test_mqadmin_shows_what_it_shows_of_rocketmq(shown: dict[str, list[str]]) ->
     assert all(row["reason"] for row in explained.values())
     found = {line: outcome(output) for line, output in shown.items()}
     differing = {line: found[line] for line in expected if found[line] != expected[line]}
-    unexplained = {
-        line: (expected[line], found[line], shown[line][:12])
-        for line in differing.keys() - explained.keys()
-    }
-    assert not unexplained
+    unexplained = [
+        f"{line}: {expected[line]} was expected, {found[line]} found:\n" + "\n".join(shown[line][:12])
+        for line in sorted(differing.keys() - explained.keys())
+    ]
+    assert not unexplained, "\n\n".join(unexplained)
     assert differing.keys() == explained.keys(), "a difference in the list is gone"
     for line, row in explained.items():
         assert found[line].result == row["result"], line
