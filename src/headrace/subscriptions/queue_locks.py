@@ -58,6 +58,10 @@ class QueueLocks:
         lock = self._locks.get((group, queue))
         return None if lock is None or lock.until <= now else lock.client_id
 
+    def is_ordered(self, group: str, now: float) -> bool:
+        """Return whether a member of a group holds a queue: the group consumes in order."""
+        return any(place[0] == group and lock.until > now for place, lock in self._locks.items())
+
     def _prune(self, now: float) -> None:
         """Remove locks that have ended, when there may be many of them."""
         self._locks = {place: lock for place, lock in self._locks.items() if lock.until > now}

@@ -165,6 +165,12 @@ class RemotingClient:
         body = encode_body({"clientID": client_id, "consumerDataSet": [consumer]})
         return self.call(RequestCode.HEART_BEAT, {}, body)
 
+    def produces(self, client_id: str, *groups: str) -> RemotingCommand:
+        """Send a heartbeat of a producer; return the answer."""
+        producers: list[FastJson] = [{"groupName": group} for group in groups]
+        body = encode_body({"clientID": client_id, "producerDataSet": producers})
+        return self.call(RequestCode.HEART_BEAT, {}, body)
+
     def one_way(self, code: int, fields: Mapping[str, object]) -> int:
         """Send a one-way request; return its opaque."""
         return self.ask(code, fields, flag=CommandFlag.ONE_WAY)

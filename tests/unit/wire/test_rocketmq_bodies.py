@@ -141,12 +141,14 @@ def test_a_name_out_of_rocketmqs_rule_is_refused(name: str) -> None:
 
 SEND = {
     "a": "PG", "b": "T", "c": "TBW102", "d": "4", "e": "3", "f": "2", "g": "1795860860391",
-    "h": "7", "i": "TAGS\x01A\x02", "j": "1", "k": "false", "m": "false", "n": "broker-a",
+    "h": "7", "i": "TAGS\x01A\x02", "j": "1", "k": "false", "l": "16", "m": "false",
+    "n": "broker-a",
 }  # fmt: skip
 WORDS = {
     "producerGroup": "PG", "topic": "T", "defaultTopic": "TBW102", "defaultTopicQueueNums": "4",
     "queueId": "3", "sysFlag": "2", "bornTimestamp": "1795860860391", "flag": "7",
-    "properties": "TAGS\x01A\x02", "reconsumeTimes": "1", "unitMode": "0", "batch": "0",
+    "properties": "TAGS\x01A\x02", "reconsumeTimes": "1", "unitMode": "0",
+    "maxReconsumeTimes": "16", "batch": "0",
 }  # fmt: skip
 
 
@@ -159,7 +161,8 @@ def test_a_send_has_the_same_fields_by_letters_and_by_words() -> None:
     by_letters = send_request(command(RequestCode.SEND_MESSAGE_V2, SEND))
     assert by_letters == send_request(command(RequestCode.SEND_MESSAGE, WORDS))
     assert by_letters == (
-        "PG", "T", "TBW102", 4, 3, 2, 1795860860391, 7, b"TAGS\x01A\x02", 1, False,
+        "PG", "T", "TBW102", 4, 3, 2, 1795860860391, 7, b"TAGS\x01A\x02", 1, 16,
+        False,
     )  # fmt: skip
 
 

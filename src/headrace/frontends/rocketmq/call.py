@@ -1,6 +1,6 @@
 """A request of a connection, and its answer."""
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused, refusal_of
@@ -11,6 +11,7 @@ from headrace.security.identity import Identity
 from headrace.subscriptions.members import MemberConnection
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from headrace.wire.rocketmq.commands import CommandFlag, RemotingCommand
+from headrace.wire.rocketmq.sent_messages import MessageIllegal
 
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.serving import ServedBroker
@@ -33,7 +34,7 @@ class RemotingPeer(NamedTuple):
     """The same as messages have it; zeros if the host is a name."""
 
 
-class RemotingClientSide(MemberConnection, Protocol):
+class RemotingClientSide(MemberConnection, Hashable, Protocol):
     """A client's connection. Implemented by `session.RemotingSession`."""
 
     language: str
@@ -44,6 +45,10 @@ class RemotingClientSide(MemberConnection, Protocol):
     @property
     def address(self) -> str:
         """The client's `host:port`."""
+
+    @property
+    def peer(self) -> RemotingPeer:
+        """The client, and this end as it knows it."""
 
     def has_room(self, again: Callable[[], None]) -> bool:
         """Return whether the client reads its answers; if not, `again` is called when it has."""
@@ -127,6 +132,8 @@ class RemotingCall:
             self.answer(error.answer)
         elif isinstance(error, ApiError):
             self.answer(refusal_of(error))
+        elif isinstance(error, MessageIllegal):
+            self.answer(RemotingAnswer(ResponseCode.MESSAGE_ILLEGAL, None, b"", str(error)))
         else:
             self.answer(RemotingAnswer(ResponseCode.SYSTEM_ERROR, None, b"", str(error)))
 

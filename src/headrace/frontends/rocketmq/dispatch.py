@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 from headrace.frontends.rocketmq import groups, offsets, routes, sends
 from headrace.frontends.rocketmq.administration.handlers import ADMIN_HANDLERS
 from headrace.frontends.rocketmq.answers import RemotingAnswer
+from headrace.frontends.rocketmq.later.recalls import recall
+from headrace.frontends.rocketmq.later.send_back import send_back
+from headrace.frontends.rocketmq.later.transactions import end_transaction
 from headrace.frontends.rocketmq.pulls import pull
 from headrace.model.errors import HeadraceError
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
@@ -34,6 +37,9 @@ HANDLERS: dict[int, Handler] = {
     RequestCode.LOCK_BATCH_MQ: groups.lock_queues,
     RequestCode.UNLOCK_BATCH_MQ: groups.unlock_queues,
     RequestCode.CHECK_CLIENT_CONFIG: groups.check_client,
+    RequestCode.CONSUMER_SEND_MSG_BACK: send_back,
+    RequestCode.END_TRANSACTION: end_transaction,
+    RequestCode.RECALL_MESSAGE: recall,
     RequestCode.GET_ROUTEINFO_BY_TOPIC: routes.get_route,
     **ADMIN_HANDLERS,
 }

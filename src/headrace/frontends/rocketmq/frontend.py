@@ -1,5 +1,7 @@
 """Assembly of the RocketMQ frontend of a broker; `server.frontends` imports this file by name."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from headrace.broker.broker import Broker
@@ -8,13 +10,20 @@ from headrace.config.listeners import parse_address
 from headrace.coordination.coordinators import Coordinators
 from headrace.frontends.rocketmq.administration.operations import operations_of
 from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
+from headrace.frontends.rocketmq.later.held_topics import HeldTopics
+from headrace.frontends.rocketmq.later.own_topics import OwnTopics
+from headrace.frontends.rocketmq.later.transactions import ask_producer
 from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
 from headrace.frontends.rocketmq.serving import RemotingSettings, ServedBroker
 from headrace.frontends.rocketmq.session import RemotingFrontend
 from headrace.model.errors import ConfigError
+from headrace.model.protocols import ROCKETMQ_TOPICS
 from headrace.net.write_pass import WritePass, Writes
+from headrace.observe.metrics import Metrics
 from headrace.operations.registry import Operations
 from headrace.ports.store import Store
+from headrace.subscriptions.held.delays import Delays
+from headrace.subscriptions.held.half_messages import AskingRules, HalfMessages
 from headrace.subscriptions.new_groups import ZeroOffsetRule
 from headrace.wire.rocketmq.settings import RocketmqKeys
 
@@ -70,8 +79,15 @@ def frontend(parts: RemotingParts) -> RemotingFrontend:
         ZeroOffsetRule(keys.rocketmq_zero_offset_rule),
         keys.rocketmq_zero_offset_memory_bytes,
         keys.rocketmq_default_topic_queues,
+        keys.rocketmq_timer_max_delay_seconds * 1000,
+        keys.rocketmq_recall_message_enable,
+        keys.rocketmq_transaction_timeout_ms,
+        AskingRules(
+            keys.rocketmq_transaction_check_interval_ms, keys.rocketmq_transaction_check_max
+        ),
         keys.rocketmq_server_side_reset,
     )
+    parts.broker.topic_keepers.add(ROCKETMQ_TOPICS, OwnTopics(parts.broker, parts.controller))
     broker = ServedBroker(
         parts.broker,
         parts.controller,
@@ -81,4 +97,39 @@ def frontend(parts: RemotingParts) -> RemotingFrontend:
         settings,
     )
     parts.operations.add(operations_of(broker))
+    broker.held.ask = partial(ask_producer, broker)
+    _gauges(parts.broker.metrics, broker.held)
     return RemotingFrontend(broker, WritePass(parts.writes))
+
+
+def _gauges(metrics: Metrics, held: HeldTopics) -> None:
+    """Register the numbers of messages that wait, and of those that will never be delivered."""
+
+    def half(count: Callable[[HalfMessages], int]) -> int:
+        return 0 if held.half.value is None else count(held.half.value)
+
+    def delays(count: Callable[[Delays], int]) -> int:
+        return 0 if held.delays.value is None else count(held.delays.value)
+
+    metrics.gauge(
+        "headrace_rocketmq_delayed_messages",
+        "RocketMQ messages that wait for their time",
+        lambda: delays(len),
+    )
+    metrics.gauge(
+        "headrace_rocketmq_undecided_messages",
+        "RocketMQ messages of transactions that are neither committed nor rolled back",
+        lambda: half(len),
+    )
+    metrics.gauge(
+        "headrace_rocketmq_discarded_messages_total",
+        "Delayed RocketMQ messages whose topic was deleted before their time",
+        lambda: delays(lambda each: each.discarded),
+        counter=True,
+    )
+    metrics.gauge(
+        "headrace_rocketmq_given_up_messages_total",
+        "RocketMQ messages of transactions that went to TRANS_CHECK_MAX_TIME_TOPIC",
+        lambda: half(lambda each: each.given_up),
+        counter=True,
+    )

@@ -28,6 +28,9 @@ def heartbeat(call: "RemotingCall") -> RemotingAnswer:
     """Answer HEART_BEAT (34): renew the client's memberships."""
     body = body_object(call)
     broker, now = call.broker, call.broker.broker.clock.monotonic()
+    producers = _list(body, "producerDataSet", _GROUPS_MAX)
+    names = (_mapping(producer).get("groupName") for producer in producers)
+    broker.producers.heartbeat(call.client, filter(None, map(_name, names)), now)
     changed = True
     if body.get("withoutSub") is True:
         changed = not broker.members.renew(call.client, now)
@@ -74,9 +77,12 @@ def _topic(topic: Mapping[str, FastJson]) -> TopicSubscription:
 
 def unregister(call: "RemotingCall") -> RemotingAnswer:
     """Answer UNREGISTER_CLIENT (35): the client leaves a group, or stops to produce."""
-    group = Fields(call.command).text("consumerGroup", "")
+    fields = Fields(call.command)
+    group, producer_group = fields.text("consumerGroup", ""), fields.text("producerGroup", "")
     if group:
         call.broker.members.leave(call.client, group)
+    if producer_group:
+        call.broker.producers.leave(call.client, producer_group)
     return RemotingAnswer(fields={})
 
 
@@ -170,3 +176,7 @@ def _text(body: Mapping[str, FastJson], name: str) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidField(f"{name} of the request is missing or is not text")
     return value
+
+
+def _name(value: FastJson) -> str:
+    return value if isinstance(value, str) else ""

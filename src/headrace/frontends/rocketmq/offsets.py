@@ -15,6 +15,7 @@ from headrace.wire.rocketmq.requests import (
     offset_request,
     queue_request,
 )
+from headrace.wire.rocketmq.topic_names import RETRY_PREFIX
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
@@ -55,6 +56,10 @@ async def _unset_later(
 
 def _unset(call: "RemotingCall", asked: OffsetRequest, topic: "ServedTopic") -> RemotingAnswer:
     broker, settings = call.broker, call.broker.settings
+    partition = broker.partition(topic, asked.queue_id)
+    if asked.topic.startswith(RETRY_PREFIX) and partition.readable_end(True) > 0:
+        # Written for this group: a client that begins by time would skip what came before it did.
+        return _offset(partition.log_start_offset)
     state = queue_state(broker, topic, asked.queue_id, asked.consumer_group)
     if begins_at_zero(settings.zero_offset, state, settings.memory_bytes):
         return _offset(0)

@@ -11,7 +11,7 @@ gives no number twice.
 import asyncio
 import contextlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.broker.metadata_image import TopicInfo
 from headrace.model.errors import ApiError, ErrorCode
@@ -39,6 +39,13 @@ _ATTEMPTS_MAX = 20
 """Attempts while other brokers assign numbers, too."""
 
 
+class PartitionPlace(NamedTuple):
+    """A partition by the id of its topic, which may be deleted."""
+
+    topic_id: bytes
+    partition: int
+
+
 class PartitionNumbers:
     """The numbers of the partitions that this broker's clients have used."""
 
@@ -49,6 +56,10 @@ class PartitionNumbers:
         """By topic id; complete as of the topic's size then."""
         self._added: dict[bytes, tuple[int, ...]] = {}
         """By topic id: when each partition was added, in ms since 1970; 0: before the first use."""
+        self._places: dict[int, PartitionPlace] = {}
+        """By number; those of known topics, and all others once one of them was asked for."""
+        self._searched_below = 0
+        """The number below which the store was searched for numbers of other topics."""
         self._lock = asyncio.Lock()
 
     def known(self, topic: TopicInfo) -> "Sequence[int] | None":
@@ -84,10 +95,45 @@ class PartitionNumbers:
         """Keep the numbers of these topics only; the store keeps all, so none is given again."""
         self._known = {key: self._known[key] for key in self._known.keys() & topic_ids}
         self._added = {key: self._added[key] for key in self._added.keys() & topic_ids}
+        self._places = {
+            number: place for number, place in self._places.items() if place.topic_id in topic_ids
+        }
+
+    async def located(self, number: int) -> "PartitionPlace | None":
+        """Return the partition of a number, None if the number was never given.
+
+        Its topic may be deleted. ApiError: the store is away.
+        """
+        if number not in self._places and number >= self._searched_below:
+            async with self._lock:
+                try:
+                    await self._search(number)
+                except StoreError as error:
+                    text = f"the metadata store is not available: {error}"
+                    raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text) from error
+        return self._places.get(number)
+
+    async def _search(self, number: int) -> None:
+        """Read the numbers of all topics, unless this one was never given."""
+        await self._make_parents()
+        given = int((await self._store.get(NEXT)).value)
+        if number >= given or number < self._searched_below:
+            return
+        topic_ids = await self._store.children(TOPICS)
+        nodes = await self._store.get_all([f"{TOPICS}/{topic_id}" for topic_id in topic_ids])
+        for topic_id, node in zip(topic_ids, nodes, strict=True):
+            if node is not None:
+                self._place(bytes.fromhex(topic_id), json.loads(node.value))
+        self._searched_below = given
+
+    def _place(self, topic_id: bytes, pairs: list[list[int]]) -> None:
+        for partition, (number, _) in enumerate(pairs):
+            self._places[number] = PartitionPlace(topic_id, partition)
 
     def _keep(self, topic: TopicInfo, pairs: list[list[int]]) -> "Sequence[int]":
         numbers = self._known[topic.topic_id] = tuple(number for number, _ in pairs)
         self._added[topic.topic_id] = tuple(added for _, added in pairs)
+        self._place(topic.topic_id, pairs)
         return numbers
 
     async def _assign(self, topic: TopicInfo) -> "Sequence[int]":

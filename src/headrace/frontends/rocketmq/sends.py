@@ -3,16 +3,24 @@
 1  fields, permission, topic (created if the broker may), queue
 2  the body is decompressed, a large one on a thread
 3  messages of one pass and queue are one record batch, written when the pass ends
-   (`sending.Sending`)
+   (`sending.Sending`); a delayed message goes to the log of delays (`later.held_topics`)
 4  the answer leaves when the batch is committed, as for Kafka's acks=all
 """
 
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
+from headrace.frontends.rocketmq.later.held_topics import (
+    DELAYS_TOPIC,
+    HALF_TOPIC,
+    QueueName,
+    held_message,
+)
+from headrace.frontends.rocketmq.later.send_back import retried
+from headrace.frontends.rocketmq.later.transactions import first_ask_ms, half_of, is_undecided
 from headrace.frontends.rocketmq.sending import QueuedSend
 from headrace.frontends.rocketmq.serving import ServedBroker, ServedTopic
 from headrace.frontends.rocketmq.topics import created_for_send
@@ -21,6 +29,13 @@ from headrace.model.nouns import TopicPartition
 from headrace.security.authorizer import Operation
 from headrace.wire.rocketmq.batch_bodies import BatchedMessage, decode_batch
 from headrace.wire.rocketmq.codes import ResponseCode
+from headrace.wire.rocketmq.delays import (
+    LaterDelivery,
+    RecallHandle,
+    asks_for_delay,
+    encode_recall_handle,
+    later_delivery,
+)
 from headrace.wire.rocketmq.message_ids import PlaceInCluster, message_id, physical_offset
 from headrace.wire.rocketmq.properties import (
     ENTRY_END,
@@ -38,6 +53,7 @@ from headrace.wire.rocketmq.sent_messages import (
     plain_body,
 )
 from headrace.wire.rocketmq.stored_messages import SystemFlag
+from headrace.wire.rocketmq.topic_names import RETRY_PREFIX
 
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.call import RemotingCall
@@ -45,14 +61,13 @@ if TYPE_CHECKING:
 THREAD_FROM_BYTES = 64 * 1024
 """Compressed bodies from this size on are decompressed on a thread."""
 ANY_QUEUE = -1
-_NOT_TAKEN = SystemFlag.PREPARED | SystemFlag.COMMITTED
-_DELAYS = (b"DELAY", b"TIMER_DELAY_MS", b"TIMER_DELAY_SEC", b"TIMER_DELIVER_MS")
-"""Properties that ask for a later delivery."""
 
 
 def send(call: "RemotingCall") -> None:
     """Answer a send, later. Sends to a topic keep their order, also those that wait for it."""
     request = send_request(call.command)
+    if request.topic.startswith(RETRY_PREFIX):
+        request = retried(call, request)
     broker = call.broker
     waiting = broker.waiting_sends.get(request.topic)
     if waiting is not None:
@@ -99,12 +114,13 @@ def _prepare(
     broker.require_topic(call.identity, Operation.WRITE, topic)
     queue_id = _queue(broker, topic, request.queue_id)
     messages = _messages(call, request)
-    _refuse_later_steps(request, messages)
+    waits = _waits(broker, request, messages)
     large = request.system_flag & SystemFlag.COMPRESSED and len(call.command.body) > (
         THREAD_FROM_BYTES
     )
     work = partial(_sent, request, messages, call.peer.born_host)
-    have = partial(_have_sent, call, topic, queue_id, numbers[queue_id])
+    queue = _SentTo(topic, queue_id, numbers[queue_id])
+    have = partial(_have_sent, call, queue, waits)
     if large:
         broker.broker.disk.run(partial(_tried, work), have)
     else:
@@ -142,15 +158,35 @@ def _with_unique_key(call: "RemotingCall", request: SendRequest) -> bytes:
     return properties
 
 
-def _refuse_later_steps(request: SendRequest, messages: list[BatchedMessage]) -> None:
-    """Refuse messages that would be delivered at once though the producer asks otherwise."""
-    if request.system_flag & _NOT_TAKEN:
-        text = "transactions are not supported: the message would be visible before its commit"
-        raise RequestRefused(ResponseCode.NO_PERMISSION, text)
-    for message in messages:
-        if any(find_property(message.properties, name) for name in _DELAYS):
-            text = "delayed messages are not supported: the message would be delivered at once"
+class _Waits(NamedTuple):
+    """The event that a message waits for: its time, or its producer's decision."""
+
+    later: LaterDelivery | None
+    ask_ms: int = 0
+    """When its producer is asked, ms since 1970; counts without `later`."""
+
+
+def _waits(
+    broker: ServedBroker, request: SendRequest, messages: list[BatchedMessage]
+) -> _Waits | None:
+    """Return what a message waits for, None: it is stored in its queue at once.
+
+    RequestRefused: a message of a batch would have to wait. MessageIllegal: a wrong delay.
+    """
+    properties = messages[0].properties
+    if request.is_batch:
+        if any(
+            asks_for_delay(each.properties) or is_undecided(request, each.properties)
+            for each in messages
+        ):
+            text = "a batch has delays or transactions: send such messages one by one"
             raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, text)
+        return None
+    now_ms = broker.broker.clock.wall_ms()
+    if is_undecided(request, properties):
+        return _Waits(None, first_ask_ms(properties, now_ms, broker.settings.asked_after_ms))
+    later = later_delivery(properties, now_ms, broker.settings.delay_ms_max)
+    return None if later is None else _Waits(later)
 
 
 def _sent(
@@ -179,29 +215,76 @@ def _tried(work: "partial[list[SentMessage]]") -> list[SentMessage] | MessageIll
         return error
 
 
+class _SentTo(NamedTuple):
+    """The queue of a send, and its number in the cluster."""
+
+    topic: ServedTopic
+    queue_id: int
+    number: int
+
+
 def _have_sent(
     call: "RemotingCall",
-    topic: ServedTopic,
-    queue_id: int,
-    number: int,
+    queue: _SentTo,
+    waits: _Waits | None,
     sent: "list[SentMessage] | MessageIllegal | BaseException",
 ) -> None:
     if isinstance(sent, MessageIllegal):
-        call.answer(RemotingAnswer(ResponseCode.MESSAGE_ILLEGAL, None, b"", str(sent)))
-    elif isinstance(sent, BaseException):
+        call.fail(sent)
+        return
+    if isinstance(sent, BaseException):
         raise sent
+    place = TopicPartition(queue.topic.info.name, queue.queue_id)
+    if waits is None:
+        call.broker.sending.add(QueuedSend(place, sent, partial(_stored, call, queue, sent)))
+        return
+    held, later = call.broker.held, waits.later
+    (message,) = sent
+    named = QueueName(queue.topic.name, queue.queue_id)
+    if later is None:
+        message = half_of(message)
+        done = partial(_held, call, queue, message, HALF_TOPIC, None)
+        held.half_message(held_message(place, named, message), waits.ask_ms, done)
     else:
-        place = TopicPartition(topic.info.name, queue_id)
-        done = partial(_stored, call, number, queue_id, sent)
-        call.broker.sending.add(QueuedSend(place, sent, done))
+        message = message._replace(facts=message.facts._replace(properties=later.properties))
+        handle = _recall_handle(call, queue, message, later)
+        done = partial(_held, call, queue, message, DELAYS_TOPIC, handle)
+        held.delay(held_message(place, named, message), later.due_ms, done)
+
+
+def _recall_handle(
+    call: "RemotingCall", queue: _SentTo, message: SentMessage, later: LaterDelivery
+) -> str | None:
+    """Return the handle by which a producer recalls a message; levels have none."""
+    unique = find_property(message.facts.properties, UNIQUE_KEY)
+    if not later.is_timer or unique is None:
+        return None
+    key = unique.decode("utf-8", "replace")
+    return encode_recall_handle(RecallHandle(queue.topic.name, call.broker.name, later.due_ms, key))
+
+
+def _held(
+    call: "RemotingCall",
+    queue: _SentTo,
+    message: SentMessage,
+    topic: str,
+    recall_handle: str | None,
+    offset: int | ApiError,
+) -> None:
+    """Answer for a message that waits in an internal topic; its id names its place there."""
+    if isinstance(offset, ApiError):
+        call.fail(offset)
+        return
+    in_log = queue._replace(number=call.broker.held.number(topic))
+    _stored(call, in_log, [message], offset, recall_handle)
 
 
 def _stored(
     call: "RemotingCall",
-    number: int,
-    queue_id: int,
+    queue: _SentTo,
     sent: list[SentMessage],
     offset: int | ApiError,
+    recall_handle: str | None = None,
 ) -> None:
     """Answer for stored messages, the first of which has this offset, or for the error."""
     if isinstance(offset, ApiError):
@@ -210,10 +293,10 @@ def _stored(
     broker = call.broker
     host = call.peer.store_host
     ids = [
-        message_id(host, physical_offset(PlaceInCluster(number, offset + at)))
+        message_id(host, physical_offset(PlaceInCluster(queue.number, offset + at)))
         for at in range(len(sent))
     ]
-    fields = {"queueId": str(queue_id)}
+    fields = {"queueId": str(queue.queue_id)}
     unique = find_property(sent[0].facts.properties, UNIQUE_KEY)
     if unique is not None and len(ids) == 1:
         fields["transactionId"] = unique.decode("utf-8", "replace")
@@ -221,6 +304,8 @@ def _stored(
         "msgId": ",".join(ids),
         "TRACE_ON": "true",
         "MSG_REGION": broker.settings.region,
-        "queueOffset": str(offset),
     }
+    if recall_handle is not None:
+        fields["recallHandle"] = recall_handle
+    fields["queueOffset"] = str(offset)
     call.answer(RemotingAnswer(fields=fields))

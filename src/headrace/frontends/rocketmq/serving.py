@@ -10,27 +10,33 @@ from headrace.broker.metadata_image import ImageDelta, TopicInfo
 from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
 from headrace.frontends.rocketmq.administration.traffic import Traffic
 from headrace.frontends.rocketmq.answers import FORBIDDEN, GROUP_FORBIDDEN, RequestRefused
+from headrace.frontends.rocketmq.later.held_topics import HeldTopics
 from headrace.frontends.rocketmq.parked_pulls import ParkedPulls
-from headrace.frontends.rocketmq.sending import Sending
+from headrace.frontends.rocketmq.sending import QueuedSend, Sending
+from headrace.log.directory.holds import WantsNothing
 from headrace.model.errors import ApiError, Malformed
-from headrace.model.nouns import OFFSETS_TOPIC
+from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
 from headrace.operations.context import OperationContext
 from headrace.operations.permissions import Caller, Surface
 from headrace.ports.deadlines import Deadlines
 from headrace.security.authorizer import Operation, Resource, ResourceType
 from headrace.security.identity import Identity
 from headrace.subscriptions.group_offsets import GroupOffsets, OwnCommits
+from headrace.subscriptions.held.half_messages import AskingRules
 from headrace.subscriptions.kafka_members import has_kafka_members
 from headrace.subscriptions.members import GroupMembers
 from headrace.subscriptions.new_groups import ZeroOffsetRule
+from headrace.subscriptions.producers import ProducerGroups
 from headrace.subscriptions.queue_locks import QueueLocks
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.topic_configs import TopicConfig
 from headrace.wire.rocketmq.topic_names import (
     GROUP_CHARACTERS_MAX,
+    RESERVED_PREFIX,
     RETRY_PREFIX,
     TOPIC_CHARACTERS_MAX,
     check_name,
+    group_of,
     kafka_name,
     rocketmq_name,
 )
@@ -44,7 +50,9 @@ if TYPE_CHECKING:
     from headrace.coordination.coordinators import Coordinators
     from headrace.frontends.rocketmq.call import RemotingCall, RemotingClientSide
     from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
+    from headrace.ports.callbacks import Done
     from headrace.wire.rocketmq.requests import SendRequest
+    from headrace.wire.rocketmq.sent_messages import SentMessage
 
 _UNKNOWN_TOPIC = (
     "topic[{}] not exist, apply first please! \n"
@@ -64,6 +72,13 @@ class RemotingSettings(NamedTuple):
     """The machine's memory, which the rule 4.9 asks for."""
     queues_default: int
     """Queues of a topic that a send creates, at most."""
+    delay_ms_max: int
+    """The longest delay of a message that names a time."""
+    recalls: bool
+    """Whether delayed messages may be recalled."""
+    asked_after_ms: int
+    """After what time the producer of an undecided message is asked first."""
+    asking: AskingRules
     resets_on_server: bool
     """Whether a reset is answered to the next pull; if not, it is pushed to the members."""
 
@@ -117,6 +132,15 @@ class ServedBroker:
         """The group coordinator, made by its first use."""
         self.offsets = GroupOffsets(self.commits, broker.clock)
         self.sending = Sending(broker)
+        self.producers: ProducerGroups[RemotingClientSide] = ProducerGroups()
+        self.held = HeldTopics(
+            broker,
+            controller,
+            numbers,
+            self.store,
+            self.work,
+            settings.asking,
+        )
         self.traffic = Traffic(broker, numbers)
         self.waiting_sends: dict[str, deque[tuple[RemotingCall, SendRequest]]] = {}
         """By topic: sends that wait until it exists and its partitions have numbers, in order."""
@@ -127,7 +151,20 @@ class ServedBroker:
         self.name = f"headrace-{broker.broker_id}"
         """The name of this broker in routes and in clients' queues."""
         self._working: set[asyncio.Task[None]] = set()
+        self._no_holder = WantsNothing()
         broker.image.observers.append(self._image_changed)
+        broker.opened.append(self._partition_opened)
+        broker.closed.append(self._partition_closed)
+
+    def _partition_opened(self, partition: "Partition") -> None:
+        """Have retention and compaction treat the protocol's own topics as they do any other."""
+        place = partition.topic_partition
+        if place.topic.startswith(RESERVED_PREFIX):
+            self._partition_closed(partition)  # it may be opened more than once
+            partition.log.context.holds.add(place, self._no_holder)
+
+    def _partition_closed(self, partition: "Partition") -> None:
+        partition.log.context.holds.remove(partition.topic_partition, self._no_holder)
 
     def _image_changed(self, delta: ImageDelta, structural: bool) -> None:
         if delta.removed:
@@ -161,6 +198,7 @@ class ServedBroker:
         await self.configs.topics.load()
         await self.controller.ensure_internal_topic(OFFSETS_TOPIC)
         self.coordinators.groups.elsewhere = self._protocol_of
+        self.held.start()
 
     def _protocol_of(self, group: str) -> str | None:
         """Return RocketMQ's name if its clients are members of a group."""
@@ -184,6 +222,7 @@ class ServedBroker:
     def close(self) -> None:
         """Stop timers, and the work that requests wait for."""
         self.deadlines.close()
+        self.held.close()
         for task in self._working:
             task.cancel()
 
@@ -228,6 +267,8 @@ class ServedBroker:
     def topic_if_any(self, name: str) -> ServedTopic | None:
         """Return a topic by RocketMQ's name, None if it does not exist or is internal.
 
+        Topics of retries and of dead letters are internal for Kafka's clients only.
+
         Raises RequestRefused for a name that is no topic's.
         """
         try:
@@ -235,7 +276,7 @@ class ServedBroker:
             info = self.broker.image.topics.get(kafka_name(name))
         except Malformed as error:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(error)) from None
-        if info is None or info.internal:
+        if info is None or (info.internal and not name.startswith("%")):
             return None
         return ServedTopic(name, info, self.configs.topics.get(info.topic_id.hex()))
 
@@ -271,6 +312,12 @@ class ServedBroker:
         """Return a queue's partition, which this broker leads. ApiError: it does not."""
         return self.broker.partition(topic.info.name, queue_id)
 
+    def store(
+        self, place: TopicPartition, sent: "SentMessage", done: "Done[int | ApiError]"
+    ) -> None:
+        """Append a message to a queue; `done` gets its offset when it is stored, or the error."""
+        self.sending.add(QueuedSend(place, [sent], done))
+
     async def numbered(self, topic: ServedTopic) -> Sequence[int]:
         """Return the numbers of a topic's partitions. Raises ApiError."""
         return self.numbers.known(topic.info) or await self.numbers.assigned(topic.info)
@@ -303,6 +350,8 @@ class ServedBroker:
 
     def require_topic(self, identity: Identity, operation: Operation, topic: ServedTopic) -> None:
         """Raise RequestRefused, and audit it, if a client may not use a topic."""
+        if self._is_of_own_group(identity, topic):
+            return
         self._require(identity, operation, Resource(ResourceType.TOPIC, topic.info.name))
 
     def require_group(
@@ -319,7 +368,19 @@ class ServedBroker:
         """Return whether a client may use a topic, without an audit line."""
         authorizer = self.broker.authorizer
         resource = Resource(ResourceType.TOPIC, topic.info.name)
-        return authorizer.allows_all or authorizer.allows(identity, operation, resource)
+        return (
+            authorizer.allows_all
+            or self._is_of_own_group(identity, topic)
+            or authorizer.allows(identity, operation, resource)
+        )
+
+    def _is_of_own_group(self, identity: Identity, topic: ServedTopic) -> bool:
+        """Return whether a topic has retries or dead letters of a group that a client may use."""
+        group = group_of(topic.name)
+        if group is None:
+            return False
+        resource = Resource(ResourceType.GROUP, group)
+        return self.broker.authorizer.allows(identity, Operation.READ, resource)
 
     def _require(self, identity: Identity, operation: Operation, resource: Resource) -> None:
         authorizer = self.broker.authorizer

@@ -64,7 +64,7 @@ class RemotingSession:
         self._frontend = frontend
         self._stream = connection.stream(self)
         host, port = frontend.broker.settings.advertised or _local_address(connection)
-        self._peer = RemotingPeer(
+        self.peer = RemotingPeer(
             Identity(connection.address, connection.listener, connection.principal),
             _host_bytes(connection.address, connection.port),
             f"{host}:{port}",
@@ -126,6 +126,7 @@ class RemotingSession:
         for opaque in list(self._asked):
             self._not_answered(opaque, ResponseCode.SYSTEM_ERROR, "closed its connection")
         self._frontend.broker.members.closed(self)
+        self._frontend.broker.producers.closed(self)
         self._frontend.forget(self)
 
     # call.RemotingClientSide
@@ -181,7 +182,7 @@ class RemotingSession:
         call = RemotingCall(
             self._frontend.broker,
             self,
-            self._peer,
+            self.peer,
             command,
             self._send,
             self._ended,
@@ -233,6 +234,7 @@ class RemotingFrontend:
     def _expire(self) -> None:
         clock = self.broker.broker.clock
         self.broker.members.expire(clock.monotonic())
+        self.broker.producers.expire(clock.monotonic())
         self.broker.traffic.sample()
         self._timer = clock.call_later(EXPIRY_SECONDS, self._expire)
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from headrace.frontends.rocketmq.answers import NO_CODE_SET, RemotingAnswer, RequestRefused
+from headrace.frontends.rocketmq.later.held_topics import TOPIC_CONFIG, made_topic
 from headrace.frontends.rocketmq.serving import ServedBroker, ServedTopic
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.operations.context import OperationContext
@@ -12,25 +13,27 @@ from headrace.security.authorizer import Operation
 from headrace.security.identity import Identity
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from headrace.wire.rocketmq.requests import Fields
-from headrace.wire.rocketmq.sent_messages import BODY_BYTES_MAX
 from headrace.wire.rocketmq.topic_configs import (
     TopicConfig,
     asked_topic_config,
     changed_topic_config,
 )
-from headrace.wire.rocketmq.topic_names import TOPIC_CHARACTERS_MAX, check_name, kafka_name
+from headrace.wire.rocketmq.topic_names import (
+    RETRY_PREFIX,
+    TOPIC_CHARACTERS_MAX,
+    check_name,
+    kafka_name,
+)
 
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.call import RemotingCall
 
 AUTO_CREATE_TOPIC = "TBW102"
 """The name whose route a producer asks for when its topic does not exist."""
-CONFIGS = (
-    ("message.timestamp.type", "LogAppendTime"),
-    ("max.message.bytes", str(2 * BODY_BYTES_MAX)),
-)
-"""Settings of topics that RocketMQ's clients create: searches by time mean the time of storing, and
-a message of 4 MiB fits with its properties."""
+CONFIGS = tuple(TOPIC_CONFIG.items())
+"""Settings of topics that RocketMQ's clients create."""
+GROUP_TOPIC = "%"
+"""Named as the default topic of a send that the broker itself redirects: it creates the topic."""
 CREATE_SECONDS = 10.0
 
 
@@ -41,12 +44,27 @@ async def created_for_send(
     found = broker.topic_if_any(name)
     if found is not None:
         return found
+    if name.startswith(RETRY_PREFIX) or default_topic == GROUP_TOPIC:
+        return await group_topic(broker, name)
     wanted = default_topic == AUTO_CREATE_TOPIC and not name.startswith("%")
     if not wanted or not broker.broker.config.auto_create_topics_enable:
         return broker.topic(name)
     queues = min(max(queues, 1), broker.settings.queues_default)
     await _create(broker, identity, name, queues)
     return broker.topic(name)
+
+
+async def group_topic(broker: ServedBroker, name: str) -> ServedTopic:
+    """Return a group's topic of retries or of dead letters, created if it is missing.
+
+    It has one queue. Raises ApiError, and RequestRefused for a name that no topic can have.
+    """
+    found = broker.topic_if_any(name)
+    if found is None:
+        await made_topic(broker.broker, broker.controller, kafka_name(name), TOPIC_CONFIG)
+        found = broker.topic(name)
+    await broker.numbered(found)
+    return found
 
 
 async def _create(broker: ServedBroker, identity: Identity, name: str, queues: int) -> None:

@@ -60,3 +60,24 @@ def closed(properties: bytes) -> bytes:
     if not properties or properties.endswith(ENTRY_END):
         return properties
     return properties + ENTRY_END
+
+
+def without_property(properties: bytes, name: bytes) -> bytes:
+    """Return properties without those of one name; all others stay as they are."""
+    if find_property(properties, name) is None:
+        return properties
+    prefix = name + NAME_END
+    entries = properties.split(ENTRY_END)
+    return ENTRY_END.join(entry for entry in entries if not entry.startswith(prefix))
+
+
+def with_property(properties: bytes, name: bytes, value: bytes) -> bytes:
+    """Return properties with one value for a name, behind all others, which stay as they are."""
+    others = closed(without_property(properties, name))
+    return b"".join((others, name, NAME_END, value, ENTRY_END))
+
+
+def with_property_if_room(properties: bytes, name: bytes, value: bytes) -> bytes:
+    """Return properties with one value for a name; unchanged if they would be too large."""
+    more = with_property(properties, name, value)
+    return more if len(more) <= PROPERTIES_BYTES_MAX else properties

@@ -161,6 +161,15 @@ class PulledQueue:
         )
 
 
+def facts_of(record: Record) -> MessageFacts:
+    """Return a record's facts; those of a record that no RocketMQ client sent are made up."""
+    for name, value in record.headers:
+        if name == NAME and (facts := decode_facts(value)) is not None:
+            return facts
+    properties = record_properties(record.key, record.headers, PROPERTIES_BYTES_MAX)
+    return MessageFacts(0, 0, record.timestamp, 0, _UNKNOWN_HOST, properties)
+
+
 def record_properties(key: bytes | None, headers: Sequence[Header], bytes_max: int) -> bytes:
     """Return the properties of a record that no RocketMQ client sent.
 

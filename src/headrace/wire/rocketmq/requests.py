@@ -54,6 +54,10 @@ class Fields:
             raise InvalidField(f"field {name} of the request is out of range: {value}")
         return value
 
+    def number_if_any(self, name: str) -> int | None:
+        """Return an integer, None if the field is missing. InvalidField: it does not parse."""
+        return self.number(name) if self._fields.get(name) else None
+
     def long(self, name: str, default: int | None = None) -> int:
         """Return an integer of 64 bits, as `number`."""
         return self.number(name, default, within=_INT64)
@@ -77,23 +81,26 @@ class SendRequest(NamedTuple):
     flag: int
     properties: bytes
     reconsume_times: int
+    reconsume_times_max: int | None
+    """Of a consumer's send to its retry topic: the attempts before a message is dead."""
     is_batch: bool
 
 
 _WORDS = (
     "producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag",
-    "bornTimestamp", "flag", "properties", "reconsumeTimes", "batch",
+    "bornTimestamp", "flag", "properties", "reconsumeTimes", "maxReconsumeTimes", "batch",
 )  # fmt: skip
-_LETTERS = ("a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "m")
+_LETTERS = ("a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "l", "m")
 
 
 def send_request(command: RemotingCommand) -> SendRequest:
     """Read a send. Raises InvalidField."""
     fields = Fields(command)
     names = _WORDS if command.code == RequestCode.SEND_MESSAGE else _LETTERS
-    group, topic, default_topic, queues, queue_id, system_flag, born, flag, raw, again, batch = (
-        names
-    )
+    (
+        group, topic, default_topic, queues, queue_id, system_flag, born, flag, raw, again, limit,
+        batch,
+    ) = names  # fmt: skip
     return SendRequest(
         fields.text(group),
         fields.text(topic),
@@ -105,6 +112,7 @@ def send_request(command: RemotingCommand) -> SendRequest:
         fields.number(flag),
         utf8(fields.text(raw, "")),
         fields.number(again, 0),
+        fields.number_if_any(limit),
         command.code == RequestCode.SEND_BATCH_MESSAGE or fields.boolean(batch),
     )
 

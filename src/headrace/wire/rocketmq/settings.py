@@ -29,6 +29,12 @@ class RocketmqKeys(Keys):
         " are created if auto.create.topics.enable is true.",
         between=(1, 1024),
     )
+    rocketmq_recall_message_enable = key(
+        Kind.BOOLEAN,
+        False,
+        "Whether RocketMQ producers may recall delayed messages, as RocketMQ's"
+        " recallMessageEnable.",
+    )
     rocketmq_region_id = key(
         Kind.STRING,
         "DefaultRegion",
@@ -41,6 +47,34 @@ class RocketmqKeys(Keys):
         "Whether a reset of a RocketMQ group's offsets is stored and answered to the group's next"
         " pulls, as RocketMQ's useServerSideResetOffset. false: it is pushed to the members that"
         " are online, as by RocketMQ 4.9.",
+    )
+    rocketmq_timer_max_delay_seconds = key(
+        Kind.INT,
+        259_200,
+        "The longest delay of a RocketMQ message that is delivered at a time, as RocketMQ's"
+        " timerMaxDelaySec: 3 days. A longer one is refused. Delay levels do not count.",
+        between=(1, 365 * 86_400),
+    )
+    rocketmq_transaction_check_interval_ms = key(
+        Kind.INT,
+        30_000,
+        "How often a RocketMQ producer group is asked about a message of a transaction that it has"
+        " neither committed nor rolled back, as RocketMQ's transactionCheckInterval.",
+        between=(100, 86_400_000),
+    )
+    rocketmq_transaction_check_max = key(
+        Kind.INT,
+        15,
+        "How often a RocketMQ producer group is asked about one message, as RocketMQ's"
+        " transactionCheckMax. Then the message goes to the topic TRANS_CHECK_MAX_TIME_TOPIC.",
+        between=(1, 10_000),
+    )
+    rocketmq_transaction_timeout_ms = key(
+        Kind.INT,
+        6000,
+        "After what time a RocketMQ producer group is asked first about a message of a transaction,"
+        " as RocketMQ's transactionTimeOut.",
+        between=(0, 86_400_000),
     )
     rocketmq_zero_offset_memory_bytes = key(
         Kind.LONG,

@@ -58,3 +58,11 @@ def rocketmq_name(topic: str) -> str | None:
     if "." in name or name.startswith("%") is not reserved:
         return None
     return name
+
+
+def group_of(topic: str) -> str | None:
+    """Return the group whose retries or dead letters a topic has, None if it has none."""
+    for prefix in (RETRY_PREFIX, DEAD_LETTER_PREFIX):
+        if topic.startswith(prefix) and len(topic) > len(prefix):
+            return topic.removeprefix(prefix)
+    return None

@@ -1,0 +1,1 @@
+"""Requests on messages that are delivered later: sent back, delayed, recalled, undecided."""

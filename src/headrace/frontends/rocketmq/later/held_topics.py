@@ -1,0 +1,277 @@
+"""`HeldTopics`: the internal topics of messages that wait, opened at their first use.
+
+A topic that exists is opened at the start, so that delays fire without a client. The code that uses
+one waits until it is loaded.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from headrace.cluster.topics.creation import NewTopic
+from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.model.nouns import TopicPartition
+from headrace.subscriptions.held.delays import Delays
+from headrace.subscriptions.held.half_messages import AskingRules, HalfMessages
+from headrace.subscriptions.held.held_log import HeldLog
+from headrace.subscriptions.held.held_records import HeldMessage, StoredMessage
+from headrace.wire.rocketmq.delays import REAL_QUEUE_ID, REAL_TOPIC
+from headrace.wire.rocketmq.properties import with_property_if_room
+from headrace.wire.rocketmq.record_header import NAME, MessageFacts, decode_facts, encode_facts
+from headrace.wire.rocketmq.sent_messages import BODY_BYTES_MAX, SentMessage
+from headrace.wire.rocketmq.topic_names import RESERVED_PREFIX
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.broker.metadata_image import TopicInfo
+    from headrace.cluster.controller_port import ControllerPort
+    from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
+    from headrace.ports.callbacks import Done
+    from headrace.ports.clock import Timer
+    from headrace.record.record import Header
+
+T = TypeVar("T")
+
+DELAYS_TOPIC = f"{RESERVED_PREFIX}delays"
+"""The internal topic of delayed messages."""
+HALF_TOPIC = f"{RESERVED_PREFIX}half"
+"""The internal topic of messages whose producers have not decided yet."""
+GIVEN_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+"""The topic, for operators, of messages whose producers never decided."""
+TOPIC_CONFIG = {
+    "message.timestamp.type": "LogAppendTime",
+    "max.message.bytes": str(2 * BODY_BYTES_MAX),
+}
+"""Settings of topics with messages for clients: searches by time mean the time of storing, and a
+message of 4 MiB fits with its properties."""
+INTERNAL_CONFIG = {
+    "cleanup.policy": "compact",
+    "compression.type": "producer",
+    "max.message.bytes": str(2 * BODY_BYTES_MAX),
+    "message.timestamp.type": "CreateTime",
+    "segment.bytes": str(64 * 1024 * 1024),
+}
+"""Settings of an internal topic: compaction removes the messages that are settled."""
+CREATE_SECONDS = 10.0
+OPEN_AGAIN_SECONDS = 5.0
+"""Seconds after which a topic that could not be opened at the start is tried again."""
+_UNKNOWN_HOST = bytes(8)
+
+_logger = logging.getLogger(__name__)
+
+Store = Callable[[TopicPartition, SentMessage, "Done[int | ApiError]"], None]
+"""Appends a message to a queue; called back when it is stored, or with why it is not."""
+
+
+class OpenedOnce(Generic[T]):
+    """A value that is opened at its first use; a failed attempt is repeated by the next use."""
+
+    def __init__(self, opens: Callable[[], Awaitable[T]]) -> None:
+        self._opens = opens
+        self._lock = asyncio.Lock()
+        self.value: T | None = None
+        """None: not opened yet."""
+
+    async def get(self) -> T:
+        """Return the value, opened if it is not. Raises what `opens` raises."""
+        async with self._lock:
+            if self.value is None:
+                self.value = await self._opens()
+            return self.value
+
+
+class QueueName(NamedTuple):
+    """A queue as its clients name it."""
+
+    topic: str
+    queue_id: int
+
+
+class HeldTopics:
+    """The delayed and the undecided messages of a broker. On the deciding thread."""
+
+    def __init__(
+        self,
+        broker: "Broker",
+        controller: "ControllerPort",
+        numbers: "PartitionNumbers",
+        store: Store,
+        work: Callable[..., None],
+        rules: AskingRules,
+    ) -> None:
+        """`work` runs a coroutine beside others; `rules`: see `HalfMessages`."""
+        self._broker = broker
+        self._controller = controller
+        self._numbers = numbers
+        self._store = store
+        self._work = work
+        self._rules = rules
+        self.ask: Callable[[StoredMessage, int], bool] = no_producer
+        """Asks a producer about an undecided message (`HalfMessages`); set before `start`."""
+        self._timer: Timer | None = None
+        self.delays = OpenedOnce(self._open_delays)
+        self.half = OpenedOnce(self._open_half)
+
+    def start(self) -> None:
+        """Open the topics that exist, beside other work; try again later where that fails."""
+        self._timer = None
+        self._work(self._open_existing())
+
+    async def _open_existing(self) -> None:
+        topics = self._broker.image.topics
+        try:
+            if DELAYS_TOPIC in topics:
+                await self.delays.get()
+            if HALF_TOPIC in topics:
+                await self.half.get()
+        except HeadraceError as error:
+            _logger.error(
+                "the topics of delayed and undecided messages cannot be opened: %s. The messages"
+                " are late; this is tried again every %d s",
+                error, OPEN_AGAIN_SECONDS,
+            )  # fmt: skip
+            self._timer = self._broker.clock.call_later(OPEN_AGAIN_SECONDS, self.start)
+
+    def close(self) -> None:
+        """Deliver nothing more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for opened in (self.delays.value, self.half.value):
+            if opened is not None:
+                opened.close()
+
+    # Delays
+
+    def delay(self, message: HeldMessage, due_ms: int, done: "Done[int | ApiError]") -> None:
+        """Hold a message until a time, ms since 1970.
+
+        `done` is called once, with its offset in the topic of delays when it is stored there, or
+        with why it is not.
+        """
+        self._hold(self.delays, message, due_ms, done)
+
+    def half_message(self, message: HeldMessage, ask_ms: int, done: "Done[int | ApiError]") -> None:
+        """Hold a message until its producer decides, which is asked at a time, ms since 1970."""
+        self._hold(self.half, message, ask_ms, done)
+
+    def _hold(
+        self,
+        topic: "OpenedOnce[Delays] | OpenedOnce[HalfMessages]",
+        message: HeldMessage,
+        time_ms: int,
+        done: "Done[int | ApiError]",
+    ) -> None:
+        if topic.value is None:
+            self._work(_hold_later(topic, message, time_ms, done))
+        else:
+            topic.value.add(message, time_ms, done)
+
+    async def _open_delays(self) -> Delays:
+        log = await self._open_log(DELAYS_TOPIC)
+        delays = Delays(log, self._deliver, self._broker.clock)
+        await delays.load()
+        return delays
+
+    async def _open_half(self) -> HalfMessages:
+        log = await self._open_log(HALF_TOPIC)
+        half = HalfMessages(log, self._broker.clock, self._rules, self.ask, self._give_up)
+        await half.load()
+        return half
+
+    def _give_up(self, message: HeldMessage, done: "Done[int | ApiError]") -> None:
+        self._work(self._store_given_up(message, done))
+
+    async def _store_given_up(self, message: HeldMessage, done: "Done[int | ApiError]") -> None:
+        try:
+            await made_topic(self._broker, self._controller, GIVEN_UP_TOPIC, TOPIC_CONFIG)
+        except HeadraceError as error:
+            done(as_api_error(error))
+        else:
+            self._deliver(message._replace(target=TopicPartition(GIVEN_UP_TOPIC, 0)), done)
+
+    def _deliver(self, message: HeldMessage, done: "Done[int | ApiError]") -> None:
+        self._store(message.target, sent_message(message, self._broker.clock.wall_ms()), done)
+
+    # Topics
+
+    def number(self, topic: str) -> int:
+        """Return the number of an internal topic's partition; the topic was opened."""
+        numbers = self._numbers.known(self._broker.image.topics[topic])
+        return 0 if numbers is None else numbers[0]
+
+    async def _open_log(self, topic: str) -> HeldLog:
+        broker = self._broker
+        info = await made_topic(broker, self._controller, topic, INTERNAL_CONFIG)
+        await self._numbers.assigned(info)
+        return HeldLog(broker.partition(topic, 0), broker.disk, broker.clock, broker.random)
+
+
+async def _hold_later(
+    topic: "OpenedOnce[Delays] | OpenedOnce[HalfMessages]",
+    message: HeldMessage,
+    time_ms: int,
+    done: "Done[int | ApiError]",
+) -> None:
+    try:
+        opened = await topic.get()
+    except HeadraceError as error:
+        done(as_api_error(error))
+    else:
+        opened.add(message, time_ms, done)
+
+
+async def made_topic(
+    broker: "Broker", controller: "ControllerPort", name: str, config: "dict[str, str]"
+) -> "TopicInfo":
+    """Return a topic of one partition that the broker itself needs, created if it is missing.
+
+    Raises ApiError.
+    """
+    if name not in broker.image.topics:
+        wanted = NewTopic(name, 1, config=dict(config))
+        (result,) = await controller.create_topics([wanted], wait_seconds=CREATE_SECONDS)
+        if isinstance(result, ApiError) and result.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise result
+    found = broker.image.topics.get(name)
+    if found is None:
+        raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name} is being created")
+    return found
+
+
+def no_producer(stored: StoredMessage, count: int) -> bool:
+    """Return False: there is no producer to ask about a message."""
+    return False
+
+
+# Messages
+
+
+def held_message(place: TopicPartition, queue: QueueName, sent: SentMessage) -> HeldMessage:
+    """Return a message that waits for its queue, with the properties that say which one it is.
+
+    They are left out where the properties would become too large; clients do not need them.
+    """
+    properties = with_property_if_room(sent.facts.properties, REAL_TOPIC, queue.topic.encode())
+    properties = with_property_if_room(properties, REAL_QUEUE_ID, b"%d" % queue.queue_id)
+    facts = sent.facts._replace(properties=properties)
+    return HeldMessage(place, sent.body, ((NAME, encode_facts(facts)),))
+
+
+def sent_message(message: HeldMessage, now_ms: int) -> SentMessage:
+    """Return a held message as it is stored in its queue."""
+    facts = decode_facts(_header(message.headers, NAME))
+    if facts is None:  # not written by this broker
+        facts = MessageFacts(0, 0, now_ms, 0, _UNKNOWN_HOST, b"")
+    return SentMessage(message.body, facts)
+
+
+def _header(headers: "tuple[Header, ...]", name: str) -> bytes | None:
+    return next((value for key, value in headers if key == name), None)
+
+
+def as_api_error(error: HeadraceError) -> ApiError:
+    """Return an error as the answer of a broker; one without a code may pass."""
+    if isinstance(error, ApiError):
+        return error
+    return ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))

@@ -1,0 +1,287 @@
+"""`HalfMessages`: messages whose producers decide later whether they are delivered.
+
+    undecided ---- commit ---> appended to the target, flushed ---> settled
+        |  \\------ rollback --------------------------------------> settled
+        |
+        | not decided in time: a live producer of the group is asked, every `interval_ms`;
+        | without one the message waits for the group to come back, and nothing is counted
+        v
+    asked `asks_max` times ---> appended to the topic of given up messages, flushed ---> settled
+
+What is decided is decided: a second decision finds nothing. A kill before a committed message is
+settled leaves it undecided, so its producer is asked again, and a commit then delivers it a second
+time: at most twice for one kill, never not at all. An undecided message has some 9 bytes in memory.
+"""
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.model.errors import ApiError, HeadraceError
+from headrace.ports.callbacks import ignore_result
+from headrace.posix.awaiting import called_back
+from headrace.subscriptions.held.offset_set import OffsetSet
+from headrace.subscriptions.held.time_index import TimeIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.ports.callbacks import Done
+    from headrace.ports.clock import Clock, Timer
+    from headrace.subscriptions.held.delays import Deliver
+    from headrace.subscriptions.held.held_log import HeldLog, HeldRead
+    from headrace.subscriptions.held.held_records import HeldMessage, HeldPlace, StoredMessage
+
+READ_AT_ONCE = 128
+"""Messages that are read together to ask about them."""
+LOOK_SECONDS_MAX = 1.0
+"""Seconds between two looks at the wall clock while a message waits: it may have jumped."""
+
+_logger = logging.getLogger(__name__)
+
+
+class AskingRules(NamedTuple):
+    """When a producer is asked about an undecided message."""
+
+    interval_ms: int
+    """Between two questions about one message."""
+    asks_max: int
+    """Questions about one message, before it is given up."""
+
+
+class HalfMessages:
+    """The undecided messages of one log. On the deciding thread."""
+
+    def __init__(
+        self,
+        log: "HeldLog",
+        clock: "Clock",
+        rules: AskingRules,
+        ask: "Callable[[StoredMessage, int], bool]",
+        give_up: "Deliver",
+    ) -> None:
+        """`ask` asks a live producer about a message, the number of questions with this one
+        included; it returns whether there is a producer. `give_up` stores a message that was given
+        up."""
+        self._log = log
+        self._clock = clock
+        self._rules = rules
+        self._ask = ask
+        self._give_up = give_up
+        self._open = OffsetSet()
+        """Undecided messages."""
+        self._deciding: set[int] = set()
+        """Those of them for which a decision is being stored."""
+        self._index = TimeIndex()
+        """When to ask about each, and about some that are decided meanwhile."""
+        self._asked: dict[int, int] = {}
+        """Questions about each undecided message, if there were any."""
+        self._unsettled: list[HeldPlace] = []
+        """Messages that are delivered, but could not be settled yet."""
+        self._reading = False
+        self._timer: Timer | None = None
+        self._looks_ms = 0
+        """The wall clock when the timer looks."""
+        self._closed = False
+        self.given_up = 0
+        """Messages that were given up since the start."""
+
+    def __len__(self) -> int:
+        """Return the number of undecided messages."""
+        return len(self._open)
+
+    async def load(self) -> None:
+        """Read the log, and begin to ask. Raises HeadraceError."""
+
+        def held(offset: int, ask_ms: int) -> None:
+            self._open.add(offset)
+            self._index.add(ask_ms, offset)
+
+        state = await self._log.load(held)
+        self._index.keep(lambda offset: offset not in state.settled)
+        state.settled.each(self._open.remove)
+        self._asked = state.attempts
+        self._arm()
+
+    def close(self) -> None:
+        """Stop asking."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def add(self, message: "HeldMessage", ask_ms: int, done: "Done[int | ApiError]") -> None:
+        """Store a message until it is decided; `ask_ms`: when to ask its producer first.
+
+        `done` gets its offset in the log when it is on disk, or the error.
+        """
+
+        def stored(offset: int | ApiError) -> None:
+            if not isinstance(offset, ApiError):
+                self._open.add(offset)
+                self._index.add(ask_ms, offset)
+                if self._timer is None or ask_ms < self._looks_ms:
+                    self._arm()
+            done(offset)
+
+        self._log.append(message, ask_ms, stored)
+
+    # Decisions
+
+    async def decide(
+        self,
+        offset: int,
+        check: "Callable[[HeldMessage], None]",
+        commit: "Deliver | None",
+    ) -> bool:
+        """Decide on a message: `commit` delivers it; None rolls it back.
+
+        Return False if it is not undecided: it was decided before, or was never here. `check`
+        raises HeadraceError to refuse the decision. HeadraceError: nothing is decided.
+        """
+        if offset not in self._open or offset in self._deciding:
+            return False
+        self._deciding.add(offset)
+        try:
+            read: HeldRead = await called_back(partial(self._log.read, [offset]))
+            stored = read.found.get(offset)
+            if stored is None:
+                return False
+            check(stored.message)
+            if commit is None:
+                await called_back(partial(self._log.settle, [stored.place], counted=self._counted))
+                self._forget(offset)
+            else:
+                await called_back(partial(commit, stored.message))
+                self._settle_delivered(stored.place)
+            return True
+        finally:
+            self._deciding.discard(offset)
+
+    def _counted(self, offset: int) -> bool:
+        return offset in self._asked
+
+    def asked(self, offset: int) -> int:
+        """Return how often a producer was asked about an undecided message."""
+        return self._asked.get(offset, 0)
+
+    def _forget(self, offset: int) -> None:
+        self._open.remove(offset)
+        self._asked.pop(offset, None)
+
+    def _settle_delivered(self, place: "HeldPlace") -> None:
+        """Settle a message that is delivered: it is decided, whether that can be stored now or
+        not."""
+        counted = place.offset in self._asked
+        self._forget(place.offset)
+
+        def settled(error: ApiError | None) -> None:
+            if error is not None:
+                _logger.warning(
+                    "a decided message cannot be noted as decided: %s. This is tried again every"
+                    " second; a restart before would ask its producer about it again",
+                    error,
+                )
+                self._unsettled.append(place)
+                self._arm()
+
+        self._log.settle([place], settled, lambda offset: counted)
+
+    # Questions
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        first_ms = self._index.first_ms()
+        if self._closed or self._reading or (first_ms is None and not self._unsettled):
+            return
+        seconds = LOOK_SECONDS_MAX
+        if first_ms is not None:
+            seconds = min(max((first_ms - self._clock.wall_ms()) / 1000, 0.0), seconds)
+        self._looks_ms = self._clock.wall_ms() + int(seconds * 1000)
+        self._timer = self._clock.call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        """Read the messages about which a producer is to be asked."""
+        self._timer = None
+        unsettled, self._unsettled = self._unsettled, []
+        for place in unsettled:
+            self._settle_again(place)
+        due = self._index.take(self._clock.wall_ms(), READ_AT_ONCE)
+        offsets = [offset for _, offset in due if offset in self._open]
+        if offsets:
+            self._reading = True
+            self._log.read(offsets, partial(self._have_read, offsets))
+        else:
+            self._arm()
+
+    def _settle_again(self, place: "HeldPlace") -> None:
+        def settled(error: ApiError | None) -> None:
+            if error is not None:
+                self._unsettled.append(place)
+                self._arm()
+
+        self._log.settle([place], settled, lambda offset: True)
+
+    def _have_read(self, offsets: list[int], read: "HeldRead | BaseException") -> None:
+        self._reading = False
+        if isinstance(read, HeadraceError):
+            _logger.error(
+                "undecided messages cannot be read: %s. They are read again in %d ms",
+                read, self._rules.interval_ms,
+            )  # fmt: skip
+            self._ask_later(offsets)
+        elif isinstance(read, BaseException):
+            raise read
+        elif not self._closed:
+            now_ms = self._clock.wall_ms()
+            for offset in read.unread:
+                self._index.add(now_ms, offset)
+            for offset in set(offsets) - read.found.keys() - set(read.unread):
+                self._forget(offset)
+                _logger.error("the undecided message at offset %d is not in its log", offset)
+            for stored in read.found.values():
+                self._ask_about(stored)
+        self._arm()
+
+    def _ask_later(self, offsets: list[int]) -> None:
+        again_ms = self._clock.wall_ms() + self._rules.interval_ms
+        for offset in offsets:
+            self._index.add(again_ms, offset)
+
+    def _ask_about(self, stored: "StoredMessage") -> None:
+        """Ask a producer about a message, unless it was decided or asked about too often."""
+        place = stored.place
+        if place.offset not in self._open:
+            return
+        asked = self._asked.get(place.offset, 0)
+        if place.offset not in self._deciding:
+            if asked >= self._rules.asks_max:
+                self._end_unanswered(stored)
+                return
+            if self._ask(stored, asked + 1):
+                self._asked[place.offset] = asked + 1
+                # A count that is lost asks once more.
+                self._log.count(place, asked + 1, ignore_result)
+        self._ask_later([place.offset])
+
+    def _end_unanswered(self, stored: "StoredMessage") -> None:
+        """Store a message in the topic of given up messages, then settle it."""
+        place = stored.place
+        self._deciding.add(place.offset)
+
+        def kept(offset: int | ApiError) -> None:
+            self._deciding.discard(place.offset)
+            if isinstance(offset, ApiError):
+                self._ask_later([place.offset])
+                self._arm()
+                return
+            self.given_up += 1
+            _logger.warning(
+                "a message for %s is given up: its producer did not decide when asked %d times."
+                " It is stored for an operator",
+                stored.message.target, self._rules.asks_max,
+            )  # fmt: skip
+            self._settle_delivered(place)
+
+        self._give_up(stored.message, kept)

@@ -1,0 +1,130 @@
+"""Held messages as records of an internal, compacted topic.
+
+    key                          value       headers
+    time, i64 ms | 16 random     body        the message's own | `target`: partition, i32 | topic
+    the same key                 null        `settled`: offset of the message, i64
+    the same key | "n"           offset, i64 | count, i32       (attempts on the message)
+    the same key | "n"           null
+
+A message is settled once it is in its topic, or need not get there: then compaction removes it. All
+keys differ, so compaction removes nothing else. Kafka's clients and Spark read bodies and headers.
+"""
+
+import struct
+from typing import NamedTuple
+
+from headrace.model.nouns import TopicPartition
+from headrace.record.record import Header, Record, new_record
+
+TARGET = "target"
+SETTLED = "settled"
+_KEY = struct.Struct(">q16s")
+_NUMBER = b"n"
+_PARTITION = struct.Struct(">i")
+_OFFSET = struct.Struct(">q")
+_ATTEMPTS = struct.Struct(">qi")
+
+
+class HeldMessage(NamedTuple):
+    """A message that is not in its topic yet."""
+
+    target: TopicPartition
+    body: bytes
+    headers: tuple[Header, ...] = ()
+
+
+class HeldPlace(NamedTuple):
+    """The place of a held message: its offset in the log, and the key by which it is settled."""
+
+    offset: int
+    key: bytes
+
+
+class StoredMessage(NamedTuple):
+    """A held message in the log."""
+
+    place: HeldPlace
+    message: HeldMessage
+
+
+class SettledOffset(NamedTuple):
+    """The record that says that a message is settled."""
+
+    offset: int
+
+
+class Attempts(NamedTuple):
+    """The record that counts attempts on a message."""
+
+    offset: int
+    times: int
+
+
+class HeldAt(NamedTuple):
+    """The record of a message: its offset, and its time in ms since 1970."""
+
+    offset: int
+    time_ms: int
+
+
+def new_key(time_ms: int, random: bytes) -> bytes:
+    """Return the key of a new message; `random`: 16 bytes. ValueError: the time has 64 bits."""
+    try:
+        return _KEY.pack(time_ms, random)
+    except struct.error as error:
+        raise ValueError(f"time {time_ms}: {error}") from None
+
+
+def message_record(key: bytes, message: HeldMessage, now_ms: int) -> Record:
+    """Return the record of a message."""
+    topic, partition = message.target
+    target = _PARTITION.pack(partition) + topic.encode()
+    return new_record(message.body, key, now_ms, (*message.headers, (TARGET, target)))
+
+
+def settled_records(place: HeldPlace, counted: bool, now_ms: int) -> list[Record]:
+    """Return the records that settle a message; `counted`: whether attempts were counted."""
+    settled = ((SETTLED, _OFFSET.pack(place.offset)),)
+    records = [new_record(None, place.key, now_ms, settled)]
+    if counted:
+        records.append(new_record(None, place.key + _NUMBER, now_ms))
+    return records
+
+
+def attempts_record(place: HeldPlace, count: int, now_ms: int) -> Record:
+    """Return the record that counts attempts on a message."""
+    value = _ATTEMPTS.pack(place.offset, count)
+    return new_record(value, place.key + _NUMBER, now_ms)
+
+
+def decode_state(record: Record) -> HeldAt | SettledOffset | Attempts | None:
+    """Return what a record says of a message; None: nothing, or its form is not known."""
+    key = record.key or b""
+    try:
+        if len(key) == _KEY.size + len(_NUMBER):
+            return None if record.value is None else Attempts(*_ATTEMPTS.unpack(record.value))
+        time_ms, _ = _KEY.unpack(key)
+        if record.value is not None:
+            return HeldAt(record.offset, time_ms)
+        return SettledOffset(*_OFFSET.unpack(_header(record, SETTLED)))
+    except struct.error:
+        return None
+
+
+def decode_message(record: Record) -> StoredMessage | None:
+    """Return a record's message; None: it has none."""
+    if record.value is None or record.key is None:
+        return None
+    raw = _header(record, TARGET)
+    try:
+        (partition,) = _PARTITION.unpack_from(raw)
+        target = TopicPartition(raw[_PARTITION.size :].decode(), partition)
+    except (struct.error, UnicodeDecodeError):
+        return None
+    headers = tuple(header for header in record.headers if header[0] != TARGET)
+    place = HeldPlace(record.offset, record.key)
+    return StoredMessage(place, HeldMessage(target, record.value, headers))
+
+
+def _header(record: Record, name: str) -> bytes:
+    return next((value for key, value in record.headers if key == name and value), b"")

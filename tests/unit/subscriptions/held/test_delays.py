@@ -1,0 +1,291 @@
+"""Delayed messages: never early, in order of time, at most twice for a kill, never not at all."""
+
+import pytest
+
+from headrace.broker.partition import Partition
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import TopicPartition
+from headrace.subscriptions.held import delays as delays_module
+from headrace.subscriptions.held import held_log
+from headrace.subscriptions.held.delays import DELIVERED_AT_ONCE, Delays
+from headrace.subscriptions.held.held_records import HeldMessage
+from tests.support.held.room import HeldRoom, Targets, message
+
+OTHER = TopicPartition("other", 0)
+
+
+class DelayRoom(HeldRoom):
+    """Delays on a simulated broker."""
+
+    def __init__(self, before: HeldRoom | None = None, targets: Targets | None = None) -> None:
+        if before is None:
+            super().__init__()
+        else:
+            super().__init__(before.restarted(), before.epoch + 1)
+        self.targets = targets or Targets()
+        self.delays = Delays(self.log, self.targets.deliver, self.clock)
+        self.answered: list[int | ApiError] = []
+        self.run(self.delays.load())
+
+    def add(self, *bodies: str, after_ms: int, target: TopicPartition | None = None) -> None:
+        """Store messages that are due later; they are on disk."""
+        for body in bodies:
+            held = message(body) if target is None else message(body, target)
+            self.delays.add(held, self.now_ms + after_ms, self.answered.append)
+        self.world.settle()
+
+    def again(self) -> "DelayRoom":
+        """Kill the broker and start it again; its topics stay."""
+        self.delays.close()
+        return DelayRoom(self, self.targets)
+
+    @property
+    def stored(self) -> list[str]:
+        """The bodies in their topics."""
+        return self.targets.stored
+
+
+def recall(room: DelayRoom, body: str, due_ms: int) -> bool:
+    """Recall a message."""
+
+    def wanted(held: HeldMessage) -> bool:
+        return held.body == body.encode()
+
+    return room.run(room.delays.recall(due_ms, wanted))
+
+
+def test_a_message_is_delivered_at_its_time_and_not_before() -> None:
+    room = DelayRoom()
+    room.add("a", after_ms=3000)
+    assert room.answered == [0]
+    room.pass_ms(2990)
+    assert room.stored == []
+    assert len(room.delays) == 1
+    room.pass_ms(20)
+    assert room.stored == ["a"]
+    assert len(room.delays) == 0
+
+
+def test_messages_are_delivered_in_the_order_of_time_then_of_arrival() -> None:
+    room = DelayRoom()
+    room.add("c1", "c2", after_ms=70_000)
+    room.add("b", after_ms=69_999)
+    room.add("c3", after_ms=70_000)
+    room.add("a", after_ms=10)
+    room.pass_ms(71_000, 1000)
+    assert room.stored == ["a", "b", "c1", "c2", "c3"]
+
+
+def test_many_messages_of_one_moment_are_delivered_in_several_rounds() -> None:
+    room = DelayRoom()
+    bodies = [str(number) for number in range(2 * DELIVERED_AT_ONCE + 10)]
+    room.add(*bodies, after_ms=100)
+    room.pass_ms(200)
+    assert room.stored == bodies
+
+
+def test_a_message_that_is_due_already_is_delivered_at_once() -> None:
+    room = DelayRoom()
+    room.add("a", after_ms=-5)
+    room.pass_ms(10)
+    assert room.stored == ["a"]
+
+
+def test_a_kill_loses_no_message_and_none_is_delivered_twice_that_was_settled() -> None:
+    room = DelayRoom()
+    room.add("a", after_ms=100)
+    room.add("b", after_ms=5000)
+    room.pass_ms(200)
+    again = room.again()
+    again.pass_ms(4000)
+    assert again.stored == ["a"]
+    again.pass_ms(1000)
+    assert again.stored == ["a", "b"]
+    assert again.again().again().stored == ["a", "b"]
+
+
+def test_messages_due_while_the_broker_was_down_are_delivered_at_start() -> None:
+    room = DelayRoom()
+    room.add("b", after_ms=2000)
+    room.add("a", after_ms=1000)
+    room.delays.close()
+    room.pass_ms(5000, 1000)
+    assert room.stored == []
+    again = DelayRoom(room, room.targets)
+    again.pass_ms(10)
+    assert again.stored == ["a", "b"]
+
+
+def test_a_kill_between_delivery_and_settling_delivers_twice_at_most() -> None:
+    room = DelayRoom()
+    room.targets.waiting = []
+    room.add("a", after_ms=100)
+    room.pass_ms(200)
+    room.targets.store_waiting(answered=False)
+    again = room.again()
+    again.targets.waiting = None
+    again.pass_ms(1000)
+    assert again.stored == ["a", "a"]
+    assert again.again().stored == ["a", "a"]
+
+
+def test_a_kill_before_delivery_delivers_once() -> None:
+    room = DelayRoom()
+    room.targets.waiting = []
+    room.add("a", after_ms=100)
+    room.pass_ms(200)
+    assert len(room.targets.waiting) == 1
+    again = room.again()
+    again.targets.waiting = None
+    again.pass_ms(1000)
+    assert again.stored == ["a"]
+
+
+def test_the_clock_jumps_back_and_nothing_is_early() -> None:
+    room = DelayRoom()
+    room.add("a", after_ms=5000)
+    room.jump_ms(-60_000)
+    room.add("b", after_ms=2000)
+    room.pass_ms(2010)
+    assert room.stored == ["b"]
+    room.pass_ms(62_900, 100)
+    assert room.stored == ["b"]
+    room.pass_ms(200)
+    assert room.stored == ["b", "a"], "late by the jump, and not more"
+
+
+def test_the_clock_jumps_forward_and_messages_are_due_at_once() -> None:
+    room = DelayRoom()
+    room.add("a", after_ms=3_600_000)
+    room.pass_ms(2000)
+    room.jump_ms(3_600_000)
+    room.pass_ms(1010)
+    assert room.stored == ["a"]
+
+
+def test_a_failing_target_is_tried_again_and_holds_up_no_other() -> None:
+    room = DelayRoom()
+    room.targets.refused[OTHER] = ErrorCode.NOT_ENOUGH_REPLICAS
+    room.add("x", after_ms=100, target=OTHER)
+    room.add("a", after_ms=101)
+    room.pass_ms(5000)
+    assert room.stored == ["a"]
+    assert len(room.delays) == 1
+    del room.targets.refused[OTHER]
+    room.pass_ms(1100)
+    assert room.stored == ["a", "x"]
+    assert room.again().stored == ["a", "x"]
+
+
+def test_failing_messages_do_not_fill_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delays_module, "DELIVERED_AT_ONCE", 4)
+    room = DelayRoom()
+    room.targets.refused[OTHER] = ErrorCode.NOT_ENOUGH_REPLICAS
+    room.add(*"123456789", after_ms=100, target=OTHER)
+    room.add("a", after_ms=200)
+    room.pass_ms(1000)
+    assert room.stored == ["a"]
+
+
+def test_messages_of_a_deleted_topic_are_discarded_and_counted() -> None:
+    room = DelayRoom()
+    room.targets.refused[OTHER] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    room.add("x", after_ms=100, target=OTHER)
+    room.pass_ms(200)
+    assert (len(room.delays), room.delays.discarded) == (0, 1)
+    room.targets.refused.clear()
+    assert room.again().stored == []
+
+
+def test_a_recalled_message_is_not_delivered_also_after_a_kill() -> None:
+    room = DelayRoom()
+    due_ms = room.now_ms + 5000
+    room.add("a", "b", "c", after_ms=5000)
+    assert not recall(room, "d", due_ms)
+    assert not recall(room, "b", due_ms + 1)
+    assert recall(room, "b", due_ms)
+    assert not recall(room, "b", due_ms)
+    again = room.again()
+    again.pass_ms(6000)
+    assert again.stored == ["a", "c"]
+    assert not recall(again, "a", due_ms), "it is delivered"
+
+
+def test_a_message_that_is_being_delivered_is_not_recalled() -> None:
+    room = DelayRoom()
+    due_ms = room.now_ms + 100
+    room.targets.waiting = []
+    room.add("a", after_ms=100)
+    room.pass_ms(200)
+    assert not recall(room, "a", due_ms)
+    room.targets.store_waiting()
+    room.pass_ms(10)
+    assert room.stored == ["a"]
+
+
+def test_a_recall_that_is_not_stored_raises_and_the_message_is_delivered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    room = DelayRoom()
+    due_ms = room.now_ms + 100
+    room.add("a", after_ms=100)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Partition, "append_internal", refuse)
+        with pytest.raises(ApiError):
+            recall(room, "a", due_ms)
+    room.pass_ms(1200)
+    assert room.stored == ["a"]
+
+
+def test_a_message_is_not_delivered_again_while_settling_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    room = DelayRoom()
+    room.add("a", after_ms=100)
+    room.add("b", after_ms=300)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Partition, "append_internal", refuse)
+        room.pass_ms(3000)
+        assert room.stored == ["a"], "a kill would deliver more of them twice"
+    room.pass_ms(2100)
+    assert room.stored == ["a", "b"]
+    assert room.again().stored == ["a", "b"]
+
+
+def test_a_message_that_is_not_stored_is_not_delivered() -> None:
+    room = DelayRoom()
+    room.partition.close(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    room.add("a", after_ms=100)
+    (answer,) = room.answered
+    assert isinstance(answer, ApiError)
+    room.pass_ms(500)
+    assert (room.stored, len(room.delays)) == ([], 0)
+
+
+def test_nothing_is_delivered_after_close() -> None:
+    room = DelayRoom()
+    room.add("a", after_ms=100)
+    room.delays.close()
+    room.pass_ms(500)
+    assert room.stored == []
+
+
+def test_large_messages_are_delivered_in_several_rounds_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(held_log, "READ_BYTES_MAX", 10)
+    monkeypatch.setattr(held_log, "READ_BYTES", 1)
+    room = DelayRoom()
+    bodies = [letter * 8 for letter in "fedcba"]
+    for place, body in enumerate(bodies):
+        room.add(body, after_ms=100 - place)
+    room.pass_ms(300)
+    assert room.stored == bodies[::-1]
