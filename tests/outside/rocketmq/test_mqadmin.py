@@ -118,7 +118,9 @@ def test_mqadmin_shows_what_it_shows_of_rocketmq(shown: dict[str, list[str]]) ->
     found = {line: outcome(output) for line, output in shown.items()}
     differing = {line: found[line] for line in expected if found[line] != expected[line]}
     unexplained = [
-        f"{line}: {expected[line]} was expected, {found[line]} found:\n" + "\n".join(shown[line][:12])
+        "\n".join(
+            [f"{line}: {expected[line]} was expected, {found[line]} found:", *shown[line][:12]]
+        )
         for line in sorted(differing.keys() - explained.keys())
     ]
     assert not unexplained, "\n\n".join(unexplained)
