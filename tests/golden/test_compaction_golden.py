@@ -6,7 +6,7 @@ import pytest
 
 from headrace.config.keys.log import LogKeys
 from headrace.log.compaction.cleaner import LogCleaner
-from headrace.log.compaction.order import CleanerSettings
+from headrace.log.compaction.cleaner_settings import CleanerSettings
 from headrace.log.compaction.worker import InlineWorker
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.log import Log

@@ -19,7 +19,7 @@ from headrace.cluster.decisions.events import ElectionType
 from headrace.cluster.settings.quota_settings import Alteration
 from headrace.cluster.settings.stored_settings import StoredSettings
 from headrace.cluster.settings.user_settings import Deletion, Upsertion
-from headrace.cluster.topics.creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic, Spend, freely
 from headrace.config.descriptions import Change, ConfigEntry
 from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId, TopicPartition
@@ -33,15 +33,6 @@ if TYPE_CHECKING:
         VhostDefinition,
     )
     from headrace.security.sasl.delegation_tokens import DelegationToken, DelegationTokens
-
-Spend = Callable[[int], None]
-"""Called with the number of partitions about to be created or deleted; ApiError refuses (a quota).
-
-Called on the broker that received the request, before anything is changed."""
-
-
-def freely(partitions: int) -> None:
-    """Do nothing: the `Spend` of a client without a quota."""
 
 
 class EntitySettingsPort(Protocol):

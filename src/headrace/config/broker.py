@@ -6,8 +6,8 @@ for dots; if a coarser key was set instead (`log.retention.hours`), the attribut
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import TYPE_CHECKING
 
-from headrace.config.authentication.sasl import SaslListener
 from headrace.config.connection_limits import ConnectionLimits
 from headrace.config.cross_key_rules import combine, doubtful, problem_line
 from headrace.config.definitions import (
@@ -31,6 +31,9 @@ from headrace.config.properties import parse
 from headrace.config.tls_settings import metrics_tls
 from headrace.config.value_types import Value
 from headrace.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from headrace.config.authentication.sasl import SaslListener
 
 VARIABLE_PREFIX = "HEADRACE_"
 _OTHER_VARIABLES = frozenset(
@@ -61,7 +64,7 @@ class BrokerConfig(BrokerKeys):
     metrics_address: tuple[str, int] | None
     """Host and port of `metrics.listener`; None if it is empty."""
 
-    sasl: Mapping[str, SaslListener]
+    sasl: Mapping[str, "SaslListener"]
     """How clients of each SASL listener authenticate, by the listener's name."""
 
     connection_limits: ConnectionLimits

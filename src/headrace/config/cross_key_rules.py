@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from headrace.config.authentication.sasl import BETWEEN_BROKERS, login_problem, sasl_listeners
 from headrace.config.connection_limits import connection_limits
 from headrace.config.definitions import BROKER
 from headrace.config.keys.row import attribute, stand_in
@@ -13,6 +12,7 @@ from headrace.config.listeners import (
     INTER_BROKER,
     INTER_BROKER_PROTOCOL,
     LISTENER_KEYS,
+    SASL_PROTOCOLS,
     TLS_PROTOCOLS,
     Listener,
     configured,
@@ -202,7 +202,14 @@ def _listeners(values: Mapping[str, Value], combined: Combined) -> None:
 
 def _sasl(values: Mapping[str, Value], combined: Combined) -> None:
     listeners = combined.attributes["listeners"]
-    open_here = listeners if isinstance(listeners, tuple) else ()
+    all_here = listeners if isinstance(listeners, tuple) else ()
+    open_here = [listener for listener in all_here if listener.protocol in SASL_PROTOCOLS]
+    combined.attributes["sasl"] = {}
+    if not open_here:
+        return
+    # Imported for a broker with such a listener.
+    from headrace.config.authentication.sasl import BETWEEN_BROKERS, login_problem, sasl_listeners
+
     found, wrong = sasl_listeners(open_here, ListenerValues(values))
     combined.attributes["sasl"] = found
     combined.problems.extend(problem_line(*problem) for problem in wrong)

@@ -6,11 +6,11 @@ from headrace.config.value_types import LONG_MAX
 
 LATEST, EARLIEST, BY_DURATION = "latest", "earliest", "by_duration:"
 _NUMBER = r"([-+]?\d+)"
-_DURATION = re.compile(
+_DURATION = (
     rf"([-+]?)P(?:{_NUMBER}D)?"
-    rf"(?:T(?:{_NUMBER}H)?(?:{_NUMBER}M)?(?:{_NUMBER}(?:[.,](\d{{0,9}}))?S)?)?",
-    re.IGNORECASE | re.ASCII,
+    rf"(?:T(?:{_NUMBER}H)?(?:{_NUMBER}M)?(?:{_NUMBER}(?:[.,](\d{{0,9}}))?S)?)?"
 )
+"""Compiled when it is first used: a start does without."""
 _SECONDS = (86_400, 3600, 60, 1)
 """Seconds of a day, hour, minute and second."""
 
@@ -20,7 +20,7 @@ def duration_ms(text: str) -> int:
 
     ValueError if it is negative, longer than 64 bits of milliseconds, or malformed.
     """
-    match = _DURATION.fullmatch(text)
+    match = re.fullmatch(_DURATION, text, re.IGNORECASE | re.ASCII)
     if match is None or text[-1:].upper() in {"P", "T"}:
         raise ValueError(f"{text!r} is no duration of the form PnDTnHnMn.nS")
     sign, *parts, fraction = match.groups(default="")

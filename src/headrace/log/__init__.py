@@ -7,7 +7,7 @@ Read in this order:
 * `leader_epochs`, `producers/` a partition's leader epochs and its idempotent producers
 * `log` one partition: append, roll, flush; `batch_limits` the size and time limits of a topic,
   `unflushed` files waiting for a flush, `log_reader` reads, `lookup` the search by timestamp,
-  `retention`, `truncation`
+  `retention`, `truncation`, `truncation_run`
 * `append_run` several batches by one write · `follower_append` batches fetched from a leader
 * `flusher` group commit · `directory/` a whole `log.dir` · `recovery/` from a directory to a Log
 * `compaction/` which segments are compacted, how, and how new segments replace old ones

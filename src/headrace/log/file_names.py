@@ -74,11 +74,12 @@ KRAFT_METADATA = "__cluster_metadata-0"
 """A KRaft broker's metadata log next to the topics: neither changed nor listed."""
 
 _DIRECTORY_CHARS_MAX = 255
-_PARTITION = re.compile(r"(.+)-(\d{1,10})")
-_PROCESS_FILE = re.compile(r"(.*\D)\d{8,}")
-_FUTURE = re.compile(rf"(.+)\.[0-9a-f]{{32}}{FUTURE_SUFFIX}")
-_STRAY = re.compile(rf"(.+)\.[0-9a-f]{{32}}{STRAY_SUFFIX}")
-_BASE = re.compile(r"(\d{20})(\..+)")
+# Patterns are compiled with their first use, not by each start.
+_PARTITION = r"(.+)-(\d{1,10})"
+_PROCESS_FILE = r"(.*\D)\d{8,}"
+_FUTURE = rf"(.+)\.[0-9a-f]{{32}}{FUTURE_SUFFIX}"
+_STRAY = rf"(.+)\.[0-9a-f]{{32}}{STRAY_SUFFIX}"
+_BASE = r"(\d{20})(\..+)"
 
 
 def segment_file(base_offset: int, suffix: str) -> str:
@@ -89,7 +90,7 @@ def segment_file(base_offset: int, suffix: str) -> str:
 def parse_segment_file(name: str) -> tuple[int, str] | None:
     """Return base offset and suffix (`.log`, `.index.deleted`, …) of a segment file name, or
     None."""
-    match = _BASE.fullmatch(name)
+    match = re.fullmatch(_BASE, name)
     return (int(match[1]), match[2]) if match else None
 
 
@@ -103,13 +104,13 @@ def process_file(prefix: str, number: int) -> str:
 
 def is_process_file(name: str) -> bool:
     """Return whether `name` is a file that a protocol made for the lifetime of a process."""
-    match = _PROCESS_FILE.fullmatch(name)
+    match = re.fullmatch(_PROCESS_FILE, name)
     return match is not None and any(row.process_files == match[1] for row in ROWS)
 
 
 def parse_directory(name: str) -> TopicPartition | None:
     """Return the partition that a directory name stands for, or None if it is not one."""
-    match = _PARTITION.fullmatch(name)
+    match = re.fullmatch(_PARTITION, name)
     if match is None or topic_name_problem(match[1]) is not None:
         return None
     if str(int(match[2])) != match[2] or int(match[2]) >= 1 << 31:
@@ -119,7 +120,7 @@ def parse_directory(name: str) -> TopicPartition | None:
 
 def parse_future(name: str) -> TopicPartition | None:
     """Return the partition of a `-future` directory (an incomplete copy of its log), or None."""
-    match = _FUTURE.fullmatch(name)
+    match = re.fullmatch(_FUTURE, name)
     return None if match is None else parse_directory(match[1])
 
 
@@ -170,7 +171,7 @@ def is_stray(name: str) -> bool:
 
 def parse_stray(name: str) -> TopicPartition | None:
     """Return the partition of a `-stray` directory, or None if `name` is not one."""
-    match = _STRAY.fullmatch(name)
+    match = re.fullmatch(_STRAY, name)
     return None if match is None else parse_directory(match[1])
 
 

@@ -1,6 +1,6 @@
 """`Log`: one partition's offsets, segments, leader epochs and producers; append, roll, flush.
 
-`recover.open_log` opens a directory, `recover.create_log` makes one. A log is used on the
+`recover.open_log` opens a directory, `new_log.create_log` makes one. A log is used on the
 deciding thread and closed once. `log_reader` reads it; `retention` and `truncation` shorten it.
 
     start_offset <= high_watermark <= end_offset      flushed_offset <= end_offset

@@ -7,7 +7,6 @@
 
 from typing import Any, Protocol
 
-from headrace.log import lookup
 from headrace.log.directory.log_dir_context import LogDirContext
 from headrace.log.reported_damage import ReportedDamage
 from headrace.log.segment.batch_reader import NeedsDisk, ReadResult, read_batches
@@ -177,6 +176,7 @@ def _read(
 
 
 # --- search ------------------------------------------------------------------------------
+# `lookup` is imported with the first search: most consumers ask for the log's ends.
 
 
 def offset_for_time(log: ReadLog, timestamp: int) -> tuple[int, Offset, LeaderEpoch] | None:
@@ -184,6 +184,8 @@ def offset_for_time(log: ReadLog, timestamp: int) -> tuple[int, Offset, LeaderEp
 
     Blocking. The batch that holds the record is decompressed.
     """
+    from headrace.log import lookup
+
     try:
         return lookup.offset_for_time(log.segments, log.start_offset, timestamp)
     except BadBatch as error:
@@ -195,6 +197,8 @@ def max_timestamp_offset(log: ReadLog) -> tuple[int, Offset, LeaderEpoch] | None
 
     KIP-734. Blocking.
     """
+    from headrace.log import lookup
+
     try:
         return lookup.max_timestamp_offset(log.segments, log.start_offset)
     except BadBatch as error:
@@ -203,4 +207,6 @@ def max_timestamp_offset(log: ReadLog) -> tuple[int, Offset, LeaderEpoch] | None
 
 def aborted_transactions(log: ReadLog, start: Offset, end: Offset) -> list[AbortedTransaction]:
     """Return aborted transactions with records in [start, end), for read_committed consumers."""
+    from headrace.log import lookup
+
     return lookup.aborted_transactions(log.segments, start, end)

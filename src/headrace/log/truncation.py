@@ -20,6 +20,7 @@ from headrace.log.recovery import interrupted_operations, replay
 from headrace.log.recovery.known import Known
 from headrace.log.segment.scan import headers
 from headrace.log.segment.segment import Segment
+from headrace.model.errors import HeadraceError
 from headrace.model.invariant import invariant
 from headrace.model.nouns import Offset
 
@@ -27,6 +28,10 @@ _logger = logging.getLogger(__name__)
 _START = Offset(0)
 _NO_SNAPSHOT = Offset(-1)
 _ALL_PRODUCERS = Known(clean=True, producer_expiration_ms=1 << 62)
+
+
+class BelowHighWatermark(HeadraceError):
+    """A truncation would remove committed records: no log was truncated."""
 
 
 @dataclass(slots=True, eq=False)

@@ -1,5 +1,6 @@
 """`ForeignClients`: refuse clients that connect to a listener of another protocol."""
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -48,7 +49,7 @@ class ForeignClients:
         `first`: FIRST_BYTES, decrypted if the listener uses TLS.
         """
         here = self._listeners.get(listener)
-        if here is None or here.protocol.begins.match(first):
+        if here is None or re.match(here.protocol.begins, first):
             return
         row = client_protocol(first)
         if row is None:

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TextIO
 
-from headrace.observe.former_loggers import FORMER_LOGGERS
-
 LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -109,6 +107,8 @@ def levels() -> dict[str, str]:
 
     A former name of a logger is listed with the present one's level.
     """
+    from headrace.observe.former_loggers import FORMER_LOGGERS
+
     ours = [name for name in logging.root.manager.loggerDict if name.startswith("headrace")]
     found = {name: logging.getLogger(name).getEffectiveLevel() for name in sorted(ours)}
     former = {old: found[new] for old, new in FORMER_LOGGERS.items() if new in found}
@@ -126,6 +126,8 @@ def set_level(name: str, level: str | None) -> None:
 
     A former name stands for the present logger.
     """
+    from headrace.observe.former_loggers import FORMER_LOGGERS
+
     logger = logging.getLogger(None if name == ROOT_LOGGER else FORMER_LOGGERS.get(name, name))
     logger.setLevel(logging.NOTSET if level is None else LOGGER_LEVELS[level])
 

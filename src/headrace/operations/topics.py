@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
-from headrace.cluster.controller_port import Spend, freely
-from headrace.cluster.topics.creation import NewTopic, duplicates
+from headrace.cluster.topics.creation import NewTopic, Spend, duplicates, freely
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.operations.audit import shortened
 from headrace.operations.configs import shown_value

@@ -94,7 +94,7 @@ class StoreOwner(Protocol):
         """Count `count` messages of `size` bytes that Kafka producers wrote to the store."""
 
     def refused_late(self, priority: int, count: int, size: int, error: HeadraceError) -> None:
-        """Forget the `count` messages of a priority, `size` bytes: no log could be created."""
+        """Forget `count` messages of a priority, `size` bytes, which no log accepts."""
 
     def failed(self, error: HeadraceError) -> None:
         """Note that the store has failed: it accepts and returns no messages any more."""

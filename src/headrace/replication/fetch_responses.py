@@ -13,9 +13,9 @@ from headrace.broker.partition import Partition
 from headrace.client.calls.call import HotCall, error_code
 from headrace.client.transport.peer import Peer
 from headrace.log.directory.log_directory import LogDirectory
-from headrace.log.directory.truncate_logs import BelowHighWatermark
 from headrace.log.follower_append import UnexpectedBatch
 from headrace.log.log import Log
+from headrace.log.truncation import BelowHighWatermark
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset, counted
 from headrace.ports.callbacks import Done

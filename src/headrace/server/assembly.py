@@ -18,14 +18,13 @@ from headrace.coordination.coordinators import Coordinators
 from headrace.frontends.kafka.connection.dispatch import Dispatcher
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.log.compaction.cleaner import LogCleaner
-from headrace.log.compaction.order import CleanerSettings
+from headrace.log.compaction.cleaner_settings import CleanerSettings
 from headrace.log.directory.periods import Periods
 from headrace.model.nouns import BrokerId
 from headrace.net.limits import Limits
 from headrace.net.listener import Listener
 from headrace.net.table import ConnectionTable
 from headrace.observe.metrics import Metrics
-from headrace.operations.registry import Operations
 from headrace.ports.disk import Disk, DiskFile
 from headrace.ports.store import SessionEvents, Store
 from headrace.ports.world import World
@@ -256,14 +255,15 @@ class Server:
         writes = GatheredWrites(self.disk, self.directories)
         writes.ended = self.free_space.wrote
         service = None if self.cluster_links is None else self.cluster_links.service
-        operations = Operations(self.broker)
+        operations = self.frontends.operations(self.broker)
         self.dispatcher = Dispatcher(
             self.broker, self.coordinators, self.controller, APIS, self.metrics, writes, service,
             operations,
         )  # fmt: skip
-        parts = Parts(
-            self.broker, self.coordinators, writes, self.controller, self._store, operations
-        )
+        parts = None
+        if operations is not None:
+            held = (self.broker, self.coordinators, writes, self.controller, self._store)
+            parts = Parts(*held, operations)
         self.frontends.make(self.dispatcher, parts)
         await self.controller.start(self.endpoints())
         self.coordinators.begin()

@@ -12,9 +12,8 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from typing import TYPE_CHECKING
 
-from headrace.log.compaction.job import Damaged, Done, Job, Stopped, read, write
-
 if TYPE_CHECKING:
+    from headrace.log.compaction.job import Job
     from headrace.log.compaction.worker import Told, Worker
     from headrace.ports.world import World
 
@@ -54,7 +53,7 @@ class ProcessWorker:
         """The child's process id, or None while no child runs."""
         return None if self._process is None else self._process.pid
 
-    def start(self, job: Job, told: "Told") -> None:
+    def start(self, job: "Job", told: "Told") -> None:
         """Send a job to the child, and pass each of its events to `told` (`Worker.start`)."""
         self._stopping = False
         if self._idle is not None:
@@ -62,11 +61,13 @@ class ProcessWorker:
             self._idle = None
         self._task = asyncio.get_running_loop().create_task(self._work(job, told))
 
-    async def _work(self, job: Job, told: "Told") -> None:
+    async def _work(self, job: "Job", told: "Told") -> None:
         """Run one job: send it, pass on events until its last one.
 
         A lost child is reported as Stopped.
         """
+        from headrace.log.compaction.job import Damaged, Done, Job, Stopped, read, write
+
         try:
             process = await self._child()
             if process.stdin is None or process.stdout is None:

@@ -64,12 +64,23 @@ class Frontends:
         self._kafka: Frontend
         self._others: list[OtherFrontend] = []
 
-    def make(self, kafka: Frontend, parts: Parts) -> None:
+    def operations(self, broker: "Broker") -> "Operations | None":
+        """Return a registry for the operations of other protocols; None: only Kafka is spoken."""
+        if not any(row.frontend for row in spoken_rows(self._config.listeners)):
+            return None
+        from headrace.operations.registry import Operations
+
+        return Operations(broker)
+
+    def make(self, kafka: Frontend, parts: Parts | None) -> None:
         """Create the frontends that the listeners need; `kafka` serves all other listeners.
 
-        Protocols in one row of `model.protocols` share a frontend; its code is imported here.
+        `parts`: None if only Kafka is spoken. Protocols in one row of `model.protocols` share a
+        frontend; its code is imported here.
         """
         self._kafka = kafka
+        if parts is None:
+            return
         made: dict[str, OtherFrontend] = {
             row.frontend: import_module(row.frontend).frontend(parts)
             for row in spoken_rows(self._config.listeners)

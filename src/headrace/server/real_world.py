@@ -4,7 +4,6 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from headrace.config.broker import BrokerConfig
-from headrace.config.installing import install_command
 from headrace.log import file_names
 from headrace.model.errors import ConfigError
 from headrace.posix.clock import RealClock, RealRandom, boot_seconds
@@ -83,6 +82,8 @@ def open_zookeeper(
     except ModuleNotFoundError as error:
         if error.name != "kazoo":
             raise
+        from headrace.config.installing import install_command
+
         raise ConfigError(
             f"zookeeper.connect={connect}: kazoo is not installed: {install_command('kazoo')}"
         ) from None

@@ -23,10 +23,10 @@ class FirstBytes(NamedTuple):
     name: str
     client: str
     """A client of it, with its article."""
-    begins: re.Pattern[bytes]
-    """Matches the first FIRST_BYTES of a client."""
-    answers: re.Pattern[bytes]
-    """Matches the first 4 bytes of a server that was sent another protocol's request."""
+    begins: bytes
+    """A regular expression for the first FIRST_BYTES of a client; compiled with its first use."""
+    answers: bytes
+    """The same for the first 4 bytes of a server that was sent another protocol's request."""
     refusal: Callable[[str], bytes]
     """Returns the bytes that make a client show this text; the connection then ends."""
     greeting: bytes = b""
@@ -47,25 +47,23 @@ def _http_refusal(text: str) -> bytes:
     return head.encode() + body
 
 
-_NEVER = re.compile(rb"(?!)")
+_NEVER = rb"(?!)"
 KAFKA = FirstBytes(
     "Kafka",
     "a Kafka",
     # A length below 112 MiB, an API key below 128, a version below 32.
-    re.compile(rb"[\x00-\x06].{3}\x00[\x00-\x7f]\x00[\x00-\x1f]", re.DOTALL),
+    rb"(?s)[\x00-\x06].{3}\x00[\x00-\x7f]\x00[\x00-\x1f]",
     _NEVER,
     no_refusal,
 )
 HTTP = FirstBytes(
     "HTTP",
     "an HTTP",
-    re.compile(rb"(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|CONNECT|TRACE|PRI) "),
-    re.compile(rb"HTTP"),
+    rb"(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|CONNECT|TRACE|PRI) ",
+    rb"HTTP",
     _http_refusal,
 )
-TLS = FirstBytes(
-    "TLS", "a TLS", re.compile(rb"\x16\x03"), re.compile(rb"[\x15\x16]\x03"), no_refusal
-)
+TLS = FirstBytes("TLS", "a TLS", rb"\x16\x03", rb"[\x15\x16]\x03", no_refusal)
 
 
 def protocols() -> tuple[FirstBytes, ...]:
@@ -76,9 +74,9 @@ def protocols() -> tuple[FirstBytes, ...]:
 
 def client_protocol(first: bytes) -> FirstBytes | None:
     """Return the protocol of a client that begins with these bytes; None: none of the table."""
-    return next((row for row in protocols() if row.begins.match(first)), None)
+    return next((row for row in protocols() if re.match(row.begins, first)), None)
 
 
 def server_protocol(first: bytes) -> FirstBytes | None:
     """Return the protocol of a server that answers a request of Kafka's with these bytes."""
-    return next((row for row in protocols() if row.answers.match(first)), None)
+    return next((row for row in protocols() if re.match(row.answers, first)), None)

@@ -12,8 +12,8 @@ import pytest
 from headrace.config.broker import load
 from headrace.config.topic_settings import topic_log_config
 from headrace.log import file_names
+from headrace.log.compaction.cleaner_settings import CleanerSettings
 from headrace.log.compaction.job import Cleaned, Damaged, Done, Event, Job, Stopped
-from headrace.log.compaction.order import CleanerSettings
 from headrace.record import batch as wire
 from headrace.server import compaction_worker
 from headrace.server.compaction import ProcessWorker

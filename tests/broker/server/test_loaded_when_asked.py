@@ -23,6 +23,7 @@ from headrace.model.invariant import InvariantError
 from headrace.model.nouns import OFFSETS_TOPIC
 from headrace.net.pending import Pending
 from headrace.observe.metrics import Metrics
+from headrace.testing import BrokerThread
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import ApiKey
@@ -78,6 +79,80 @@ def test_a_broker_that_is_only_written_to_has_no_code_of_groups_nor_any_cold_cod
         "['headrace.frontends.kafka.produce.produce']",
         "[] ['headrace.frontends.kafka.admin.create_topics']",
     ]
+
+
+IDLE_MODULES_MAX = 290
+"""Modules of our own that an idle broker has at most; each costs about 0.25 ms of the start."""
+NOT_FOR_AN_IDLE_BROKER = {
+    "the first request of its kind": (
+        "headrace.frontends.kafka.connection.cold_calls", "headrace.frontends.kafka.fetch.",
+        "headrace.operations", "headrace.wire.kafka.hot.fetch", "headrace.wire.kafka.kio_codec",
+        "kio",
+    ),
+    "the first log that is no longer as the last stop left it": (
+        "headrace.log.recovery.after_unclean_stop", "headrace.log.recovery.interrupted_operations",
+        "headrace.log.recovery.recover", "headrace.log.recovery.replay",
+        "headrace.log.segment.check_segment", "headrace.log.truncation",
+    ),
+    "a timer, with the first log that is due": (
+        "headrace.log.compaction.compaction_run", "headrace.log.compaction.job",
+        "headrace.log.compaction.plan", "headrace.log.retention",
+    ),
+    "a metadata store that brokers share": (
+        "headrace.cluster.controller.store_watches", "headrace.cluster.controller_port",
+        "headrace.cluster.membership.directory_", "headrace.cluster.peers", "headrace.client",
+        "kazoo",
+    ),
+    "a listener with SASL or TLS": ("headrace.config.authentication.", "headrace.net.tls"),
+    "a listener of another protocol, a group or a transaction": (
+        "headrace.coordination.", "headrace.delivery", "headrace.frontends.amqp",
+        "headrace.frontends.rocketmq", "headrace.queues", "headrace.shards",
+        "headrace.subscriptions", "headrace.vhosts",
+    ),
+    "metrics.listener": ("headrace.frontends.http", "prometheus_client"),
+    "an error text": ("shlex",),
+}  # fmt: skip
+"""Modules by what needs them first."""
+NEEDED = {"headrace.coordination.coordinators"}
+
+
+def imported_by_a_start(tmp_path: Path) -> set[str]:
+    """Return the modules that `headrace serve` has imported when it accepts connections."""
+    command = [
+        sys.executable, "-X", "importtime", "-m", "headrace", "serve", "--port", "0",
+        "--data", str(tmp_path / "data"),
+    ]  # fmt: skip
+    with (
+        (tmp_path / "imports").open("w") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+    ):
+        assert process.stdout is not None
+        assert any("listens on" in line for line in process.stdout)
+        process.kill()
+    lines = (tmp_path / "imports").read_text().splitlines()
+    return {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
+
+
+def test_idle_broker_has_imported_nothing_that_a_first_use_imports(tmp_path: Path) -> None:
+    imported = imported_by_a_start(tmp_path)
+    assert "headrace.server.assembly" in imported
+    early = {
+        use: sorted(name for name in imported - NEEDED if name.startswith(names))
+        for use, names in NOT_FOR_AN_IDLE_BROKER.items()
+    }
+    assert {use: names for use, names in early.items() if names} == {}
+    ours = [name for name in imported if name.partition(".")[0] == "headrace"]
+    assert len(ours) <= IDLE_MODULES_MAX
+
+
+def test_logs_that_a_clean_stop_left_are_opened_without_the_code_of_recovery(
+    tmp_path: Path,
+) -> None:
+    with BrokerThread(directory=str(tmp_path / "data")) as broker:
+        broker.create_topics("t", partitions=3)
+    imported = imported_by_a_start(tmp_path)
+    assert "headrace.log.directory.unchanged_logs" in imported
+    assert not {name for name in imported if name.startswith("headrace.log.recovery.re")}
 
 
 class Odd(Route):

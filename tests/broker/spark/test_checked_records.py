@@ -12,6 +12,7 @@ pytest.importorskip("pyspark")
 import pyarrow as pa
 
 from headrace.client.admin.delete_records import delete_records
+from headrace.client.admin.topics import delete_topic
 from headrace.client.client import Client
 from headrace.client.producer.producer import Producer
 from headrace.client.sync import connect, run
@@ -29,7 +30,7 @@ from headrace.spark.quarantine.refused import SCHEMA, RefusedRecord
 from headrace.spark.quarantine.sink_batch import CheckedRows, QuarantinedBatch
 from headrace.spark.quarantine.spool import BatchRun, Planned, RangeSpool, Spool
 from headrace.spark.security import NO_SECURITY
-from headrace.spark.source.offsets import Position
+from headrace.spark.source.offsets import Position, text_of_id
 from headrace.spark.source.read import RangeReader
 from headrace.testing import BrokerThread
 
@@ -229,6 +230,32 @@ def test_too_many_rows_that_fail_end_the_query(
     with pytest.raises(TooManyRefusedError, match=text) as raised:
         batch.collect({"run"}, checked)
     assert "valueSchema" not in str(raised.value)
+
+
+@pytest.mark.parametrize("remade", [False, True])
+def test_topic_made_again_since_the_batch_was_planned_ends_the_query(
+    broker: BrokerThread, tmp_path: Path, checkpoint: Path, remade: bool
+) -> None:
+    """The records read again would be others than those whose rows failed."""
+    options = quarantine(broker, tmp_path)
+    with connect(broker.bootstrap) as client:
+        planned = run(client.metadata(["t"])).topics["t"].topic_id
+        ends = {TopicPartition("t", number): 40 for number in (0, 1)}
+        position = Position("b:1", ends, ids={"t": text_of_id(planned)})
+        text = f"v1\n{{}}\n{json.dumps(position.to_json())}"
+        (checkpoint / "offsets" / "3").write_text(text)
+        if remade:
+            run(delete_topic(client, "t"))
+            broker.create_topics("t", partitions=2)
+            append(client, 40)
+    path = spool_failed(options, CHECKS, failed({1: [20]}))
+    checked = CheckedRows((Path(path),), 1, str(checkpoint))
+    batch = QuarantinedBatch(options, "q", 3)
+    if remade:
+        with pytest.raises(DataLossError, match="t was deleted and made again since batch 3"):
+            batch.collect({"run"}, checked)
+    else:
+        assert batch.collect({"run"}, checked)
 
 
 def test_refused_values_and_failed_rows_count_together(

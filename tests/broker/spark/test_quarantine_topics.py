@@ -19,6 +19,7 @@ from headrace.client.client import Client
 from headrace.client.producer import transactions
 from headrace.client.producer.producer import Producer
 from headrace.client.sync import connect, run
+from headrace.model import protocols
 from headrace.model.nouns import TopicPartition
 from headrace.security.acl import AclBinding, AclEntry, AclFilter, Permission
 from headrace.security.authorizer import Operation, PatternType, Resource, ResourceType
@@ -90,6 +91,19 @@ def test_topics_are_made_with_the_partitions_and_room_for_the_reason(
         assert found["message.timestamp.type"] == "CreateTime"
         assert int(found["max.message.bytes"] or 0) > 5_000_000
         assert settings(client, "shop.orders.quarantine.decisions")["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize("prefix", [row.topics.prefix for row in protocols.ROWS if row.topics])
+def test_quarantine_of_a_protocols_topic_has_a_name_that_brokers_accept(
+    broker: BrokerThread, tmp_path: Path, prefix: str
+) -> None:
+    topic = f"{prefix}queue.orders"
+    with client_of(broker) as client:
+        prepare(client, tmp_path, {topic: 2})
+        run(prepare_retry_topics(client, quarantine(tmp_path, retry=True), [topic]))
+        names = [f"{prefix[1:]}queue.orders.quarantine", f"shop.{topic}.retry"]
+        known = run(client.metadata(names))
+        assert [len(known.topics[name].partitions) for name in names] == [2, 1]
 
 
 @pytest.mark.parametrize("name", ["t.quarantine", "shop.orders.quarantine.decisions"])

@@ -1,7 +1,9 @@
 """The command `headrace pipeline` in processes of its own: locks, stops, kills, other machines."""
 
 import json
+import os
 import signal
+import time
 from functools import partial
 from pathlib import Path
 
@@ -81,6 +83,41 @@ def test_a_run_holds_its_pipeline_until_it_is_stopped(
     (log,) = (shop / "data" / "_pipeline" / "runs").glob("*.jsonl")
     assert list(events_of(log))[-1]["code"] == 0
     assert live.run("status", str(shop)).code == 0
+
+
+def java_of(pid: int) -> int:
+    """Return the id of Spark's Java process below a process."""
+    for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
+        if Path(f"/proc/{child}/comm").read_text().strip() == "java":
+            return child
+    raise AssertionError(f"{pid} has started no Java process")
+
+
+@pytest.mark.parametrize("first", [None, signal.SIGTERM])
+def test_run_whose_java_process_is_killed_ends_with_one_sentence(
+    shop: Path, bootstrap: str, topics: Topics, topic: str, first: signal.Signals | None
+) -> None:
+    """It ends as it would have: failed, or stopped; the next run repeats what was interrupted."""
+    topics.append(topic, 0, json_records(0, 10))
+    process = live.start(*live.words(shop, bootstrap))
+    live.wait_for(partial(more_batches, shop, 2), process)
+    java = java_of(process.pid)
+    if first is not None:
+        process.send_signal(first)
+    began = time.monotonic()
+    os.kill(java, signal.SIGKILL)
+    ended = live.finish(process)
+    assert time.monotonic() - began < 60
+    if first is None:
+        (line,) = ended.err.splitlines()
+        assert ended.code == 1
+        assert "Spark's Java process has ended" in line
+    else:
+        assert (ended.code, ended.err) == (0, "")
+        assert ended.out.splitlines()[-1].endswith("stopped by SIGTERM")
+    topics.append(topic, 1, json_records(10, 5))
+    assert live.run(*live.words(shop, bootstrap, "--once")).code == 0
+    assert ids(shop) == expected(15)
 
 
 def test_two_runs_without_a_lock_write_each_row_once(

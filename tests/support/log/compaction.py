@@ -7,8 +7,8 @@ from headrace.config.log_config import LogConfig
 from headrace.config.value_types import Value
 from headrace.log.compaction.clean_segments import compact
 from headrace.log.compaction.cleaner import LogCleaner
+from headrace.log.compaction.cleaner_settings import CleanerSettings
 from headrace.log.compaction.job import Counts, Done, Event, Job
-from headrace.log.compaction.order import CleanerSettings
 from headrace.log.compaction.records import PlainRecords, Records
 from headrace.log.compaction.worker import InlineWorker
 from headrace.log.log import Appended, Log, Origin

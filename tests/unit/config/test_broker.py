@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.config.authentication.sasl import SaslListener
 from headrace.config.broker import BrokerConfig, Source, load, variable
 from headrace.config.definitions import (
     BROKER,
@@ -67,12 +68,13 @@ TYPES = {
 
 def test_every_key_has_an_attribute_of_its_type() -> None:
     config, _ = load()
+    hints = get_type_hints(BrokerConfig, localns={"SaslListener": SaslListener})
     protocols = {row.name for row in protocol_keys()}
     for name, definition in BROKER.items():
         value = config.values[name] if name in protocols else getattr(config, attribute(name))
         assert value is None or type(value) is TYPES[definition.kind], name
         if value is None:
-            assert "None" in str(get_type_hints(BrokerConfig)[attribute(name)]), name
+            assert "None" in str(hints[attribute(name)]), name
     for name, definition in TOPIC.items():
         if definition.in_use and definition not in OF_REPLICAS:
             value = getattr(LogConfig(), attribute(name))

@@ -3,11 +3,11 @@
 import pytest
 
 from headrace.log import file_names
-from headrace.log.directory.truncate_logs import BelowHighWatermark
 from headrace.log.follower_append import UnexpectedBatch, append_as_follower
 from headrace.log.log import Log
 from headrace.log.segment.scan import BadBatch
 from headrace.log.text_files import read_file
+from headrace.log.truncation import BelowHighWatermark
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.record import batch as wire

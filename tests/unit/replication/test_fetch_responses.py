@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from headrace.log.directory.truncate_logs import BelowHighWatermark
 from headrace.log.follower_append import UnexpectedBatch
+from headrace.log.truncation import BelowHighWatermark
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset, TopicPartition
 from headrace.record.compression import CorruptBatch

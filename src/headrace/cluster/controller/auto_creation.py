@@ -4,9 +4,8 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import TopicInfo
-from headrace.cluster.controller_port import Spend, freely
 from headrace.cluster.topics import internal_topics
-from headrace.cluster.topics.creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic, Spend, freely
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.invariant import invariant
 from headrace.model.nouns import INTERNAL_TOPICS

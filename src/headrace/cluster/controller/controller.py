@@ -21,12 +21,10 @@ from headrace.cluster.controller.order_peers import NoPeers, Peers
 from headrace.cluster.controller.producer_id_blocks import ProducerIdBlocks
 from headrace.cluster.controller.term import ControllerTerm, Result
 from headrace.cluster.controller.topic_requests import TopicRequests
-from headrace.cluster.controller_port import ReplicasPort, Spend, freely
 from headrace.cluster.decisions.events import Event
 from headrace.cluster.decisions.facts import ClusterFacts
 from headrace.cluster.decisions.orders import Failed, Orders, OrderTaker
 from headrace.cluster.membership.applier import Applier
-from headrace.cluster.membership.directory_doubts import OwnDoubts
 from headrace.cluster.membership.registration import OwnRegistration
 from headrace.cluster.settings.entity_settings import store_failed
 from headrace.cluster.settings.runtime_settings import Settings
@@ -34,7 +32,7 @@ from headrace.cluster.store import znodes
 from headrace.cluster.store.catalog import Catalog
 from headrace.cluster.store.reaction import log_failure
 from headrace.cluster.store.znodes import ProducerIdBlock
-from headrace.cluster.topics.creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic, Spend, freely
 from headrace.config.log_config import LogConfig
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
@@ -43,6 +41,7 @@ from headrace.posix.awaiting import carried_on
 
 if TYPE_CHECKING:
     from headrace.cluster.controller.store_watches import StoreWatches
+    from headrace.cluster.controller_port import ReplicasPort
 
 _logger = logging.getLogger(__name__)
 
@@ -83,7 +82,6 @@ class Controller:
         self._term: ControllerTerm | None = None
         self.known = KnownController(broker)
         self._registration = OwnRegistration(broker, store)
-        self._doubts = OwnDoubts(broker, store)
         self._topics = TopicRequests(broker, self._decided)
         self.forward(self._create_one, lambda: self.reserve_producer_ids(broker.broker_id))
         self._unwatch: list[Callable[[], None]] = []
@@ -102,7 +100,7 @@ class Controller:
         self._producer_ids = ProducerIdBlocks(self.broker.producer_ids, reserve)
 
     @property
-    def replicas(self) -> ReplicasPort:
+    def replicas(self) -> "ReplicasPort":
         """Elections and reassignments."""
         return self._watches.replicas
 
@@ -123,7 +121,7 @@ class Controller:
         await self._catalog.prepare()
         await self.settings.load()
         if self._store.shared:
-            await self._doubts.judge()
+            await self._watches.doubts.judge()
         return await self.settings.log_configs()
 
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
@@ -140,15 +138,15 @@ class Controller:
         if self._store.shared:
             await self._look_back()
         registration = self._registration
-        self.applier.broker_epoch = await registration.announce(endpoints, self._doubts.doubts)
+        doubts = self._watches.doubts.doubts if self._store.shared else {}
+        self.applier.broker_epoch = await registration.announce(endpoints, doubts)
         self._unwatch.append(self.settings.stop)
         await self.settings.load()
         if self._store.shared:
             for path in (znodes.CONTROLLER, znodes.BROKER_IDS):
                 self._unwatch.append(self._store.watch(path, lambda _: self._look_again()))
-            self._unwatch += self._watches.stop, self._doubts.stop
+            self._unwatch.append(self._watches.stop)
             self._watches.start()
-            self._doubts.start()
         async with self._change:
             await self._stand()
 
@@ -162,7 +160,7 @@ class Controller:
             for index, state in topic.states.items()
             if state.leader == me
         }
-        doubts = self._doubts
+        doubts = self._watches.doubts
         await doubts.find(topics)
         await doubts.settle()
         self.applier.may_make, self.applier.is_damaged = doubts.may_make, doubts.is_damaged
@@ -170,7 +168,9 @@ class Controller:
 
     async def _before_orders(self, orders: Orders) -> None:
         """End doubts that the controller has taken into account."""
-        await self._doubts.heard(orders, self.applier.broker_epoch, self._registration.doubt)
+        await self._watches.doubts.heard(
+            orders, self.applier.broker_epoch, self._registration.doubt
+        )
 
     async def stop(self) -> None:
         """End the term and stop all watches; waits for a decision in progress."""

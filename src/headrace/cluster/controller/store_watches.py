@@ -14,6 +14,7 @@ from headrace.cluster.controller.term import Result
 from headrace.cluster.controller.tool_requests import ToolRequests
 from headrace.cluster.decisions.events import Event
 from headrace.cluster.decisions.facts import ClusterFacts
+from headrace.cluster.membership.directory_doubts import OwnDoubts
 from headrace.cluster.settings.config_changes import ConfigChanges
 from headrace.cluster.settings.runtime_settings import Settings
 from headrace.cluster.store.catalog import Catalog
@@ -40,6 +41,8 @@ class StoreWatches:
         """
         self.replicas = ReplicaRequests(broker, carry_out, facts)
         """Elections and reassignments; a broker with its own store uses these too."""
+        self.doubts = OwnDoubts(broker, catalog.store)
+        """Replicas of this broker that may lack committed records, in a cluster."""
         self._settings = ConfigChanges(broker, catalog.configs, settings, change)
         self._tools = ToolRequests(broker, catalog, self.replicas, carry_out, facts, change)
         self._failures = DirectoryFailures(broker, catalog.store, carry_out, facts)
@@ -64,12 +67,13 @@ class StoreWatches:
             noticed.start()
         self._tools.start()
         self._failures.start()
+        self.doubts.start()
 
     def stop(self) -> None:
         """Stop all watches."""
         for noticed in self._noticed:
             noticed.stop()
-        for part in (self._settings, self._tools, self._failures):
+        for part in (self._settings, self._tools, self._failures, self.doubts):
             part.stop()
 
     def missed(self) -> None:

@@ -10,11 +10,10 @@ from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import TopicInfo
 from headrace.cluster.controller.late_leaders import Unmade
 from headrace.cluster.controller.term import Result
-from headrace.cluster.controller_port import Spend
 from headrace.cluster.decisions.events import Event, TopicGrown, TopicsCreated, TopicsDeleted
 from headrace.cluster.store.stored_topic import StoredTopic
 from headrace.cluster.topics import internal_topics
-from headrace.cluster.topics.creation import NewTopic, TopicPlanner
+from headrace.cluster.topics.creation import NewTopic, Spend, TopicPlanner
 from headrace.model.errors import BEING_DELETED, ApiError, ErrorCode
 
 if TYPE_CHECKING:

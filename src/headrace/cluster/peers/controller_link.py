@@ -12,12 +12,11 @@ from headrace.broker.metadata_image import ImageDelta, TopicInfo
 from headrace.client.calls.call import Call, ColdCall, Maker, check, error_code
 from headrace.client.transport.port import ClientError, TimedOut
 from headrace.cluster.controller.controller import Controller
-from headrace.cluster.controller_port import Spend
 from headrace.cluster.decisions.events import IsrAsked
 from headrace.cluster.peers.controller_channel import ControllerChannel
 from headrace.cluster.peers.peer_call import Fields, PeerCall
 from headrace.cluster.store.znodes import ProducerIdBlock
-from headrace.cluster.topics.creation import USE_DEFAULT, NewTopic
+from headrace.cluster.topics.creation import USE_DEFAULT, NewTopic, Spend
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer

@@ -5,7 +5,7 @@ It reads the metadata image only. Error codes are those of Kafka 4.3's controlle
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
@@ -21,6 +21,15 @@ USE_DEFAULT = -1
 
 Assignment = Mapping[int, Sequence[int]]
 """Replicas by partition index."""
+
+Spend = Callable[[int], None]
+"""Called with the number of partitions about to be created or deleted; ApiError refuses (a quota).
+
+Called on the broker that received the request, before anything is changed."""
+
+
+def freely(partitions: int) -> None:
+    """Do nothing: the `Spend` of a client without a quota."""
 
 
 class NewTopic(NamedTuple):

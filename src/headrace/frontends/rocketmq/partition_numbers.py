@@ -5,7 +5,7 @@
 
 A topic's numbers are assigned when RocketMQ first uses it, and more when it grows; the time of
 adding is 0 for the first ones. Both nodes are written together, so that a crash or a second broker
-gives no number twice.
+gives no number twice. The node of a deleted topic is deleted: the counter alone never goes back.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from headrace.ports.store import (
 from headrace.wire.rocketmq.message_ids import PARTITION_NUMBER_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from headrace.ports.clock import Clock
 
@@ -91,18 +91,42 @@ class PartitionNumbers:
         """Return whether clients have used a topic since the start."""
         return topic.topic_id in self._known
 
-    def forget(self, topic_ids: "set[bytes]") -> None:
-        """Keep the numbers of these topics only; the store keeps all, so none is given again."""
-        self._known = {key: self._known[key] for key in self._known.keys() & topic_ids}
-        self._added = {key: self._added[key] for key in self._added.keys() & topic_ids}
+    def forget(self, topic_ids: "set[bytes]") -> "set[bytes]":
+        """Keep the numbers of these topics only; return the ids of the others, to be deleted."""
+        gone = self._known.keys() - topic_ids
+        for topic_id in gone:
+            del self._known[topic_id], self._added[topic_id]
         self._places = {
             number: place for number, place in self._places.items() if place.topic_id in topic_ids
         }
+        return gone
+
+    async def delete(self, topic_ids: "Iterable[bytes]") -> None:
+        """Delete the numbers of deleted topics from the store.
+
+        The counter stays, so no number is given again; nor is the id of a topic. What the store
+        does not delete now, `prune` deletes at the next start.
+        """
+        async with self._lock:
+            with contextlib.suppress(StoreError):
+                for topic_id in topic_ids:
+                    with contextlib.suppress(NoNode):
+                        await self._store.delete(f"{TOPICS}/{topic_id.hex()}")
+
+    async def prune(self, topic_ids: "Iterable[bytes]") -> None:
+        """Delete the numbers of all topics but these, once at a start.
+
+        Only for a broker that has its store alone: another one may know newer topics.
+        """
+        with contextlib.suppress(StoreError):
+            stored = set(await self._store.children(TOPICS))
+            gone = stored - {topic_id.hex() for topic_id in topic_ids}
+            await self.delete([bytes.fromhex(name) for name in gone])
 
     async def located(self, number: int) -> "PartitionPlace | None":
-        """Return the partition of a number, None if the number was never given.
+        """Return the partition of a number; None if it was never given, or its topic is deleted.
 
-        Its topic may be deleted. ApiError: the store is away.
+        A topic that was deleted just now may still have it. ApiError: the store is away.
         """
         if number not in self._places and number >= self._searched_below:
             async with self._lock:

@@ -1,5 +1,6 @@
-"""`Sending`: sent messages on their way to the log, one batch for a queue and pass."""
+"""`Sending`: sent messages in their order on the way to the log, a batch for a queue and pass."""
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from headrace.broker.appended import Appended
     from headrace.broker.broker import Broker
     from headrace.broker.partition import Partition
+    from headrace.record.compression import Codec
 
 BATCH_BYTES_MAX = 512 * 1024
 """Bytes of messages that are written as one batch, unless one request has more."""
@@ -38,58 +40,119 @@ class QueuedSend(NamedTuple):
         )
 
 
+class HeldTurn:
+    """A request's turn in its queue, held while a thread decompresses its messages."""
+
+    __slots__ = ("ended", "place", "send")
+
+    def __init__(self, place: TopicPartition) -> None:
+        self.place = place
+        self.send: QueuedSend | None = None
+        """The messages; None: not ready yet, or refused."""
+        self.ended = False
+
+
 class Sending:
-    """Messages of the present pass by queue, written together when it ends."""
+    """Messages by queue, in the order in which they arrived, on their way to the log.
+
+    Those of a pass are written together when it ends. While a batch of a queue is compressed, or
+    the turn of a request is held, later messages of that queue wait.
+    """
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-        self._open: dict[TopicPartition, list[QueuedSend]] = {}
+        self._open: dict[TopicPartition, deque[QueuedSend | HeldTurn]] = {}
+        self._compressing: set[TopicPartition] = set()
+        """Queues of which a batch is compressed on a thread."""
         self._timer_set = False
 
     def add(self, send: QueuedSend) -> None:
         """Add messages, which `write` stores: at the end of the pass, or of this turn."""
-        if not self._timer_set:
-            self._timer_set = True
-            self._broker.clock.call_later(0, self._turn_ended)
-        self._open.setdefault(send.place, []).append(send)
+        self._write_soon()
+        self._open.setdefault(send.place, deque()).append(send)
+
+    def hold(self, place: TopicPartition) -> HeldTurn:
+        """Return a turn behind the messages of a queue so far, to be ended by `end_turn`."""
+        turn = HeldTurn(place)
+        self._open.setdefault(place, deque()).append(turn)
+        return turn
+
+    def end_turn(self, turn: HeldTurn, send: QueuedSend | None) -> None:
+        """Let the messages of a held turn be stored, and those behind it; None: it has none."""
+        turn.send, turn.ended = send, True
+        self._write_soon()
 
     @property
     def has_some(self) -> bool:
         """Whether there is something to write."""
         return bool(self._open)
 
+    def _write_soon(self) -> None:
+        if not self._timer_set:
+            self._timer_set = True
+            self._broker.clock.call_later(0, self._turn_ended)
+
     def _turn_ended(self) -> None:
         self._timer_set = False
         self.write()
 
     def write(self) -> None:
-        """Write all messages: a batch for each queue, or several where they are large."""
-        sends, self._open = self._open, {}
-        for place, queue in sends.items():
-            try:
-                partition = self._broker.partition(place.topic, place.partition)
-                if partition.keys_needed:
-                    text = f"{place.topic} is compacted, and messages may have no key"
-                    raise ApiError(ErrorCode.INVALID_RECORD, text)
-            except ApiError as error:
-                _refuse(queue, error)
-                continue
-            for some in _batches(queue, min(BATCH_BYTES_MAX, _limit(partition))):
-                self._write(partition, some)
+        """Write all messages whose turn it is: a batch for each queue, or several large ones."""
+        for place in list(self._open):
+            self._write_queue(place)
 
-    def _write(self, partition: "Partition", sends: list[QueuedSend]) -> None:
-        broker = self._broker
-        messages = [message for send in sends for message in send.messages]
-        content = encode_batch_of(messages, broker.clock.wall_ms())
+    def _write_queue(self, place: TopicPartition) -> None:
+        if place in self._compressing:
+            return
+        queue = self._take(place)
+        if not queue:
+            return
+        try:
+            partition = self._broker.partition(place.topic, place.partition)
+            if partition.keys_needed:
+                text = f"{place.topic} is compacted, and messages may have no key"
+                raise ApiError(ErrorCode.INVALID_RECORD, text)
+        except ApiError as error:
+            _refuse(queue, error)
+            return
+        bytes_max = min(BATCH_BYTES_MAX, _limit(partition))
         codec = stored_codec(partition.log.config)
-        if codec:
-            level = level_of(partition.log.config, codec)
-            broker.disk.run(
-                lambda: recompress(content, codec, level),
-                partial(self._compressed, sends, partition),
-            )
-        else:
-            self._append(sends, partition, bytearray(content))
+        for some in _batches(queue, bytes_max):
+            if codec:
+                left = queue[len(some) :]
+                if left:
+                    self._open[place] = deque((*left, *self._open.get(place, ())))
+                self._compress(some, partition, codec)
+                return
+            self._append(some, partition, bytearray(self._encoded(some)))
+
+    def _take(self, place: TopicPartition) -> list[QueuedSend]:
+        """Remove and return the messages of a queue up to the first turn that is held."""
+        taken: list[QueuedSend] = []
+        waiting = self._open.pop(place, None) or deque()
+        while waiting:
+            first = waiting[0]
+            send = first.send if isinstance(first, HeldTurn) else first
+            if isinstance(first, HeldTurn) and not first.ended:
+                self._open[place] = waiting
+                break
+            if send is not None:
+                taken.append(send)
+            waiting.popleft()
+        return taken
+
+    def _encoded(self, sends: list[QueuedSend]) -> bytes:
+        messages = [message for send in sends for message in send.messages]
+        return encode_batch_of(messages, self._broker.clock.wall_ms())
+
+    def _compress(self, sends: list[QueuedSend], partition: "Partition", codec: "Codec") -> None:
+        """Compress a batch on a thread, then append it; later ones of the queue wait."""
+        content = self._encoded(sends)
+        level = level_of(partition.log.config, codec)
+        self._compressing.add(sends[0].place)
+        self._broker.disk.run(
+            lambda: recompress(content, codec, level), partial(self._compressed, sends, partition)
+        )
 
     def _compressed(
         self,
@@ -97,12 +160,18 @@ class Sending:
         partition: "Partition",
         content: "bytearray | BaseException",
     ) -> None:
-        if isinstance(content, ApiError):
-            _refuse(sends, content)
-        elif isinstance(content, BaseException):
-            raise content
-        else:
-            self._append(sends, partition, content)
+        place = sends[0].place
+        self._compressing.discard(place)
+        try:
+            if isinstance(content, ApiError):
+                _refuse(sends, content)
+            elif isinstance(content, BaseException):
+                _refuse(sends, ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))
+                raise content
+            else:
+                self._append(sends, partition, content)
+        finally:
+            self._write_queue(place)
 
     def _append(self, sends: list[QueuedSend], partition: "Partition", content: bytearray) -> None:
         try:

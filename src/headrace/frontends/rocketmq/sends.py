@@ -21,7 +21,7 @@ from headrace.frontends.rocketmq.later.held_topics import (
 )
 from headrace.frontends.rocketmq.later.send_back import retried
 from headrace.frontends.rocketmq.later.transactions import first_ask_ms, half_of, is_undecided
-from headrace.frontends.rocketmq.sending import QueuedSend
+from headrace.frontends.rocketmq.sending import HeldTurn, QueuedSend
 from headrace.frontends.rocketmq.serving import ServedBroker, ServedTopic
 from headrace.frontends.rocketmq.topics import created_for_send
 from headrace.model.errors import ApiError, HeadraceError, Malformed
@@ -122,9 +122,11 @@ def _prepare(
     queue = _SentTo(topic, queue_id, numbers[queue_id])
     have = partial(_have_sent, call, queue, waits)
     if large:
-        broker.broker.disk.run(partial(_tried, work), have)
+        # What arrives meanwhile for the same queue is stored behind it.
+        turn = broker.sending.hold(queue.place) if waits is None else None
+        broker.broker.disk.run(partial(_tried, work), partial(have, turn))
     else:
-        have(_tried(work))
+        have(None, _tried(work))
 
 
 def _queue(broker: ServedBroker, topic: ServedTopic, queue_id: int) -> int:
@@ -222,21 +224,34 @@ class _SentTo(NamedTuple):
     queue_id: int
     number: int
 
+    @property
+    def place(self) -> TopicPartition:
+        """The queue's partition."""
+        return TopicPartition(self.topic.info.name, self.queue_id)
+
 
 def _have_sent(
     call: "RemotingCall",
     queue: _SentTo,
     waits: _Waits | None,
+    turn: HeldTurn | None,
     sent: "list[SentMessage] | MessageIllegal | BaseException",
 ) -> None:
+    """Store messages as the next ones of their queue, or in the turn that was held for them."""
+    sending = call.broker.sending
+    queued = None
+    if waits is None and isinstance(sent, list):
+        queued = QueuedSend(queue.place, sent, partial(_stored, call, queue, sent))
+    if turn is not None:
+        sending.end_turn(turn, queued)
+    elif queued is not None:
+        sending.add(queued)
     if isinstance(sent, MessageIllegal):
         call.fail(sent)
         return
     if isinstance(sent, BaseException):
         raise sent
-    place = TopicPartition(queue.topic.info.name, queue.queue_id)
     if waits is None:
-        call.broker.sending.add(QueuedSend(place, sent, partial(_stored, call, queue, sent)))
         return
     held, later = call.broker.held, waits.later
     (message,) = sent
@@ -244,12 +259,12 @@ def _have_sent(
     if later is None:
         message = half_of(message)
         done = partial(_held, call, queue, message, HALF_TOPIC, None)
-        held.half_message(held_message(place, named, message), waits.ask_ms, done)
+        held.half_message(held_message(queue.place, named, message), waits.ask_ms, done)
     else:
         message = message._replace(facts=message.facts._replace(properties=later.properties))
         handle = _recall_handle(call, queue, message, later)
         done = partial(_held, call, queue, message, DELAYS_TOPIC, handle)
-        held.delay(held_message(place, named, message), later.due_ms, done)
+        held.delay(held_message(queue.place, named, message), later.due_ms, done)
 
 
 def _recall_handle(

@@ -170,8 +170,8 @@ class ServedBroker:
 
     def _image_changed(self, delta: ImageDelta, structural: bool) -> None:
         if delta.removed:
-            self.numbers.forget(set(self.broker.image.topics_by_id))
-            self.work(self._forget_deleted())
+            gone = self.numbers.forget(set(self.broker.image.topics_by_id))
+            self.work(self._forget_deleted(gone))
         for topic in delta.topics:
             name = rocketmq_name(topic.name)
             if name is not None and name.startswith(RETRY_PREFIX):
@@ -184,8 +184,9 @@ class ServedBroker:
         with suppress(ApiError):
             await self.numbers.assigned(topic)
 
-    async def _forget_deleted(self) -> None:
-        """Delete the settings of topics that do not exist any more."""
+    async def _forget_deleted(self, gone: set[bytes]) -> None:
+        """Delete settings and partition numbers of topics that do not exist any more."""
+        await self.numbers.delete(gone)
         for key in list(self.configs.topics):
             if bytes.fromhex(key) not in self.broker.image.topics_by_id:
                 with suppress(ApiError):  # a topic id is never given again
@@ -199,6 +200,7 @@ class ServedBroker:
         await self.configs.groups.load()
         await self.configs.topics.load()
         await self.controller.ensure_internal_topic(OFFSETS_TOPIC)
+        await self.numbers.prune(self.broker.image.topics_by_id)
         self.coordinators.groups.elsewhere = self._protocol_of
         self.held.start()
 

@@ -1,22 +1,8 @@
-"""`CleanerSettings`, and `job_of`: the job of a compaction, made from settings and a log."""
+"""`job_of`: the job of a compaction, from settings and a log; `prepare` reads what it needs."""
 
-from headrace.config.keys.log import LogKeys
+from headrace.log.compaction.cleaner_settings import CleanerSettings
 from headrace.log.compaction.job import Aborted, Job
 from headrace.log.compaction.plan import Cleanable
-
-
-class CleanerSettings:
-    """The settings log.cleaner.* and record.batch.inflated.bytes.max that compaction uses."""
-
-    def __init__(self, config: LogKeys) -> None:
-        self.enabled = config.log_cleaner_enable
-        self.backoff_ms = config.log_cleaner_backoff_ms
-        self.dedupe_buffer_bytes = config.log_cleaner_dedupe_buffer_size
-        self.load_factor = config.log_cleaner_io_buffer_load_factor
-        self.io_buffer_bytes = max(config.log_cleaner_io_buffer_size // 2, 1)
-        """Bytes of the read buffer, and as many of the write buffer."""
-        self.io_bytes_per_second = config.log_cleaner_io_max_bytes_per_second
-        self.inflated_bytes_max = config.record_batch_inflated_bytes_max
 
 
 def prepare(chosen: Cleanable) -> Aborted:

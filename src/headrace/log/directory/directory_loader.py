@@ -17,10 +17,9 @@ from contextlib import closing, suppress
 from headrace.config.log_config import LogConfig
 from headrace.log import file_names, text_files
 from headrace.log.directory.directory_parts import DirectoryParts
-from headrace.log.directory.stray_logs import StrayLog, log_strays, stray_log
+from headrace.log.directory.stray_logs import StrayLog, log_strays, stray_log, topic_id_of
 from headrace.log.log import Log
 from headrace.log.recovery.known import Known
-from headrace.log.recovery.recover import open_log, topic_id_in
 from headrace.log.text_files import read_file
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import Offset, TopicPartition
@@ -113,7 +112,7 @@ class DirectoryLoader:
                     "%s: an incomplete copy of a log from an interrupted move; it stays until its "
                     "partition is loaded and the move is restarted", path,
                 )  # fmt: skip
-                self._parts.futures_left[moving] = name, topic_id_in(self._disk, path)
+                self._parts.futures_left[moving] = name, topic_id_of(self._disk, path)
                 continue
             if (stray := self._stray(path)) is not None:
                 self._parts.strays.append(stray)
@@ -314,6 +313,8 @@ class DirectoryLoader:
                 config = config_of(partition)
                 log = self._parts.at_rest.open(path, partition, config, known)
                 if log is None:
+                    from headrace.log.recovery.recover import open_log
+
                     log = open_log(self._parts.context, path, partition, config, known)
                 loaded.append((partition, log))
             except CorruptLogError as error:

@@ -19,11 +19,10 @@ from functools import partial
 from headrace.log import file_names
 from headrace.log.directory.directory_parts import DirectoryParts
 from headrace.log.directory.leaving_logs import Checkpoint, RemoveLater
-from headrace.log.directory.new_log import NewLog
+from headrace.log.directory.new_log import NewLog, create_log
 from headrace.log.leader_epochs import LeaderEpochs
 from headrace.log.log import Log
 from headrace.log.recovery.known import Known
-from headrace.log.recovery.recover import create_log, open_log
 from headrace.model.errors import CorruptLogError, StorageError
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.ports.callbacks import Done
@@ -231,6 +230,8 @@ class FutureLogs:
             now_ms=parts.clock.wall_ms(), gaps_below=parts.gaps.below(key),
             producer_expiration_ms=parts.periods.producer_id_expiration_ms,
         )  # fmt: skip
+        from headrace.log.recovery.recover import open_log
+
         try:
             return open_log(parts.context, named, key, log.config, known)
         except CorruptLogError:

@@ -5,7 +5,6 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from headrace.log import retention
 from headrace.log.directory.directory_parts import DirectoryParts
 from headrace.log.directory.periods import Periods
 from headrace.log.directory.thinning import Thinning
@@ -102,6 +101,8 @@ class Housekeeping:
         directory = self._directory
         if log.closed or log.cutting or directory.fenced:
             return
+        from headrace.log import retention  # the first time is minutes after the start
+
         now_ms = directory.clock.wall_ms()
         try:
             retention.apply_retention(log, now_ms)

@@ -20,7 +20,7 @@ from headrace.log.directory.directory_parts import DirectoryParts
 from headrace.log.directory.future_logs import FutureLogs
 from headrace.log.directory.housekeeping import Housekeeping
 from headrace.log.directory.leaving_logs import LeavingLogs
-from headrace.log.directory.new_log import NewLog
+from headrace.log.directory.new_log import NewLog, create_log
 from headrace.log.directory.periods import Periods
 from headrace.log.directory.scrub import Scrub
 from headrace.log.directory.state_files.meta_properties import Identity, read_identity
@@ -29,8 +29,6 @@ from headrace.log.directory.thinning import Thinning
 from headrace.log.directory.truncate_logs import Truncations
 from headrace.log.flusher import Strategy, fdatasync_each
 from headrace.log.log import Log
-from headrace.log.recovery.recover import create_log
-from headrace.log.retention import delete_below_start, unwanted
 from headrace.model.errors import ConfigError, StorageError
 from headrace.model.invariant import invariant
 from headrace.model.nouns import Offset, TopicPartition
@@ -220,6 +218,8 @@ class LogDirectory:
         """Delete segments below the log's start, and middle segments that no hold needs."""
         if log.closed or log.cutting or self.fenced:
             return
+        from headrace.log.retention import delete_below_start, unwanted
+
         with suppress(StorageError):  # the directory is fenced and has logged it
             delete_below_start(log)
         self._thinning.thin(log, partial(unwanted, below=below))

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from headrace.log import file_names
 from headrace.log.directory.directory_parts import DirectoryParts
 from headrace.log.log import Log
-from headrace.log.segment.check_segment import Sweep, sound_batch_behind
 from headrace.log.segment.scan import BadBatch
 from headrace.log.segment.segment import Segment
 from headrace.model.nouns import Offset, TopicPartition
@@ -161,6 +160,8 @@ class _Piece:
         self.path = segment.path(file_names.LOG)
         self.size = segment.size
         self.limit = limit
+        from headrace.log.segment.check_segment import Sweep  # with the first segment of a round
+
         self.sweep = Sweep(segment, end, limit, position=position)
         self.resume: int | None = None
         """Byte position of the first valid batch behind a bad one; None if not found."""
@@ -179,6 +180,8 @@ class _Piece:
 
 def _read(directory: DirectoryParts, piece: _Piece) -> BadBatch | None:
     """Check the next batches on a thread; return the bad batch that stopped it. Raises OSError."""
+    from headrace.log.segment.check_segment import Sweep, sound_batch_behind
+
     file = directory.disk.open(piece.path, writable=False)
     try:
         polite = _Polite(file)

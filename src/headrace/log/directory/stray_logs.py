@@ -4,7 +4,6 @@ import logging
 from typing import NamedTuple
 
 from headrace.log import file_names
-from headrace.log.recovery.recover import topic_id_in
 from headrace.log.text_files import encode_uuid
 from headrace.model.nouns import TopicPartition
 from headrace.ports.disk import Disk
@@ -38,7 +37,14 @@ def stray_log(disk: Disk, path: str) -> StrayLog | None:
     segments = [name for name in disk.list(path) if name.endswith(file_names.LOG)]
     stats = [disk.stat(f"{path}/{name}") for name in segments]
     size = sum(stat.size for stat in stats if stat is not None)
-    return StrayLog(path, partition, topic_id_in(disk, path), size)
+    return StrayLog(path, partition, topic_id_of(disk, path), size)
+
+
+def topic_id_of(disk: Disk, path: str) -> bytes:
+    """Return the topic id of a log directory that is not loaded, as `topic_id_in`. Blocking."""
+    from headrace.log.recovery.recover import topic_id_in  # most starts find no such directory
+
+    return topic_id_in(disk, path)
 
 
 def stray_logs(disk: Disk, directory: str) -> list[StrayLog]:

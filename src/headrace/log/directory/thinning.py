@@ -18,7 +18,6 @@ from weakref import WeakKeyDictionary
 from headrace.log import file_names
 from headrace.log.log import Log
 from headrace.log.producers.producer_snapshot import SnapshotEntry, read_snapshot
-from headrace.log.retention import delete_between
 from headrace.log.segment.segment import Segment
 from headrace.log.text_files import read_file
 from headrace.model.errors import CorruptLogError, StorageError
@@ -84,6 +83,8 @@ class Thinning:
                 return
             gone = [segment for segment in self._movable(log, choose) if segment in chosen]
             if gone:
+                from headrace.log.retention import delete_between
+
                 with suppress(StorageError):  # the directory is fenced and has logged it
                     delete_between(log, gone)
             self._end(log)

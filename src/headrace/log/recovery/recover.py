@@ -29,28 +29,6 @@ from headrace.ports.disk import Disk
 _logger = logging.getLogger(__name__)
 
 
-def create_log(
-    context: LogDirContext[Log],
-    directory: str,
-    topic_partition: TopicPartition,
-    topic_id: bytes,
-    config: LogConfig,
-) -> Log:
-    """Create the directory of a new partition; durable with the log's first flush.
-
-    Raises OSError.
-    """
-    fresh = context.disk.stat(directory) is None
-    context.disk.make_directory(directory)
-    log = Log(context, directory, topic_partition, topic_id, config)
-    log.new_segment(Offset(0), fresh=fresh)
-    log.small_files.write(
-        file_names.PARTITION_METADATA, text_files.write_partition_metadata(topic_id)
-    )
-    log.unflushed.add_directory(directory.rpartition("/")[0])
-    return log
-
-
 def open_log(
     context: LogDirContext[Log],
     directory: str,

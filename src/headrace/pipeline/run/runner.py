@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 
 from headrace.pipeline.declarations import DeclarationError, sources
 from headrace.pipeline.exit_codes import DECISION_NEEDED
@@ -29,7 +29,7 @@ from headrace.pipeline.run.run_session import run_session
 from headrace.pipeline.run.shipped_code import shipped
 from headrace.pipeline.run.stop_requests import StopRequests
 from headrace.pipeline.run.storage import Storage
-from headrace.pipeline.run.supervisor import Ending, Flow, Mode, Supervisor
+from headrace.pipeline.run.supervisor import SESSION_ENDED, Ending, Flow, Mode, Supervisor
 from headrace.pipeline.run.targets import Targets
 from headrace.pipeline.run.topic_streams import TopicStreams
 from headrace.pipeline.validate import findings_of
@@ -37,6 +37,7 @@ from headrace.pipeline.validate import findings_of
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -91,7 +92,7 @@ def run_pipeline(request: RunRequest, spark: SparkSession | None = None) -> Endi
         began = time.monotonic()
         try:
             _complete_replays(storage, log)
-            ending = _Run(request, storage, run, log, stops).to_its_end(spark)
+            ending = _Run(request, storage, run, log, stops).ended(spark)
         except BaseException as error:
             code, text = _unexpected(error)
             log.add("end", code=code, text=text, seconds=_since(began))
@@ -137,12 +138,30 @@ class _Run:
     log: EventLog
     stops: StopRequests
 
-    def to_its_end(self, spark: SparkSession | None) -> Ending:
+    @property
+    def _messages(self) -> Path:
+        """The file of Spark's own messages, if the run started the session."""
+        return self.storage.runs / f"{self.run}.log"
+
+    @property
+    def _session_ended(self) -> str:
+        there = self._messages.exists()
+        return SESSION_ENDED + (f"; its last messages are in {self._messages}" if there else "")
+
+    def ended(self, spark: SparkSession | None) -> Ending:
+        """Run the pipeline; return how it ended, also if Spark's Java process has."""
+        try:
+            return self._to_its_end(spark)
+        except Py4JJavaError:
+            raise
+        except Py4JError:
+            return Ending(FAILED, self._session_ended)
+
+    def _to_its_end(self, spark: SparkSession | None) -> Ending:
         project = self.request.project
         with ExitStack() as stack:
             if spark is None:
-                messages = self.storage.runs / f"{self.run}.log"
-                spark = stack.enter_context(run_session(project, messages))
+                spark = stack.enter_context(run_session(project, self._messages))
                 self.stops.listen()
             if (refusal := refusal_of(project, self.storage, spark)) is not None:
                 return Ending(DECISION_NEEDED, refusal)
@@ -223,6 +242,7 @@ class _Run:
             each_turn=lambda: events.write(self.log, freshness),
             worker_losses_max=project.worker_losses_max,
             stop_seconds_max=project.stop_seconds_max,
+            session_ended=self._session_ended,
         )
         with events.listening(spark, supervisor.finished_batch):
             ending = supervisor.run()
@@ -255,6 +275,8 @@ class _Run:
             return failure_of(error, place)
         if isinstance(error, Py4JJavaError):
             return failure_of(str(error.java_exception.toString()), place)
+        if isinstance(error, Py4JError):
+            return Failure(FAILED, self._session_ended)
         if "headrace." in str(error):
             return failure_of(str(error), place)
         finding = finding_of(error, place.directory)

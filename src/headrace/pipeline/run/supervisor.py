@@ -8,10 +8,14 @@
 Any other error of one query ends the run: the other queries stop after their batch. A query that
 has finished a batch since its restart waits one second again at its next error. One that loses its
 worker again and again without a finished batch ends the run: its batch needs more memory.
+
+A session that no longer answers, as Spark's Java process has ended, ends the run at once. After a
+request to stop the run ends as it was asked to: the process may have got the same signal.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -20,13 +24,16 @@ from headrace.pipeline.project import STOP_SECONDS_MAX, WORKER_LOSSES_MAX
 from headrace.pipeline.run.failures import FAILED, Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 BACKOFF_SECONDS_MIN = 1.0
 BACKOFF_SECONDS_MAX = 60.0
 ONCE_RESTARTS_MAX = 3
 """Restarts after a lost worker in a run that ends by itself."""
 POLL_SECONDS = 0.5
+SESSION_ENDED = (
+    "Spark's Java process has ended: start the run again, and each flow repeats its last batch"
+)
 
 
 class Mode(Enum):
@@ -56,6 +63,19 @@ class Query(Protocol):
 
     def stop(self) -> None:
         """Stop the query; a batch that runs is interrupted and repeated by the next start."""
+
+
+class SessionEndedError(Exception):
+    """A query could not be asked for its state: its session no longer answers."""
+
+
+@contextmanager
+def _asking() -> Iterator[None]:
+    """Raise SessionEndedError for any error of a call to a query: py4j has several kinds."""
+    try:
+        yield
+    except Exception as error:
+        raise SessionEndedError(str(error)) from error
 
 
 class Flow(NamedTuple):
@@ -96,15 +116,27 @@ class _Running:
     """Finished batches that were taken into account."""
     done: bool = False
 
+    def is_active(self) -> bool:
+        """Return whether the query runs. Raises SessionEndedError."""
+        with _asking():
+            return self.query is not None and self.query.isActive
+
+    def error(self) -> object:
+        """Return the error that ended the query; None without one. Raises SessionEndedError."""
+        with _asking():
+            return None if self.query is None else self.query.exception()
+
     def is_resting(self) -> bool:
-        """Return whether no batch runs."""
-        return self.query is None or not self.query.status["isTriggerActive"]
+        """Return whether no batch runs. Raises SessionEndedError."""
+        with _asking():
+            return self.query is None or not self.query.status["isTriggerActive"]
 
     def is_idle(self) -> bool:
-        """Return whether the last trigger found no record."""
+        """Return whether the last trigger found no record. Raises SessionEndedError."""
         if self.query is None:
             return self.done
-        status = self.query.status
+        with _asking():
+            status = self.query.status
         waits = status["message"].startswith("Waiting")  # Not while it is initialised.
         return waits and not status["isTriggerActive"] and not status["isDataAvailable"]
 
@@ -127,6 +159,8 @@ class Supervisor:
     worker_losses_max: int = WORKER_LOSSES_MAX
     stop_seconds_max: float = STOP_SECONDS_MAX
     """How long the end of the run waits for running batches before it interrupts them."""
+    session_ended: str = SESSION_ENDED
+    """The end of a run whose session no longer answers."""
     _running: dict[str, _Running] = field(default_factory=dict)
     _idle_since: float | None = None
 
@@ -146,6 +180,8 @@ class Supervisor:
                 ending = self._turn()
                 if ending is None:
                     self.pause(POLL_SECONDS)
+        except SessionEndedError:
+            ending = self._stopped() or Ending(FAILED, self.session_ended)
         finally:
             self._stop_all()
         self.each_turn()
@@ -153,8 +189,8 @@ class Supervisor:
 
     def _turn(self) -> Ending | None:
         self.each_turn()
-        if (stop := self.stop_requested()) is not None:
-            return Ending(stop.code, f"stopped by {stop.by}")
+        if (ending := self._stopped()) is not None:
+            return ending
         for each in self._running.values():
             if (ending := self._look(each)) is not None:
                 return ending
@@ -163,6 +199,10 @@ class Supervisor:
         if self.mode is Mode.UNTIL_IDLE and self._idle_long_enough():
             return Ending(0, "no new records")
         return None
+
+    def _stopped(self) -> Ending | None:
+        stop = self.stop_requested()
+        return None if stop is None else Ending(stop.code, f"stopped by {stop.by}")
 
     def _look(self, each: _Running) -> Ending | None:
         if each.batches > each.seen:
@@ -173,9 +213,9 @@ class Supervisor:
         if each.query is None:
             due = each.restart_at is not None and self.clock() >= each.restart_at
             return self._start(each) if due else None
-        if each.query.isActive:
+        if each.is_active():
             return None
-        error = each.query.exception()
+        error = each.error()
         each.query = None
         if error is not None:
             return self._failed(each, each.flow.failure(str(error)))
@@ -253,18 +293,26 @@ class Supervisor:
         while any(each.query is not None for each in self._running.values()):
             late = self.clock() >= deadline
             for name, each in self._running.items():
-                if each.query is None:
-                    continue
-                if not each.query.isActive:
+                try:
+                    self._end(each, late=late, finished=each.batches > before[name])
+                except SessionEndedError:
                     each.query = None
-                elif each.is_resting() or each.batches > before[name]:
-                    self._stop(each, each.query)
-                elif late:
-                    text = f"its batch has not ended within {self.stop_seconds_max:g} s"
-                    self.report("flow", flow=name, state="interrupted", text=text)
-                    self._stop(each, each.query)
+                    self.report("flow", flow=name, state="interrupted", text=SESSION_ENDED)
             if any(each.query is not None for each in self._running.values()):
                 self.pause(POLL_SECONDS)
+
+    def _end(self, each: _Running, *, late: bool, finished: bool) -> None:
+        """Stop a query that rests, is `finished` with a batch or `late`. SessionEndedError."""
+        if each.query is None:
+            return
+        if not each.is_active():
+            each.query = None
+        elif finished or each.is_resting():
+            self._stop(each, each.query)
+        elif late:
+            text = f"its batch has not ended within {self.stop_seconds_max:g} s"
+            self.report("flow", flow=each.flow.name, state="interrupted", text=text)
+            self._stop(each, each.query)
 
     def _stop(self, each: _Running, query: Query) -> None:
         """Stop a query. The run ends without one that does not stop: its session ends it."""

@@ -302,7 +302,7 @@ class HostedQueue(MessageQueue):
         """
         level = self._levels[priority]
         level.fresh -= count
-        level.claimed = 0
+        level.claimed = min(level.claimed, level.fresh)
         self.ready -= count
         self.ready_bytes -= size
         if self.ready:

@@ -11,6 +11,7 @@ memory/
     spill_extent      neighbouring messages in a file
 log/
     durable_messages  messages of a durable queue whose log is created with the first of them
+    waiting_messages  messages published before that, and the publishers that wait for them
     log_messages      messages of durable queues: records of a partition
     log_writing       published messages, written in batches
     log_loading       the state of a log when it is opened

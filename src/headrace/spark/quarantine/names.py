@@ -1,5 +1,7 @@
 """Names of the quarantine's topics and of its transactional id."""
 
+from headrace.model.protocols import reserved_topics
+
 QUARANTINE = ".quarantine"
 DECISIONS = ".quarantine.decisions"
 RETRY = ".retry"
@@ -8,8 +10,12 @@ HEADER = "headrace."
 
 
 def quarantine_topic(topic: str) -> str:
-    """Return the topic that holds the refused records of a topic."""
-    return topic + QUARANTINE
+    """Return the topic that holds the refused records of a topic.
+
+    Brokers refuse to create topics with the prefix of another protocol, `__amqp.`: the quarantine
+    of such a topic has a name with one underscore less.
+    """
+    return (topic if reserved_topics(topic) is None else topic.removeprefix("_")) + QUARANTINE
 
 
 def decisions_topic(pipeline: str, flow: str) -> str:

@@ -25,6 +25,7 @@ from headrace.spark.quarantine.manifest import (
 )
 from headrace.spark.quarantine.names import is_retry_topic
 from headrace.spark.quarantine.options import SinkQuarantine
+from headrace.spark.quarantine.planned_topics import check_planned_topics
 from headrace.spark.quarantine.publish import publish
 from headrace.spark.quarantine.record_file import spool_error
 from headrace.spark.quarantine.share import RecentRefusals
@@ -74,7 +75,8 @@ class QuarantinedBatch:
         """Write the manifest; return its digest, or NOTHING_REFUSED.
 
         `runs`, `checked`: of the tasks' messages. TooManyRefusedError if too many records are
-        refused, SourceError if the spool cannot be read or written.
+        refused, SourceError if the spool cannot be read or written, DataLossError if the topic of
+        checked rows was made again.
         """
         if len(runs) != 1:
             raise SinkError(f"batch {self._batch}: its tasks are of {len(runs)} runs, not of one")
@@ -86,6 +88,8 @@ class QuarantinedBatch:
             raise spool_error(self._directory, error) from error
         if manifest is None:
             return NOTHING_REFUSED
+        names = {found.topic for found in manifest.checked}
+        check_planned_topics(self._options, checked.checkpoint, self._batch, names)
         # Records that are replayed were refused before: their share says nothing of the topic.
         decoded = [
             refusals

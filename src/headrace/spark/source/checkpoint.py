@@ -63,6 +63,15 @@ def ranges_of_batch(checkpoint: str, batch: int) -> list[tuple[TopicPartition, i
         return []
 
 
+def topic_ids_of_batch(checkpoint: str, batch: int) -> dict[str, str]:
+    """Return the ids of topics when a batch was planned, as text; empty if they are not known."""
+    try:
+        positions = _ends(checkpoint, batch)
+    except (SinkError, SourceError, ValueError):
+        return {}
+    return {topic: text for position in positions for topic, text in position.ids.items()}
+
+
 def _ends(checkpoint: str, batch: int) -> list[Position]:
     lines = _read(checkpoint, f"offsets/{batch}").decode(errors="replace").split("\n")[2:]
     return [Position.of_json(json.loads(line)) for line in lines if line.startswith("{")]

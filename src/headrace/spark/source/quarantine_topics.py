@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from headrace.client.calls.offsets import LATEST
+from headrace.spark.errors import DataLossError
 from headrace.spark.quarantine.topics import prepare_retry_topics, prepare_topics
 from headrace.spark.source.cluster import Cluster, View
 from headrace.spark.source.offsets import Ends
@@ -67,6 +68,20 @@ class QuarantineTopics:
         if not retries:
             return {}
         return {place: offset for place, offset in offsets.items() if place.topic not in retries}
+
+    def refuse_unread_replays(self, before: Ends, added: Ends) -> None:
+        """Raise DataLossError if replayed records were deleted before any query read them.
+
+        `before`: offsets of the previous batch. `added`: where partitions begin that do not
+        continue there. A checkpoint of an older release has no retry topics.
+        """
+        retries = self._retries()
+        for place, offset in sorted(added.items()):
+            if place.topic in retries and place not in before and offset > 0:
+                raise DataLossError(
+                    f"{place}: retention has deleted replayed records below offset {offset} before"
+                    " the query read them; delete that topic to go on without them"
+                )
 
     def _retries(self) -> set[str]:
         return set(self._subscription.topics) - set(self._options.subscription.topics)

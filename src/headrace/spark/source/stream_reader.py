@@ -213,6 +213,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             lambda partitions: cluster.ends(partitions, LATEST, read_committed=False),
         )
         if resumption.losses and options.fail_on_data_loss:
+            self._quarantine.refuse_unread_replays(before.offsets, resumption.added)
             raise DataLossError(resumption.losses[0])
         if self._to_skip:
             skip_older(resumption, cluster.not_before(options.starting, sorted(resumption.begin)))

@@ -1,7 +1,5 @@
 """How clients and servers of AMQP are known by their first bytes, and how clients are refused."""
 
-import re
-
 from headrace.wire.first_bytes import FirstBytes
 
 
@@ -17,8 +15,8 @@ def _refusal(text: str) -> bytes:
 AMQP = FirstBytes(
     "AMQP",
     "an AMQP",
-    re.compile(rb"AMQP"),
-    re.compile(rb"AMQP"),
+    rb"AMQP",
+    rb"AMQP",
     _refusal,
     b"AMQP\x00\x00\x09\x01",
 )

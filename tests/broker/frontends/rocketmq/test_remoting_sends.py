@@ -1,11 +1,16 @@
 """Sends through a RocketMQ listener: stored as records, refused, batched, pulled again."""
 
+import asyncio
 import zlib
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
+from headrace.frontends.rocketmq.partition_numbers import TOPICS
+from headrace.log import file_names
+from headrace.posix.store.embedded_store import EmbeddedStore
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.batch_bodies import BatchedMessage
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
@@ -151,6 +156,34 @@ def test_partition_numbers_are_unique_and_survive_a_restart(tmp_path: Path) -> N
     assert len(set(both.values())) == len(both)
 
 
+def test_numbers_of_a_deleted_topic_leave_the_metadata_store(tmp_path: Path) -> None:
+    def deleted(broker: BrokerThread, topic: str) -> None:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.delete_topics([topic])[topic].result(20)
+
+    def sent(broker: BrokerThread, topic: str) -> None:
+        with RemotingClient(port_of(broker)) as client:
+            assert code(client.send(made(client, topic))) is ResponseCode.SUCCESS
+
+    async def stored() -> int:
+        store = EmbeddedStore(str(tmp_path / file_names.METADATA))
+        count = len(await store.children(TOPICS))
+        await store.close()
+        return count
+
+    with BrokerThread(SETTINGS, directory=str(tmp_path)) as first:
+        for topic in ("a", "b"):
+            sent(first, topic)
+        deleted(first, "a")
+        sent(first, "c")
+    assert asyncio.run(stored()) == 2
+    with BrokerThread(directory=str(tmp_path)) as without_listener:
+        deleted(without_listener, "b")
+    with BrokerThread(SETTINGS, directory=str(tmp_path)):
+        pass
+    assert asyncio.run(stored()) == 1
+
+
 @pytest.mark.parametrize(
     ("body", "changed", "expected"),
     [
@@ -239,6 +272,33 @@ def test_sends_to_a_topic_with_its_own_codec_are_compressed_and_pulled(
         assert code(client.answer(opaque)) is ResponseCode.SUCCESS
     pulled = messages_in(client.pull(f"packed-{codec}"))
     assert [message.body for message in pulled] == [bytes(5000)] * 20
+
+
+def test_sends_keep_their_order_while_threads_decompress_large_ones(
+    client: RemotingClient,
+) -> None:
+    topic = made(client, "mixed-sizes")
+    bodies = [b"%d" % n if n % 3 else b"%d" % n + bytes(200_000) for n in range(60)]
+    opaques = [
+        client.ask_send(topic, zlib.compress(body, 0), f=1)
+        if len(body) > 1000
+        else client.ask_send(topic, body)
+        for body in bodies
+    ]
+    offsets = [int(fields(client.answer(opaque))["queueOffset"]) for opaque in opaques]
+    assert offsets == list(range(60))
+    assert client.arrived[-60:] == opaques
+
+
+def test_sends_to_a_compressed_topic_keep_their_order(
+    broker: BrokerThread, client: RemotingClient
+) -> None:
+    broker.create_topics("packed-in-order", config={"compression.type": "gzip"})
+    bodies = [b"%d" % n if n % 4 else b"%d" % n * 100_000 for n in range(80)]
+    opaques = [client.ask_send("packed-in-order", body) for body in bodies]
+    offsets = [int(fields(client.answer(opaque))["queueOffset"]) for opaque in opaques]
+    assert offsets == list(range(80))
+    assert [record.value for record in broker.records("packed-in-order")] == bodies
 
 
 def test_a_compacted_topic_refuses_messages(broker: BrokerThread, client: RemotingClient) -> None:

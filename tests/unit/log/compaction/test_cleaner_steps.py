@@ -9,8 +9,8 @@ import pytest
 from headrace.config.keys.log import LogKeys
 from headrace.log import file_names
 from headrace.log.compaction.cleaner import LogCleaner
+from headrace.log.compaction.cleaner_settings import CleanerSettings
 from headrace.log.compaction.job import Damaged, Done, Job, Stopped
-from headrace.log.compaction.order import CleanerSettings
 from headrace.log.compaction.records import PlainRecords, Span, rebase
 from headrace.log.compaction.worker import Told
 from headrace.log.log import Log
@@ -188,7 +188,7 @@ def test_a_log_that_cannot_be_prepared_does_not_hold_the_others_up(
         raise problem
 
     with caplog.at_level(logging.WARNING), monkeypatch.context() as patched:
-        patched.setattr("headrace.log.compaction.cleaner.prepare", failing)
+        patched.setattr("headrace.log.compaction.compaction_run.prepare", failing)
         pause(world)
     assert worker.jobs == []
     assert list(cleaner.uncleanable) == ([] if again else [PLACE])
@@ -280,7 +280,7 @@ def test_what_was_compacted_is_counted_remembered_and_forgotten_with_the_log() -
     assert file_names.segment_file(log.segments[-1].base_offset, ".snapshot") in names
     assert file_names.segment_file(0, ".log") in names
     end = log.segments[-1].base_offset
-    entries = cleaner._offsets["/data"].entries
+    entries = cleaner.offsets["/data"].entries
     for cut, left in ((end + 1, end), (end, end), (end - 1, end - 1)):
         cleaner.about_to_cut(log, Offset(cut))
         assert entries[PLACE] == left

@@ -10,8 +10,9 @@ from headrace.config.log_config import LogConfig
 from headrace.log import file_names
 from headrace.log.compaction import job as jobs
 from headrace.log.compaction.clean_segments import compact, keys_max
+from headrace.log.compaction.cleaner_settings import CleanerSettings
 from headrace.log.compaction.job import Cleaned
-from headrace.log.compaction.order import CleanerSettings, job_of, prepare
+from headrace.log.compaction.order import job_of, prepare
 from headrace.log.compaction.plan import (
     GROUP_SEGMENTS_MAX,
     NEVER_MS,

@@ -1,7 +1,5 @@
 """The queries of a run: back-off, endings, stop and idleness, with played queries and time."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -10,108 +8,12 @@ import pytest
 from headrace.pipeline.run.failures import Failure
 from headrace.pipeline.run.supervisor import (
     BACKOFF_SECONDS_MAX,
-    Ending,
     Flow,
     Mode,
     Stop,
-    Supervisor,
     backoff_seconds,
 )
-
-AWAY = Failure(3, "no broker answers", passing=True)
-LOST = Failure(1, "a worker was lost", passing=True)
-WRONG = Failure(1, "ValueError in orders")
-
-
-@dataclass
-class PlayedQuery:
-    """A query that a test ends."""
-
-    error: str | None = None
-    active: bool = True
-    triggered: bool = False
-    available: bool = False
-    message: str = "Waiting for data to arrive"
-    stops: int = 0
-
-    @property
-    def isActive(self) -> bool:  # noqa: N802 - Spark's name
-        return self.active
-
-    @property
-    def status(self) -> dict[str, Any]:
-        return {
-            "message": self.message,
-            "isTriggerActive": self.triggered,
-            "isDataAvailable": self.available,
-        }
-
-    def exception(self) -> object:
-        return self.error
-
-    def stop(self) -> None:
-        self.stops += 1
-        self.active = False
-
-    def end(self, error: str | None = None) -> None:
-        self.active, self.error = False, error
-
-
-@dataclass
-class Played:
-    """A supervisor whose time passes only while it pauses, with a script of what happens when."""
-
-    mode: Mode = Mode.CONTINUOUS
-    names: tuple[str, ...] = ("a",)
-    failures: dict[str, Failure] = field(default_factory=dict)
-    stop: Stop | None = None
-    now: float = 0.0
-    script: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
-    started: dict[str, list[tuple[float, PlayedQuery]]] = field(default_factory=dict)
-    events: list[dict[str, Any]] = field(default_factory=list)
-    on_start: Callable[[str, PlayedQuery], None] = lambda _name, _query: None
-
-    def __post_init__(self) -> None:
-        self.supervisor = Supervisor(
-            flows=[Flow(name, self._starter(name), self._failure) for name in self.names],
-            mode=self.mode,
-            idle_seconds=11.0,
-            report=lambda event, **more: self.events.append({"event": event, **more}),
-            stop_requested=lambda: self.stop,
-            clock=lambda: self.now,
-            pause=self._pause,
-        )
-
-    def _starter(self, name: str) -> Callable[[], PlayedQuery]:
-        def start() -> PlayedQuery:
-            query = PlayedQuery()
-            self.started.setdefault(name, []).append((self.now, query))
-            self.on_start(name, query)
-            return query
-
-        return start
-
-    def _failure(self, error: Exception | str) -> Failure:
-        return self.failures.get(str(error), WRONG)
-
-    def _pause(self, seconds: float) -> None:
-        self.now += seconds
-        assert self.now < 10_000, "the run does not end"
-        while self.script and self.script[0][0] <= self.now:
-            self.script.pop(0)[1]()
-
-    def query(self, name: str = "a") -> PlayedQuery:
-        return self.started[name][-1][1]
-
-    def at(self, seconds: float, happens: Callable[[], None]) -> None:
-        self.script.append((seconds, happens))
-        self.script.sort(key=lambda entry: entry[0])
-
-    def run(self) -> Ending:
-        return self.supervisor.run()
-
-    def states(self, name: str = "a") -> list[str]:
-        return [event["state"] for event in self.events if event["flow"] == name]
+from tests.support.pipeline.played_run import AWAY, LOST, Played, PlayedQuery
 
 
 def test_once_ends_when_each_query_has_ended() -> None:

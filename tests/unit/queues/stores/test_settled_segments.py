@@ -190,7 +190,6 @@ def test_what_was_settled_before_a_start_goes_though_nothing_is_handed_out_since
     here = taken()
     before = bases(here)
     monkeypatch.setattr("headrace.log.retention.unwanted", lambda log, below: [])
-    monkeypatch.setattr("headrace.log.directory.log_directory.unwanted", lambda log, below: [])
     here.acknowledge(*(tag for tag in range(2, COUNT + 1) if tag != before[3] + 1))
     here.wait()
     assert bases(here) == before

@@ -104,6 +104,20 @@ def test_readers_skip_no_message_after_a_refused_log_of_their_stream() -> None:
     assert here.confirmed == [False, True]
 
 
+def test_reader_of_next_misses_no_message_behind_one_that_the_log_refused() -> None:
+    here = Stream(make_log=False)
+    here.publish("a", "b" * 5000)
+    reader = here.read(NEXT)
+    here.publish("c" * 5000, "d")
+    later = here.read(NEXT)
+    here.publish("e")
+    here.store.have_log(here.make_partition())
+    here.run()
+    assert (reader.bodies, later.bodies) == (["d", "e"], ["e"])
+    assert here.confirmed == [False, False, True]
+    assert here.queue.ready == 3
+
+
 @pytest.mark.parametrize(("seconds", "first"), [(-1, 0), (0, 0), (5, 1), (15, 2), (20, 2), (25, 3)])
 def test_a_time_is_looked_up_in_the_log(seconds: int, first: int) -> None:
     here = Stream()

@@ -75,16 +75,17 @@ class Authentication:
     )  # fmt: skip
 
     def __init__(
-        self, door: Door, broker: "Broker", accepts: SaslListener, where: Identity
+        self, door: Door, broker: "Broker", accepts: SaslListener | None, where: Identity
     ) -> None:
         """Create the SASL stage of a connection.
 
-        `where` has the client's address and listener, without a principal yet.
+        `accepts`: the settings of the listener; None: it has no mechanism. `where` has the client's
+        address and listener, without a principal yet.
         """
         self.stage = Stage.FIRST
         self._door = door
         self._broker = broker
-        self._accepts = accepts
+        self._accepts = SaslListener(()) if accepts is None else accepts
         self._where = where
         self._mechanism: Mechanism | None = None
         self._server: SaslServer | None = None

@@ -15,12 +15,11 @@ from collections.abc import Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from headrace.config.authentication.sasl import SaslListener
 from headrace.config.listeners import spoken_rows
 from headrace.frontends.kafka.authentication import authentication_stage
 from headrace.frontends.kafka.authentication.between_brokers import listeners_for_brokers
 from headrace.frontends.kafka.authentication.stage import Stage
-from headrace.frontends.kafka.connection import api_versions, cold_calls
+from headrace.frontends.kafka.connection import api_versions
 from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.hot_state import Shared
@@ -116,8 +115,7 @@ class Dispatcher:
         """Return the SASL authentication of a new connection; imported with the first one."""
         from headrace.frontends.kafka.authentication.authentication import Authentication
 
-        accepts = self.broker.config.sasl.get(who.listener, SaslListener(()))
-        return Authentication(session, self.broker, accepts, who)
+        return Authentication(session, self.broker, self.broker.config.sasl.get(who.listener), who)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a cold request's coroutine as a task, referenced until it ends."""
@@ -346,6 +344,8 @@ class KafkaSession:
         raise Malformed(f"{name} v{header.version} is not served")
 
     def _cold(self, route: Route, correlation_id: int, body: memoryview) -> Body | Pending:
+        from headrace.frontends.kafka.connection import cold_calls  # with the first cold request
+
         shared = self._context
         began = self._pass.now()  # each cold request is timed: there are few, and they cost more
         context = RequestContext(

@@ -1,11 +1,11 @@
 """State that the hot handlers of one broker share between requests."""
 
 from collections.abc import Callable, Coroutine
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.connection.request_pass import RequestPass
-from headrace.frontends.kafka.fetch.fetch_sessions import FetchSessions
 from headrace.frontends.kafka.metadata.kept_answers import KeptAnswers
 from headrace.ports.clock import Clock, Random
 from headrace.ports.deadlines import Deadlines
@@ -13,6 +13,7 @@ from headrace.ports.deadlines import Deadlines
 if TYPE_CHECKING:
     from headrace.broker.gathered_writes import GatheredWrites
     from headrace.cluster.peers.peer_port import PeerPort
+    from headrace.frontends.kafka.fetch.fetch_sessions import FetchSessions
     from headrace.operations.registry import Operations
 
 
@@ -51,8 +52,15 @@ class Shared:
         self.deadlines = Deadlines(clock)
         self.request_pass = RequestPass(self.deadlines, writes, self.now)
         """The pass in which hot handlers append."""
-        self.fetch_sessions = FetchSessions(clock, random, fetch_sessions_max)
+        self._for_sessions = clock, random, fetch_sessions_max
         self.metadata_answers = KeptAnswers()
+
+    @cached_property
+    def fetch_sessions(self) -> "FetchSessions":
+        """The incremental fetch sessions; their code is imported with the first Fetch."""
+        from headrace.frontends.kafka.fetch.fetch_sessions import FetchSessions
+
+        return FetchSessions(*self._for_sessions)
 
     def close(self) -> None:
         """End the deadlines of all waiting requests: the broker stops."""

@@ -12,7 +12,6 @@ from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.connection.handler import Handler, RequestContext, load_handler
 from headrace.net.pending import Body
 from headrace.observe.metrics import ApiStats
-from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import ApiKey, is_flexible, response_header_version
 
 if TYPE_CHECKING:
@@ -63,10 +62,11 @@ class Route:
         """Import the handler, and a cold API's codecs; any thread, any number of times."""
         handle = load_handler(self._api)
         if not self.hot:
-            kio_codec.warm(self.key, self.version)
             # Imported with the first cold request, not at the start.
             from headrace.frontends.kafka.connection.changes import CHANGES
+            from headrace.wire.kafka import kio_codec
 
+            kio_codec.warm(self.key, self.version)
             self.changes = self.key in CHANGES
         self.handle, self.loaded = handle, True
 

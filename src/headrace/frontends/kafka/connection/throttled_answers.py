@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, cast
 
 from headrace.frontends.kafka.produce.commit_group import CommitGroup
 from headrace.net.pending import Body, Pending
-from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import ApiKey, is_flexible
 
 if TYPE_CHECKING:
@@ -80,6 +79,8 @@ def _patcher(route: "Route", ms: int) -> Callable[[bytes], bytes] | None:
 def _begins_with_wait(key: int, version: int, hot: bool) -> bool:
     if hot:
         return version >= _FIRST.get(key, 1 << 15)
+    from headrace.wire.kafka import kio_codec  # no answer of a cold API was throttled before
+
     return fields(kio_codec.response_type(key, version))[0].name == "throttle_time"
 
 

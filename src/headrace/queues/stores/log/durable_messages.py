@@ -11,13 +11,12 @@ requests the log again: the queue recovers without a restart, as RabbitMQ restar
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
 from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.ports.callbacks import Done
 from headrace.queues.message_store import (
-    GoesWithQueue,
     Kept,
     MessageStore,
     StoredDone,
@@ -26,8 +25,9 @@ from headrace.queues.message_store import (
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.queue_settings import Published, QueueType
 from headrace.queues.stores.log.log_messages import LogMessages, Settled
-from headrace.queues.stores.log.log_writing import Appended, QueueLogs
+from headrace.queues.stores.log.log_writing import OpenLog, QueueLogs
 from headrace.queues.stores.log.record_messages import record_bytes
+from headrace.queues.stores.log.waiting_messages import WaitingMessage, complete
 from headrace.wire.amqp.content import Message
 
 if TYPE_CHECKING:
@@ -43,39 +43,6 @@ CROWDED_BYTES = 64 * 1024
 
 A publisher that continued would slow down the creation, and reach the bound above.
 """
-
-
-class _Waiting(NamedTuple):
-    """A message published before its queue's log is open, to be appended then."""
-
-    published: Published
-    expires_at: float | None
-    since: float
-    """Monotonic seconds at which it was published, if it expires; else 0."""
-
-
-class OpenLog(MessageStore, GoesWithQueue, Appended, Protocol):
-    """An open log of a store: `log_messages.LogMessages` or `stream_log.StreamLog`."""
-
-    @property
-    def counted_to(self) -> int:
-        """Position of the log below which all committed messages are counted."""
-
-    @property
-    def appended_to(self) -> int:
-        """Position after the log's last appended message."""
-
-    def load(self, done: Done[HeadraceError | None], settled: bytes | None = None) -> None:
-        """Load the state of the log, then call `done` with None or the error.
-
-        `settled` is the content of the file of settled positions; None: read it, if needed.
-        """
-
-    def close(self, done: Callable[[], None]) -> None:
-        """Write the log's settled positions, then call `done`."""
-
-    def abandon(self) -> None:
-        """Stop writing to the log and reading from it."""
 
 
 class DurableMessages:
@@ -95,14 +62,19 @@ class DurableMessages:
         """Whether the store was closed, dropped or abandoned."""
         self._dropped = False
         self._error: HeadraceError | None = None
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[WaitingMessage] = []
         """Messages published before the log exists."""
+        self._waited = 0
+        """Number of messages that have waited for the log so far."""
         self._waiting_bytes = 0
         self.held_up: list[Callable[[], None]] = []
         """Callbacks that resume paused publishers once the log exists. `QueueLogs.hold_up`."""
         self._confirmed = 0
         self._awaited: deque[tuple[int, StoredDone]] = deque()
-        """Callbacks that wait for a position to be confirmed, by position."""
+        """Callbacks that wait for a position to be confirmed, by position.
+
+        Before the log exists: by the number of messages that had waited by then.
+        """
 
     def attach(self, owner: StoreOwner) -> MessageStore:
         """Set the queue; return the log if it is open, else this store. Implements `LateStore`."""
@@ -182,20 +154,44 @@ class DurableMessages:
         )
 
     def _write_waiting(self, messages: OpenLog) -> None:
+        """Append the waiting messages to the log, and refuse each one that is too large for it."""
+        first = self._waited - len(self._waiting)
         waiting = self._take_waiting()
+        # Taken first: without a flush the log confirms a batch as soon as it is written.
+        awaited, self._awaited = self._awaited, deque()
+        refused: list[int] = []
+        now = self._logs.clock.monotonic()
         try:
-            for published, expires_at, since in waiting:
-                if expires_at is not None and expires_at > since:
-                    # A message's lifetime does not pass while the log is created.
-                    expires_at += self._logs.clock.monotonic() - since
-                messages.append(published, expires_at)
-        except HeadraceError as error:
-            self.failed(error)
+            for number, each in enumerate(waiting, first):
+                error = each.append_to(messages, now)
+                if error is not None:
+                    self._refuse_alone(each, error)
+                    refused.append(number)
+        except HeadraceError as failure:
+            self._awaited = awaited
+            self.failed(failure)
+            self._tell_awaited(False)
             return
         messages.write()
-        awaited, self._awaited = self._awaited, deque()
-        for _, done in awaited:
-            self.when_stored(done)
+        if refused:
+            self._refused_alone(first, refused)
+        for done, accepted in complete(awaited, first, refused):
+            if accepted:
+                self.when_stored(done)
+            else:
+                done(False)
+
+    def _refuse_alone(self, waiting: WaitingMessage, error: HeadraceError) -> None:
+        """Forget a message that waited and that the log does not accept."""
+        _logger.error(
+            "queue %r (vhost %r): a message that waited for the queue's log is refused: %s. Publish"
+            " it again with a smaller body", self.queue.name, self.vhost, error,
+        )  # fmt: skip
+        if self._owner is not None:
+            self._owner.refused_late(self.priority, 1, len(waiting.published.message.body), error)
+
+    def _refused_alone(self, first: int, refused: Sequence[int]) -> None:
+        """Note that the log has not all messages that waited: their numbers from `first` on."""
 
     def _refuse_waiting(self, error: HeadraceError) -> None:
         """Refuse messages until the log is created, those that wait for it included."""
@@ -211,7 +207,7 @@ class DurableMessages:
             self._owner.refused_late(self.priority, len(sizes), sum(sizes), error)
         self._tell_awaited(False)
 
-    def _take_waiting(self) -> "list[_Waiting]":
+    def _take_waiting(self) -> "list[WaitingMessage]":
         """Remove and return the waiting messages, and resume paused publishers."""
         waiting, self._waiting = self._waiting, []
         self._logs.memory.bytes -= self._waiting_bytes
@@ -255,7 +251,8 @@ class DurableMessages:
                 " wait for it already: publish again later"
             )
         since = 0.0 if expires_at is None else self._logs.clock.monotonic()
-        self._waiting.append(_Waiting(published, expires_at, since))
+        self._waiting.append(WaitingMessage(published, expires_at, since))
+        self._waited += 1
         self._waiting_bytes += size
         self._logs.memory.bytes += size
         if self.is_crowded and self not in self._logs.crowded:
@@ -270,7 +267,7 @@ class DurableMessages:
         if self._error is not None:
             done(False)
         elif self._messages is None and self._waiting:
-            self._awaited.append((0, done))
+            self._awaited.append((self._waited, done))
         elif self._appended_to > self._confirmed and not self._dropped:
             self._awaited.append((self._appended_to, done))
         else:

@@ -9,7 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
-from headrace.queues.message_store import StoreListener
+from headrace.ports.callbacks import Done
+from headrace.queues.message_store import GoesWithQueue, MessageStore, StoreListener
 from headrace.queues.queue_settings import Published
 from headrace.queues.stores.log.message_window import WindowsBytes
 from headrace.queues.stores.log.record_messages import batch_of_messages, record_bytes
@@ -36,6 +37,30 @@ class Appended(Protocol):
 
     def write(self) -> None:
         """Write the appended messages to the log as a batch."""
+
+
+class OpenLog(MessageStore, GoesWithQueue, Appended, Protocol):
+    """An open log of a store: `log_messages.LogMessages` or `stream_log.StreamLog`."""
+
+    @property
+    def counted_to(self) -> int:
+        """Position of the log below which all committed messages are counted."""
+
+    @property
+    def appended_to(self) -> int:
+        """Position after the log's last appended message."""
+
+    def load(self, done: Done[HeadraceError | None], settled: bytes | None = None) -> None:
+        """Load the state of the log, then call `done` with None or the error.
+
+        `settled` is the content of the file of settled positions; None: read it, if needed.
+        """
+
+    def close(self, done: Callable[[], None]) -> None:
+        """Write the log's settled positions, then call `done`."""
+
+    def abandon(self) -> None:
+        """Stop writing to the log and reading from it."""
 
 
 class QueueLogs:

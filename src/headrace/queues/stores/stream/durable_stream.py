@@ -1,13 +1,15 @@
 """The store of a stream, whose log is created with its first message or is a Kafka topic."""
 
 import logging
+from bisect import bisect_left
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headrace.model.errors import HeadraceError
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.queue_settings import ConsumerSettings, StreamStart
-from headrace.queues.stores.log.durable_messages import DurableMessages, OpenLog
-from headrace.queues.stores.log.log_writing import QueueLogs
+from headrace.queues.stores.log.durable_messages import DurableMessages
+from headrace.queues.stores.log.log_writing import OpenLog, QueueLogs
 from headrace.queues.stores.stream.stream_log import StreamLog
 from headrace.queues.stores.stream.stream_reader import StreamReader
 
@@ -23,8 +25,8 @@ class DurableStream(DurableMessages):
     def __init__(self, logs: QueueLogs, vhost: str, queue: DeclaredQueue, priority: int) -> None:
         super().__init__(logs, vhost, queue, priority)
         self._readers: dict[StreamReader, None] = {}
-        self._at_next: set[StreamReader] = set()
-        """Readers that began behind the messages that waited for the log."""
+        self._at_next: dict[StreamReader, int] = {}
+        """Readers that began behind the messages that waited for the log, with `_waited` then."""
 
     @classmethod
     def of_topic(
@@ -84,7 +86,7 @@ class DurableStream(DurableMessages):
         if log is not None:
             log.find(start, reader.begin)
         elif start.start is StreamStart.NEXT:
-            self._at_next.add(reader)
+            self._at_next[reader] = self._waited
             reader.begin(len(self._waiting))
         else:
             # The log does not exist: all messages will be of now, or later.
@@ -94,7 +96,7 @@ class DurableStream(DurableMessages):
     def leave(self, reader: StreamReader) -> None:
         """Remove a reader of the stream."""
         self._readers.pop(reader, None)
-        self._at_next.discard(reader)
+        self._at_next.pop(reader, None)
         if self.log is not None:
             self.log.forget(reader)
 
@@ -102,6 +104,10 @@ class DurableStream(DurableMessages):
         super()._refuse_waiting(error)
         for reader in self._at_next:
             reader.begin(0)  # the refused messages have no offsets
+
+    def _refused_alone(self, first: int, refused: Sequence[int]) -> None:
+        for reader, number in self._at_next.items():
+            reader.begin(number - first - bisect_left(refused, number))
 
     def end_turn(self, *, complete: bool) -> None:
         """Note that readers had their turn; `complete`: all of them."""

@@ -11,9 +11,8 @@ import pytest
 from headrace.broker.metadata_image import TopicInfo
 from headrace.broker.producer_ids import ProducerIds
 from headrace.cluster.controller.producer_id_source import ProducerIdSource
-from headrace.cluster.controller_port import Spend
 from headrace.cluster.store.znodes import ProducerIdBlock
-from headrace.cluster.topics.creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic, Spend
 from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.frontends.kafka.metadata import metadata
