@@ -14,7 +14,7 @@ from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from headrace.wire.rocketmq.fastjson import encode_body
 from headrace.wire.rocketmq.message_ids import physical_offset_of
 from tests.support.rocketmq.client import RemotingClient
-from tests.support.rocketmq.kit import SETTINGS, code, port_of
+from tests.support.rocketmq.kit import SETTINGS, code, fields, port_of
 
 TOPIC, GROUP = Resource(ResourceType.TOPIC, "t"), Resource(ResourceType.GROUP, "CG")
 READ_TOPIC, READ_GROUP = (Operation.READ, TOPIC), (Operation.READ, GROUP)
@@ -69,6 +69,10 @@ CHANGES_CLUSTER = (
 )  # fmt: skip
 REQUESTS = [
     Asked(RequestCode.SEND_MESSAGE_V2, SEND, b"x", ((Operation.WRITE, TOPIC),)),
+    Asked(
+        RequestCode.RECALL_MESSAGE, {"topic": "t", "recallHandle": "none"}, b"",
+        ((Operation.WRITE, TOPIC),),
+    ),
     Asked(RequestCode.PULL_MESSAGE, PULL, b"", (READ_TOPIC, READ_GROUP)),
     Asked(RequestCode.LITE_PULL_MESSAGE, PULL, b"", (READ_TOPIC, READ_GROUP)),
     Asked(RequestCode.QUERY_CONSUMER_OFFSET, OFFSET, b"", (READ_TOPIC, READ_GROUP)),
@@ -141,7 +145,8 @@ REQUESTS = [
 def guarded() -> Iterator[BrokerThread]:
     """A broker on which ACLs decide, and its topics."""
     name = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-    with BrokerThread(SETTINGS | {"authorizer.class.name": name}) as broker:
+    settings = {"authorizer.class.name": name, "rocketmq.recall.message.enable": "true"}
+    with BrokerThread(SETTINGS | settings) as broker:
         broker.create_topics("t", "narrow", "gone")
         yield broker
 
@@ -186,6 +191,58 @@ def test_a_send_that_creates_its_topic_needs_create_and_write(guarded: BrokerThr
         ):
             set_rights(guarded, *rights)
             assert code(client.send("made")) is expected
+
+
+def test_a_message_is_sent_back_by_a_client_that_may_read_topic_and_group(
+    guarded: BrokerThread,
+) -> None:
+    write = (Operation.WRITE, TOPIC)
+    other = (Operation.READ, Resource(ResourceType.GROUP, "OG"))
+    with RemotingClient(port_of(guarded)) as client:
+        set_rights(guarded, write)
+        sent = fields(client.send("t", b"poison"))
+        named = {"group": "CG", "offset": int(sent["msgId"][-16:], 16), "delayLevel": -1}
+        for rights, expected in (
+            ((READ_TOPIC, other), ResponseCode.NO_PERMISSION),
+            ((READ_GROUP, write), ResponseCode.NO_PERMISSION),
+            ((READ_TOPIC, READ_GROUP), ResponseCode.SUCCESS),
+        ):
+            set_rights(guarded, *rights)
+            assert code(client.call(RequestCode.CONSUMER_SEND_MSG_BACK, named)) is expected
+
+
+def test_the_right_to_a_group_is_the_right_to_its_retries_and_dead_letters(
+    guarded: BrokerThread,
+) -> None:
+    other = (Operation.READ, Resource(ResourceType.GROUP, "OG"))
+    with RemotingClient(port_of(guarded)) as client:
+        set_rights(guarded, READ_GROUP, other)
+        retry = {"j": 17, "l": 16, "i": "UNIQ_KEY\x01u\x02"}
+        assert code(client.send("%RETRY%CG", b"dead", **retry)) is ResponseCode.SUCCESS
+        assert code(client.pull("%DLQ%CG", consumerGroup="OG")) is ResponseCode.SUCCESS
+        set_rights(guarded, other)
+        assert code(client.send("%RETRY%CG", b"dead", **retry)) is ResponseCode.NO_PERMISSION
+        pulled = client.pull("%DLQ%CG", consumerGroup="OG")
+        assert code(pulled) is ResponseCode.NO_PERMISSION
+        route = client.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "%DLQ%CG"})
+        assert code(route) is ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_a_transaction_is_ended_by_a_client_that_may_write(guarded: BrokerThread) -> None:
+    write = (Operation.WRITE, TOPIC)
+    with RemotingClient(port_of(guarded)) as client:
+        set_rights(guarded, write)
+        sent = fields(client.send("t", b"half", f=4, i="PGROUP\x01PG\x02"))
+        named = {
+            "producerGroup": "PG", "commitOrRollback": 8,
+            "commitLogOffset": int(sent["msgId"][-16:], 16),
+        }  # fmt: skip
+        for rights, expected in (
+            ((READ_TOPIC,), ResponseCode.NO_PERMISSION),
+            ((write,), ResponseCode.SUCCESS),
+        ):
+            set_rights(guarded, *rights)
+            assert code(client.call(RequestCode.END_TRANSACTION, named)) is expected
 
 
 def test_each_administrative_request_has_its_permission_here() -> None:

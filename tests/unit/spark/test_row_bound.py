@@ -1,0 +1,35 @@
+"""Batches of rows from Spark to Python that are bounded by a number of rows."""
+
+import pytest
+
+from headrace.spark.errors import OptionError
+from headrace.spark.sessions.row_bound import (
+    BYTES_PER_BATCH,
+    NOT_MEASURED,
+    ROW_BYTES_MAX,
+    ROWS_PER_BATCH,
+    SPARKS_BYTES,
+    bound_of_rows,
+)
+
+
+def test_spark_keeps_its_own_limits_without_the_setting() -> None:
+    assert bound_of_rows({"spark.master": "local[2]"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("size", "rows"),
+    [(1, 10_000), (6710, 10_000), (6711, 9999), (65_536, 1024), ("65536", 1024), (SPARKS_BYTES, 1)],
+)
+def test_a_batch_has_at_most_64_mb_and_spark_s_number_of_rows(size: int | str, rows: int) -> None:
+    found = bound_of_rows({ROW_BYTES_MAX: size})
+    assert found == {ROWS_PER_BATCH: rows, BYTES_PER_BATCH: NOT_MEASURED}
+    assert rows * int(size) <= SPARKS_BYTES
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0", "-1", "4k", "1e3", "64.5", SPARKS_BYTES + 1, True, None, "²"]
+)
+def test_an_invalid_size_of_a_row_is_refused_by_name(text: object) -> None:
+    with pytest.raises(OptionError, match=r"^spark\.headrace\.rowBytesMax: .* is not a number of"):
+        bound_of_rows({ROW_BYTES_MAX: text})
