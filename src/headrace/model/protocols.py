@@ -221,7 +221,7 @@ ROCKETMQ = ProtocolRow(
         ),
     ),
     frontend="headrace.frontends.rocketmq.frontend",
-    first_bytes="headrace.wire.rocketmq.first_bytes:ROCKETMQ",
+    first_bytes="headrace.wire.rocketmq.frames:FIRST_BYTES",
     settings="headrace.wire.rocketmq.settings:RocketmqKeys",
     listeners_help="ROCKETMQ://host is for RocketMQ remoting clients, name server and broker on"
     " one port, 9876 by default.",
