@@ -219,6 +219,13 @@ ROCKETMQ = ProtocolRow(
     listeners_help="ROCKETMQ://host is for RocketMQ remoting clients, name server and broker on"
     " one port, 9876 by default.",
     topics=ROCKETMQ_TOPICS,
+    administered=True,
+    command=Command(
+        "rocketmq",
+        "headrace.cli.rocketmq.rocketmq:app",
+        "Explain where RocketMQ's consumer groups begin, and move their offsets.\n\nFor example:"
+        " headrace rocketmq where-would-a-group-begin orders",
+    ),
 )
 
 ROWS = [KAFKA, AMQP, ROCKETMQ]

@@ -1,7 +1,10 @@
 """Batches of rows from Spark to Python that are bounded by a number of rows."""
 
+from pathlib import Path
+
 import pytest
 
+from headrace.pipeline.project import load_project
 from headrace.spark.errors import OptionError
 from headrace.spark.sessions.row_bound import (
     BYTES_PER_BATCH,
@@ -33,3 +36,11 @@ def test_a_batch_has_at_most_64_mb_and_spark_s_number_of_rows(size: int | str, r
 def test_an_invalid_size_of_a_row_is_refused_by_name(text: object) -> None:
     with pytest.raises(OptionError, match=r"^spark\.headrace\.rowBytesMax: .* is not a number of"):
         bound_of_rows({ROW_BYTES_MAX: text})
+
+
+@pytest.mark.parametrize("value", ["4096", '"4096"'])
+def test_a_pipeline_declares_the_size_under_configuration(tmp_path: Path, value: str) -> None:
+    settings = f'name = "shop"\n[configuration]\n"{ROW_BYTES_MAX}" = {value}\n'
+    (tmp_path / "pipeline.toml").write_text(settings)
+    found = bound_of_rows(load_project(tmp_path).configuration)
+    assert found == {ROWS_PER_BATCH: 10_000, BYTES_PER_BATCH: NOT_MEASURED}
