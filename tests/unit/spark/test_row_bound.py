@@ -18,7 +18,7 @@ from headrace.spark.sessions.row_bound import (
 
 
 def test_spark_measures_no_batch_with_its_largest_limit_of_bytes() -> None:
-    """One byte less, and Spark measures each row again."""
+    """Spark measures the batch after each row with any smaller limit."""
     assert NOT_MEASURED == 2_147_483_647
 
 
