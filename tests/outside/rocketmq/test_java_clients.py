@@ -14,8 +14,8 @@ from tests.outside.rocketmq.jvm import JVM
 from tests.support.security.certificates import Authority
 
 SCENARIOS = (
-    "sends", "consumes", "tags", "shares", "orderly", "litepull", "continues", "retries", "delays",
-    "recalls", "transactions",
+    "sends", "consumes", "tags", "sql", "shares", "orderly", "litepull", "continues", "retries",
+    "delays", "recalls", "transactions",
 )  # fmt: skip
 SETTINGS = {
     "listeners": "PLAINTEXT://127.0.0.1:0,ROCKETMQ://127.0.0.1:0",
