@@ -161,6 +161,14 @@ def test_a_decided_message_is_not_asked_about() -> None:
     assert room.asked == [("b", 1)]
 
 
+def test_no_producer_is_asked_after_close() -> None:
+    room = HalfRoom()
+    room.add("a")
+    room.half.close()
+    room.pass_ms(FIRST_MS + INTERVAL_MS)
+    assert room.asked == []
+
+
 def test_a_producer_that_is_away_is_waited_for_and_nothing_is_counted() -> None:
     room = HalfRoom()
     room.producer_lives = False
