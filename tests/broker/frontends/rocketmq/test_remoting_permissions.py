@@ -12,6 +12,7 @@ from headrace.security.identity import ANONYMOUS
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from headrace.wire.rocketmq.fastjson import encode_body
+from headrace.wire.rocketmq.message_ids import physical_offset_of
 from tests.support.rocketmq.client import RemotingClient
 from tests.support.rocketmq.kit import SETTINGS, code, fields, port_of
 
@@ -52,13 +53,15 @@ STATE = {"group": "CG", "consumerGroup": "CG", "clientId": "c", "topic": "t"}
 DESCRIBE_GROUP = (Operation.DESCRIBE, GROUP)
 CLUSTER = Resource(ResourceType.CLUSTER, CLUSTER_NAME)
 ALTER_CLUSTER = (Operation.ALTER_CONFIGS, CLUSTER)
-VALUE = {"namespace": "n", "key": "k", "value": "v", "brokerName": "headrace-0"}
+VALUE = {"namespace": "n", "key": "k", "value": "v", "brokerName": "headrace-0",
+         "producerGroup": "PG"}  # fmt: skip
 READS_CLUSTER = (
     RequestCode.GET_BROKER_CONFIG, RequestCode.GET_BROKER_RUNTIME_INFO,
     RequestCode.GET_ALL_CONSUMER_OFFSET, RequestCode.GET_KV_CONFIG,
     RequestCode.GET_KVLIST_BY_NAMESPACE, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
     RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, RequestCode.CLEAN_UNUSED_TOPIC,
     RequestCode.GET_BROKER_CONSUME_STATS, RequestCode.GET_NAMESRV_CONFIG,
+    RequestCode.GET_PRODUCER_CONNECTION_LIST,
 )  # fmt: skip
 CHANGES_CLUSTER = (
     RequestCode.UPDATE_BROKER_CONFIG, RequestCode.PUT_KV_CONFIG, RequestCode.DELETE_KV_CONFIG,
@@ -101,6 +104,9 @@ REQUESTS = [
     ),
     Asked(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, RESET, b"", (READ_TOPIC, READ_GROUP)),
     Asked(RequestCode.QUERY_MESSAGE, QUEUE | {"key": "k"}, b"", (READ_TOPIC,)),
+    Asked(
+        RequestCode.QUERY_CONSUME_QUEUE, QUEUE | {"index": 0, "count": 1}, b"", (READ_TOPIC,),
+    ),
     Asked(RequestCode.GET_TOPIC_STATS_INFO, QUEUE, b"", (DESCRIBE_TOPIC,)),
     Asked(RequestCode.GET_TOPIC_CONFIG, QUEUE, b"", (DESCRIBE_TOPIC,)),
     Asked(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, QUEUE, b"", (DESCRIBE_TOPIC,)),
@@ -241,7 +247,7 @@ def test_a_transaction_is_ended_by_a_client_that_may_write(guarded: BrokerThread
 
 def test_each_administrative_request_has_its_permission_here() -> None:
     free = {RequestCode.GET_BROKER_CLUSTER_INFO, RequestCode.DELETE_TOPIC_IN_NAMESRV}
-    listed = {RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER}
+    listed = {RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, RequestCode.VIEW_MESSAGE_BY_ID}
     assert ADMIN_HANDLERS.keys() - {asked.code for asked in REQUESTS} == free | listed
 
 
@@ -250,3 +256,24 @@ def test_clients_without_any_right_do_nothing(guarded: BrokerThread) -> None:
     with RemotingClient(port_of(guarded)) as client:
         assert code(client.send("t")) is ResponseCode.NO_PERMISSION
         assert code(client.pull("t")) is ResponseCode.NO_PERMISSION
+
+
+def test_a_message_is_viewed_with_the_right_to_read_its_topic(guarded: BrokerThread) -> None:
+    view = RequestCode.VIEW_MESSAGE_BY_ID
+    with RemotingClient(port_of(guarded)) as client:
+        set_rights(guarded, (Operation.WRITE, TOPIC))
+        sent = client.send("t")
+        assert code(sent) is ResponseCode.SUCCESS, sent.remark
+        physical = physical_offset_of(dict(sent.fields or {})["msgId"])
+        asked = {"offset": physical}
+        set_rights(guarded, (Operation.DESCRIBE, TOPIC))
+        assert code(client.call(view, asked)) is ResponseCode.NO_PERMISSION
+        set_rights(guarded, READ_TOPIC)
+        assert code(client.call(view, asked)) is ResponseCode.SUCCESS
+
+
+def test_a_topic_list_has_what_the_client_may_describe(guarded: BrokerThread) -> None:
+    with RemotingClient(port_of(guarded)) as client:
+        set_rights(guarded, (Operation.DESCRIBE, NARROW))
+        listed = client.call(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        assert bytes(listed.body) == b'{"topicList":["narrow"]}'
