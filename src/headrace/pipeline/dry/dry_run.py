@@ -23,6 +23,7 @@ from headrace.pipeline.newest_records import newest_records
 from headrace.pipeline.run.failures import Failure, FlowPlace, failure_of
 from headrace.pipeline.validate import findings_of
 from headrace.spark.errors import CheckFailedError
+from headrace.typed.reason_group import reason_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -170,7 +171,7 @@ def _refused(run: GivenRun) -> Iterator[DryRefusals]:
         run.refused(), key=lambda each: (each[0], each[1].partition, each[1].offset)
     ):
         # The rest quotes the value, which may be of a hidden column.
-        group = topic, record.reason.partition(", got ")[0]
+        group = topic, reason_group(record.reason)
         counts[group] += 1
         examples.setdefault(group, f"{topic}-{record.partition}@{record.offset}")
     for (topic, reason), count in counts.most_common():
