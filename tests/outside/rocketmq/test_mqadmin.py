@@ -2,7 +2,7 @@
 
 `tests/golden/mqadmin-5.5.0.tsv` has what RocketMQ 5.5.0 answered: a result (ok, or the exception
 and the code of the answer) and the columns of the first table. `mqadmin-differences.tsv` beside it
-has the rows in which Headrace differs, each with its reason.
+has the rows in which Headrace differs, each with its reason; a reason with `if` holds sometimes.
 """
 
 import csv
@@ -128,6 +128,7 @@ def test_mqadmin_shows_what_it_shows_of_rocketmq(shown: dict[str, list[str]]) ->
         for line in sorted(differing.keys() - explained.keys())
     ]
     assert not unexplained, "\n\n".join(unexplained)
-    assert differing.keys() == explained.keys(), "a difference in the list is gone"
-    for line, row in explained.items():
-        assert found[line].result == row["result"], line
+    certain = {line for line, row in explained.items() if not row["reason"].startswith("if ")}
+    assert certain <= differing.keys(), "a difference in the list is gone"
+    for line in differing:
+        assert found[line].result == explained[line]["result"], line
