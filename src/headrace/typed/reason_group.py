@@ -28,7 +28,7 @@ _KINDS = {
     "f": "false",
     "n": "null",
 }
-"""What the first character of a JSON value says about it; all others begin a number."""
+"""Kinds of JSON values by the first character; all others begin a number."""
 
 
 def reason_group(reason: str) -> str:

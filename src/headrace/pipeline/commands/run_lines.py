@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from headrace.pipeline.batch_records import records_read, refused_by_values
+from headrace.pipeline.quarantine.batch_records import records_read, refused_by_values
 from headrace.terminal.failure import EXIT_INTERRUPTED
 from headrace.terminal.output import counted
 

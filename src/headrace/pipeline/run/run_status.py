@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from headrace.pipeline.batch_records import records_read
+from headrace.pipeline.quarantine.batch_records import records_read
 from headrace.pipeline.run.event_log import events_of
 from headrace.pipeline.run.lock import holder_of
 
