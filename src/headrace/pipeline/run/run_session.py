@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.spark import session
 
@@ -32,12 +32,23 @@ def run_session(project: Project, messages: Path) -> Iterator[SparkSession]:
     given = {_STOP_TIMEOUT: f"{_STOP_SECONDS}s", **({"spark.master": master} if master else {})}
     with _errors_in(messages):
         spark = session(f"pipeline {project.name}", **{**given, **project.configuration})
+    _silence_accumulators(spark)
     try:
         yield spark
     finally:
         # The JVM may have ended before.
         with suppress(Exception):
             spark.stop()
+
+
+def _silence_accumulators(spark: SparkSession) -> None:
+    """Let the thread that receives accumulators end without a traceback if the JVM dies.
+
+    The end of the run is one sentence; a counter that did not arrive is of a lost batch.
+    """
+    server: Any = getattr(spark.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda request, address: None
 
 
 @contextmanager
