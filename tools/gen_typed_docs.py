@@ -62,7 +62,8 @@ changes a value without notice (128 as a TINYINT becomes -128), the value is ref
   to microseconds.
 - **Leap seconds** (`23:59:60`) are refused: no TIMESTAMP holds one.
 - **Records** are one object in UTF-8, without a byte order mark and without text after it. A
-  record without a value (a tombstone) gives no row and is not refused; an empty value is refused.
+  record without a value (a tombstone) is not refused: it is a row whose fields are null, also those
+  that are NOT NULL. An empty value is refused.
 - **Encoding** ([the Spark sink's `valueSchema`](spark-sink.md#typed-rows)) writes one of the
   accepted forms of each type, from which the same value is decoded: numbers as numbers, NaN and
   infinity as strings, times as ISO 8601 or in the declared unit, BINARY as base64, null as `null`.

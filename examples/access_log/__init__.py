@@ -1,6 +1,6 @@
 """An access log through a topic and a pipeline to Parquet tables and a picture: `make demo`.
 
-pipeline/   the project: settings, declarations of three tables, the parser of a line, its tests
+pipeline/   the project: settings, declarations of two tables, the parser of a line, its tests
 demo.py     the run from beginning to end; `make demo` starts it
 archive.py  the captured log (`access.log.xz`), checked against `manifest.json`
 log_file.py  a log of the reader's own

@@ -1,10 +1,10 @@
 """From an access log to tables and a picture: `make demo`, or `python -m examples.access_log.demo`.
 
     1. a broker starts, in a process of its own, on a free loopback port
-    2. `headrace pipeline run` starts the pipeline of `pipeline/`: three tables of one topic
+    2. `headrace pipeline run` starts the pipeline of `pipeline/`: two tables of one topic
     3. the log is fed into the topic, at a chosen speed
     4. a heartbeat tells that event time has passed the last line, so the last windows close, too
-    5. the tables are read back and counted: every line must be somewhere, and only once
+    5. tables and quarantine are read back and counted: every line must be in one, and only once
     6. a table, a picture, and where to look further
 
 With `--log` the lines are those of a log of your own. All files are written below `--out`. The
@@ -152,8 +152,9 @@ def _run(console: Console, args: argparse.Namespace) -> None:
                 stored = topic.record_count()
                 _close_windows(log, topic, run)
             groups = _groups(topic)
+            refused = topic.refused("requests")
     with console.status("reading back what was written"):
-        results = read_back(project / "data")
+        results = read_back(project / "data", refused)
     late = 0 if args.log is None else max(0, results.requests - results.windowed)
     account = Account(
         fed=log.count,

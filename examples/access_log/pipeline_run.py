@@ -57,8 +57,9 @@ class PipelineRun:
         return len(self.look().flows) == flows
 
     def records_read(self) -> int:
-        """Return the number of records that every flow has read."""
-        return min((flow.records for flow in self.look().flows.values()), default=0)
+        """Return the number of records that every flow has read, those that it refused included."""
+        flows = self.look().flows.values()
+        return min((flow.records + flow.refused for flow in flows), default=0)
 
     def watermark_passed(self, flow: str, time: str) -> bool:
         """Return whether a flow's finished batches had a watermark at or behind a time in ISO."""

@@ -105,7 +105,7 @@ def noisy_table(windows: Sequence[dict[str, Any]]) -> Table:
 
 
 def refused_table(reasons: Sequence[tuple[str, int]]) -> Table:
-    """Return the reasons of the quarantine, by the field that could not be read."""
+    """Return the reasons of quarantined lines, by the field that could not be read."""
     by_field: Counter[str] = Counter()
     for reason, count in reasons:
         by_field[reason.partition(" at byte")[0]] += count
@@ -141,9 +141,7 @@ def account_table(account: Account, late: int) -> Table:
     table.add_row("fed by this demo", f"{account.fed:,}", "")
     table.add_row("records in the topic", f"{account.stored:,}", "fed")
     table.add_row("rows in requests/", f"{account.written:,}", "fed − quarantined")
-    table.add_row(
-        "rows in quarantine/", f"{account.quarantined:,}", f"damaged: {account.damaged:,}"
-    )
+    table.add_row("in the quarantine", f"{account.quarantined:,}", f"damaged: {account.damaged:,}")
     must_be = "rows in requests/"
     if late:
         table.add_row("too late for their minute", f"{late:,}", "")
@@ -174,7 +172,6 @@ def further(out: Path, picture: Path) -> str:
     shown = f"[bold]Picture[/]  {picture}\n" if picture.exists() else ""
     return f"""[bold]Parquet[/]  {project}/data/windows
          {project}/data/requests
-         {project}/data/quarantine
 {shown}
 [bold]Look further[/]
   one table    .venv/bin/python -c "import pandas; {table}"
@@ -182,6 +179,7 @@ def further(out: Path, picture: Path) -> str:
                .venv/bin/headrace pipeline status {project}
   the topic    .venv/bin/headrace serve {out}/broker/server.properties {listeners}
                .venv/bin/headrace consume access-log --from-beginning -n 5
+  bad lines    .venv/bin/headrace pipeline quarantine list access-log
                .venv/bin/headrace group describe access-log.windows
   on disk      .venv/bin/headrace log dump {out}/broker/log/access-log-0/*.timeindex
   your own log make demo LOG=/var/log/nginx/access.log FORMAT=combined

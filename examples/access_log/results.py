@@ -1,17 +1,17 @@
-"""The tables that the pipeline wrote, read back from their Parquet files."""
+"""The results of the pipeline: its tables, read back from their Parquet files, and refusals."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyarrow import dataset
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-TABLES = ("requests", "quarantine", "windows")
+TABLES = ("requests", "windows")
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Results:
 
     @property
     def quarantined(self) -> int:
-        """The number of rows in `quarantine`."""
+        """The number of lines in the quarantine."""
         return sum(count for _, count in self.reasons)
 
     @property
@@ -33,18 +33,15 @@ class Results:
         return sum(row["requests"] for row in self.windows)
 
 
-def read_back(storage: Path) -> Results:
-    """Read the tables below `storage`. OSError."""
+def read_back(storage: Path, reasons: Sequence[tuple[str, int]]) -> Results:
+    """Read the tables below `storage`; `reasons`: of the quarantined lines. OSError."""
     windows = _table(storage / "windows")
-    refused = _table(storage / "quarantine")
     requests = _table(storage / "requests")
     return Results(
         sorted(
             windows.to_table().to_pylist() if windows else [], key=lambda row: row["window_start"]
         ),
-        Counter(
-            refused.to_table(["reason"])["reason"].to_pylist() if refused else []
-        ).most_common(),
+        list(reasons),
         requests.count_rows() if requests else 0,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.client.admin.groups import committed
@@ -10,6 +11,7 @@ from headrace.client.calls.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.producer.producer import Producer
 from headrace.client.sync import connect, run
 from headrace.model.nouns import TopicPartition
+from headrace.pipeline.quarantine.records import read_quarantine
 from headrace.record.compression import Codec
 
 if TYPE_CHECKING:
@@ -67,6 +69,15 @@ class Topic:
         offsets = run(committed(self._client, name, _PARTS))
         done = sum(offset.offset for offset in offsets.values())
         return Group(name, done, self._end() - done)
+
+    def refused(self, flow: str) -> list[tuple[str, int]]:
+        """Why a flow has refused lines, with their number: they are in the topic's quarantine."""
+        reasons = Counter(
+            record.info["reason"]
+            for record in read_quarantine(self._client, NAME)
+            if record.info["flow"] == flow
+        )
+        return reasons.most_common()
 
     def _end(self) -> int:
         ends = run(list_offsets(self._client, dict.fromkeys(_PARTS, LATEST)))

@@ -222,7 +222,7 @@ def test_replayed_records_have_their_first_position(query: Query, topics: Topics
     schema = "id STRING NOT NULL, extra INT"
     query.run(query.frame(**RETRY).selectExpr("*", "1 AS round"))
     owner = (query.pipeline, "orders")
-    assert settlement.replay(topics.client, query.topic, owner, lambda record: True) == 8
+    assert settlement.replay(topics.client, query.topic, owner, lambda record: True).records == 8
     # The parser is not corrected yet: all are refused again, as the same records.
     query.run(query.frame(**RETRY).selectExpr("*", "2 AS round"))
     rows = query.quarantined()
@@ -236,7 +236,7 @@ def test_replayed_records_have_their_first_position(query: Query, topics: Topics
         assert int(row["timestamp"].timestamp() * 1000) == TIME_MS + number_of(row)
         attempts[headers["headrace.attempt"]] += 1
     assert attempts == {b"1": 8, b"2": 8}
-    assert settlement.replay(topics.client, query.topic, owner, lambda record: True) == 8
+    assert settlement.replay(topics.client, query.topic, owner, lambda record: True).records == 8
     corrected = query.frame(valueSchema=schema, **RETRY)
     columns = ("CAST(id AS BIGINT) id", "_partition", "_offset", "_timestamp", "3 AS round")
     query.run(corrected.selectExpr(*columns))
@@ -246,4 +246,4 @@ def test_replayed_records_have_their_first_position(query: Query, topics: Topics
         assert (row["_partition"], row["_offset"]) == (row["id"] % 2, row["id"] // 2)
         assert int(row["_timestamp"].timestamp() * 1000) == TIME_MS + row["id"]
         assert row["round"] == (3 if row["id"] % 10 in BAD else 1)
-    assert settlement.replay(topics.client, query.topic, owner, lambda record: True) == 0
+    assert settlement.replay(topics.client, query.topic, owner, lambda record: True).records == 0

@@ -74,6 +74,8 @@ def play(story: SinkStory, kills: int) -> None:
     for _ in range(kills):
         for point in POINTS:
             story.play(point)
+    for point in POINTS:
+        check_killed(story.counts, f"killed {point}", kills)
     tell(story.counts)
     print(f"{'batches, each written exactly once':50} {story.batch:6}")
 
@@ -88,6 +90,8 @@ def play_quarantine(topics: Topics, place: Path, kills: int) -> None:
             for at, refused in zip(points, itertools.cycle((2, 3, 5)), strict=False):
                 then = refuse_every(refused) if (number + refused) % 2 else None
                 story.play(at, then=then)
+        for at in points:
+            check_killed(story.counts, f"{story.name}: killed {at}", kills)
         tell(story.counts)
         print(f"{story.name + ': seconds':50} {time.monotonic() - began:6.0f}", flush=True)
 
@@ -103,7 +107,15 @@ def play_live_quarantine(topics: Topics, place: Path, kills: int, points: str) -
             story.play(point)
             print(f"{time.monotonic() - began:4.0f} s: driver killed, {point}", flush=True)
         story.complete()
+    for point in LIVE_POINTS:
+        if points in point:
+            check_killed(story.counts, f"driver killed, {point}", kills)
     tell(story.counts)
+
+
+def check_killed(counts: Counter[str], name: str, kills: int) -> None:
+    """Raise AssertionError unless so many processes were killed at a point."""
+    assert counts[name] >= kills, f"{name}: {counts[name]} of {kills} kills"
 
 
 def refuse_every(nth: int) -> Callable[[int], bool]:

@@ -13,7 +13,8 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStream
 from pyspark.sql.types import StructType
 
 from headrace.client.producer import transactions
-from headrace.spark.quarantine import sink_batch
+from headrace.client.sync import run
+from headrace.spark.quarantine import publish, sink_batch
 from headrace.spark.quarantine.spool import RangeSpool
 from headrace.spark.sink import sink_task
 from headrace.spark.sink.decisions import DecisionLog
@@ -29,20 +30,18 @@ from tests.spark_kills.live_points import POINT, reach
 from tests.spark_kills.quarantine_points import CHECK_POINTS
 
 AMID_PUBLISHING = "amid publishing"
-"""Not planted: a live process has no sign for a part of the records."""
-LIVE_POINTS = tuple(
-    f"{query}: {point}"
-    for query in ("topic", "table")
-    for point in CHECK_POINTS
-    if point != AMID_PUBLISHING
-)
+LIVE_POINTS = tuple(f"{query}: {point}" for query in ("topic", "table") for point in CHECK_POINTS)
+
+
+def _is_named(name: str) -> bool:
+    """Whether a process of this driver is to wait at a point."""
+    return os.environ.get(POINT, "").partition(": ")[2] == name
 
 
 def _here(name: str) -> None:
     """Be at a point of the one query that runs."""
-    query, _, point = os.environ.get(POINT, "").partition(": ")
-    if point == name:
-        reach(f"{query}: {name}")
+    if _is_named(name):
+        reach(os.environ[POINT])
 
 
 def _around(owner: Any, name: str, what: str) -> None:
@@ -71,7 +70,22 @@ def _around_later(owner: Any, name: str, what: str, counts: Callable[..., bool])
     setattr(owner, name, reached)
 
 
+def _amid_publishing() -> None:
+    """Be at the point when the brokers have the first record of a publication, and no other."""
+    publication: Any = publish._Publication
+    send = publication._send
+
+    def sent(self: Any, producer: Any, *more: Any) -> None:
+        send(self, producer, *more)
+        if _is_named(AMID_PUBLISHING):
+            run(producer.flush())
+            _here(AMID_PUBLISHING)
+
+    publication._send = sent
+
+
 def _plant() -> None:
+    _amid_publishing()
     _around(RangeSpool, "finish", "the spool's file")
     for module in (table_sink, sink_task):
         _around(module, "spool_failed", "the check's file")

@@ -116,6 +116,8 @@ RULES: dict[int, Rule] = {
         "ended in any batch, then three runs: the table is that of a batch job",
         (
             f"{_RUNS}/test_live_runs.py::test_runs_that_are_ended_in_any_batch_write_each_row_once",
+            f"{_RUNS}/test_live_runs.py::"
+            "test_windows_of_runs_that_are_ended_in_any_batch_are_written_once",
             f"{_RUNS}/test_live_runs.py::test_a_run_holds_its_pipeline_until_it_is_stopped",
             f"{_UNIT}/run/test_supervisor.py::test_a_stop_waits_for_the_end_of_a_running_batch",
         ),
@@ -132,6 +134,14 @@ RULES: dict[int, Rule] = {
             "test_compaction_between_diff_and_apply_is_followed",
             f"{_RUNS}/test_covered_records.py::"
             "test_records_that_an_applied_replay_has_are_settled_until_its_undo",
+            f"{_RUNS}/test_covered_records.py::"
+            "test_a_step_that_is_killed_and_completed_by_a_run_notes_its_records",
+            f"{_RUNS}/test_covered_records.py::"
+            "test_records_that_were_sent_since_the_replay_was_computed_refuse_its_apply",
+            f"{_UNIT}/replays/test_replay_notes.py::"
+            "test_step_killed_at_any_line_leaves_each_record_in_one_place",
+            f"{_UNIT}/replays/test_overlapping_replays.py::"
+            "test_undo_beneath_a_later_replay_of_an_empty_day_is_refused",
             f"{_UNIT}/replays/test_killed_replays.py::"
             "test_step_killed_at_any_line_is_done_once_by_the_next",
         ),

@@ -51,10 +51,7 @@ _REQUEST = re.compile(r"([A-Z]+) ([^ ?]+)(?:\?\S*)? HTTP/\d(?:\.\d)?")
 
 
 class AccessLine(NamedTuple):
-    """A request. `method` and `path` are None if the client spoke no HTTP.
-
-    A line that cannot be read has only the last two columns.
-    """
+    """A request. `method` and `path` are None if the client spoke no HTTP."""
 
     event_time: Annotated[int, "TIMESTAMP"] | None = None
     """Microseconds since 1970."""
@@ -67,8 +64,6 @@ class AccessLine(NamedTuple):
     request_time_ms: int | None = None
     referer: str | None = None
     agent: str | None = None
-    reason: str | None = None
-    raw: bytes | None = None
 
 
 class _Format:

@@ -15,8 +15,9 @@ import sys
 
 from headrace.pipeline.account import Account, Unbalanced
 from headrace.pipeline.declarations import (
+    WITHOUT_CDC,
     DeclarationError,
-    Sources,
+    OtherRunner,
     expect,
     expect_or_drop,
     expect_or_fail,
@@ -47,8 +48,8 @@ __all__ = [
 ]
 
 
-def _of_spark_pipelines() -> Sources | None:
-    """Return the sources of Spark's own runner; None if it does not run."""
+def _of_spark_pipelines() -> OtherRunner | None:
+    """Return Spark's own runner; None if it does not run."""
     if "pyspark.pipelines.graph_element_registry" not in sys.modules:
         return None
     from headrace.pipeline.connect_sources import connect_sources
@@ -57,3 +58,12 @@ def _of_spark_pipelines() -> Sources | None:
 
 
 other_runner(_of_spark_pipelines)
+
+_LATER = ("debezium", "create_auto_cdc_flow")
+
+
+def __getattr__(name: str) -> object:
+    """Raise AttributeError, which tells for helpers of CDC what a project does instead."""
+    if name in _LATER:
+        raise AttributeError(f"hp.{name} is not part of this release: {WITHOUT_CDC}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -37,6 +37,13 @@ _CHECKS, _UNIQUE, _FRESH = "headrace_checks", "headrace_unique", "headrace_fresh
 """Attributes of a query function with its checks."""
 
 
+WITHOUT_CDC = (
+    "read the topic of changes and upsert them into a table in a query of your own, as in "
+    "examples/cdc"
+)
+"""Advice for projects that look for helpers for CDC."""
+
+
 class DeclarationError(ValueError):
     """A declaration is invalid; the text names it and says how to write it."""
 
@@ -80,18 +87,25 @@ class Sources(Protocol):
         """Return the rows of a view of this pipeline."""
 
 
+class OtherRunner(Sources, Protocol):
+    """Another runner of pipelines, which does not know our checks."""
+
+    def checked(self, function: Function, check: Check | Unique | Fresh) -> Function:
+        """Return the function with a check that this runner can do. DeclarationError for others."""
+
+
 _sources: ContextVar[Sources | None] = ContextVar("headrace_pipeline_sources", default=None)
 
 
-def _no_sources() -> Sources | None:
+def _no_runner() -> OtherRunner | None:
     return None
 
 
-_other_runner: Callable[[], Sources | None] = _no_sources
+_other_runner: Callable[[], OtherRunner | None] = _no_runner
 
 
-def other_runner(found: Callable[[], Sources | None]) -> None:
-    """Let `topic` and `read` ask `found` for the rows of another runner, outside of our runs."""
+def other_runner(found: Callable[[], OtherRunner | None]) -> None:
+    """Let declarations ask `found` for another runner, outside of our runs."""
     global _other_runner
     _other_runner = found
 
@@ -247,7 +261,8 @@ def _declared(kind: str, check: Check | Unique | Fresh) -> Callable[[Function], 
         if check.name in names:
             raise DeclarationError(f"check {check.name!r} is declared twice")
         setattr(function, kind, (check, *getattr(function, kind, ())))
-        return function
+        runner = _other_runner()
+        return function if runner is None else runner.checked(function, check)
 
     return decorate
 

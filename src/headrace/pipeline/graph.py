@@ -13,6 +13,7 @@ from pyspark.pipelines.graph_element_registry import GraphElementRegistry
 from pyspark.pipelines.output import MaterializedView, Sink, StreamingTable, TemporaryView
 
 from headrace.pipeline.declarations import (
+    WITHOUT_CDC,
     Check,
     DeclarationError,
     checks_of,
@@ -121,7 +122,7 @@ class Graph(GraphElementRegistry):
     def register_auto_cdc_flow(self, flow: AutoCdcFlow) -> None:
         """Refuse a CDC flow: its columns belong to a Spark Connect session."""
         raise DeclarationError(
-            f"{flow.target}: dp.create_auto_cdc_flow runs under spark-pipelines only"
+            f"{flow.target}: dp.create_auto_cdc_flow runs under spark-pipelines only: {WITHOUT_CDC}"
         )
 
     def register_sql(self, sql_text: str, file_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.pipelines.graph_element_registry import graph_element_registration_context
 
+from headrace.pipeline.declarations import WITHOUT_CDC
 from headrace.pipeline.graph import Graph, Place
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from headrace.pipeline.project import Project
+
+_CDC = "create_auto_cdc_flow"
 
 
 @dataclass(frozen=True)
@@ -103,9 +106,13 @@ def finding_of(error: Exception, directory: Path, file: str | None = None) -> Fi
     if isinstance(error, SyntaxError) and error.filename:
         return Finding(f"{error.msg}", Place(error.filename, error.lineno))
     place = None if file is None else Place(file, None)
-    for frame in traceback.extract_tb(error.__traceback__):
+    frames = traceback.extract_tb(error.__traceback__)
+    for frame in frames:
         if frame.filename.startswith(f"{directory}/"):
             place = Place(frame.filename, frame.lineno)
+    if isinstance(error, ImportError) and any(frame.name == _CDC for frame in frames):
+        # It needs a package of Spark Connect before it is registered, and refused.
+        return Finding(f"dp.{_CDC} runs under spark-pipelines only: {WITHOUT_CDC}", place)
     text = sentence_of(error)
     kind = type(error).__name__
     return Finding(text if kind == "DeclarationError" and text else f"{kind}: {text}", place)

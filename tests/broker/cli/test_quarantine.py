@@ -1,6 +1,10 @@
 """`headrace pipeline quarantine` on a broker that has refused records."""
 
+import json
+import time
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +18,7 @@ from headrace.client.sync import connect, run
 from headrace.model.nouns import TopicPartition
 from headrace.pipeline.quarantine import settlement
 from headrace.pipeline.quarantine.records import Quarantined, read_committed, read_quarantine
+from headrace.spark.source.offsets import Position
 from headrace.testing import BrokerThread
 from tests.support.processes.cli_kit import Asked, Says
 
@@ -40,7 +45,8 @@ def quarantine(client: Client, offset: int, reason: str, flow: str = "daily", **
     info = {
         "topic": "orders", "partition": 3, "offset": offset, "timestamp": 1000 + offset,
         "pipeline": more.get("pipeline", "shop"), "flow": flow, "run": "r", "batch": 4,
-        "stage": "decode", "reason": reason, "field": "id", "schema": "aa", "attempt": 1,
+        "stage": "decode", "reason": reason, "field": "id", "schema": "aa",
+        "attempt": more.get("attempt", 1),
     }  # fmt: skip
     headers = [("trace", b"\xff"), *((f"headrace.{k}", str(v).encode()) for k, v in info.items())]
     producer = Producer(client)
@@ -88,8 +94,8 @@ def test_refused_records_are_listed_by_reason_and_flow(asked: Asked, says: Says)
     assert code == 0
     first = {
         "reason": "id: expected an integer", "pipeline": "shop", "flow": "daily",
-        "state": "waiting", "records": 2, "first_ms": 1010, "last_ms": 1011,
-        "example": "orders-3@10",
+        "state": "waiting", "records": 2, "refused_again": 0, "first_ms": 1010,
+        "last_ms": 1011, "example": "orders-3@10",
     }  # fmt: skip
     assert found[0] == first
     assert sorted((group["flow"], group["records"]) for group in found[1:]) == [
@@ -121,7 +127,11 @@ def test_a_refused_record_is_shown_for_each_flow(asked: Asked, says: Says) -> No
 @pytest.mark.usefixtures("refused")
 def test_records_are_replayed_once_each(asked: Asked, client: Client) -> None:
     code, sent = asked(REPLAY, "orders", "--reason", "integer", "--flow", "daily")
-    row = {"pipeline": "shop", "flow": "daily", "topic": "shop.orders.retry", "records": 2}
+    row = {
+        "pipeline": "shop", "flow": "daily", "topic": "shop.orders.retry", "records": 2,
+        "refused_again": 0, "ranges": [{"partition": 3, "first": 10, "last": 11}],
+        "outcome": None,
+    }  # fmt: skip
     assert (code, sent) == (0, [row])
     assert retried(client) == [("daily", "10"), ("daily", "11")]
     assert asked(REPLAY, "orders", "--reason", "integer", "--flow", "daily")[1] == []
@@ -178,7 +188,8 @@ def test_of_two_replays_the_older_one_sends_nothing(
         with monkeypatch.context() as patched:
             patched.setattr(settlement, "read_quarantine", read)
             owner = ("shop", "daily")
-            counts.append(settlement.replay(client, "orders", owner, lambda record: True))
+            sent = settlement.replay(client, "orders", owner, lambda record: True)
+            counts.append(sent.records)
         return read(*arguments)
 
     monkeypatch.setattr(settlement, "read_quarantine", overtaken)
@@ -194,7 +205,8 @@ def test_a_replay_that_no_query_reads_yet_is_noted(says: Says, client: Client) -
     for offset in (1, 2):
         quarantine(client, offset, NULL)
         code, said, noted = says("pipeline", "quarantine", "replay", "orders")
-        assert (code, said) == (0, "1 sent to shop.orders.retry for flow daily\n")
+        assert code == 0
+        assert said.startswith("1 sent to shop.orders.retry for flow daily (once")
         assert ("shop.orders.retry is new: no query has read it" in noted) == (offset == 1)
 
 
@@ -252,7 +264,8 @@ def test_a_quarantine_is_read_record_by_record(
     sent: list[int] = []
     monkeypatch.setattr(settlement, "_send", lambda *_: sent.append(pulled))
     pulled = 0
-    assert settlement.replay(client, "orders", ("shop", "daily"), lambda record: True) == 6
+    done = settlement.replay(client, "orders", ("shop", "daily"), lambda record: True)
+    assert done.records == 6
     assert sent == [1, 2, 3, 4, 5, 6]
 
 
@@ -283,17 +296,103 @@ def test_covered_records_wait_again_one_by_one(client: Client, asked: Asked) -> 
     """Records between settled ones wait again without the others; other outcomes stay."""
     owner = ("shop", "daily")
 
-    def at(*offsets: int) -> settlement.Wanted:
-        return lambda record: int(record.info["offset"]) in offsets
+    def moved(before: str | None, after: str | None, *offsets: int) -> int:
+        def decide(record: Quarantined, outcome: str | None) -> str | None:
+            chosen = int(record.info["offset"]) in offsets and outcome == before
+            return after if chosen else outcome
+
+        return settlement.settle(client, "orders", owner, decide)
 
     for offset in (14, 16):
         quarantine(client, offset, NULL)
-    assert settlement.cover(client, "orders", owner, at(10, 12, 14)) == 3
-    assert settlement.cover(client, "orders", owner, at(10, 12, 14)) == 0
+    assert moved(None, "covered", 10, 12, 14) == 3
+    assert moved(None, "covered", 10, 12, 14) == 0
     assert states(asked) == {"covered": 3, "waiting": 3}
-    assert settlement.uncover(client, "orders", owner, at(12)) == 1
+    assert moved("covered", None, 12) == 1
     assert states(asked) == {"covered": 2, "waiting": 4}
-    assert settlement.uncover(client, "orders", owner, at(12, 16)) == 0
-    assert settlement.drop(client, "orders", owner, at(10, 12)) == 1, "10 is covered"
-    assert settlement.uncover(client, "orders", owner, at(10, 12, 14)) == 2, "12 is dropped"
+    assert moved("covered", None, 12, 16) == 0
+    assert settlement.drop(client, "orders", owner, lambda r: r.place[1] in (10, 12)) == 1
+    assert moved("covered", None, 10, 12, 14) == 2, "12 is dropped"
     assert states(asked) == {"dropped": 1, "waiting": 5}
+    assert moved("dropped", "replayed", 12) == 1
+    assert states(asked) == {"replayed": 1, "waiting": 5}
+
+
+def test_replay_tells_the_records_their_topic_and_what_happens_next(
+    says: Says, asked: Asked, client: Client
+) -> None:
+    for offset in (10, 11, 12, 20, 30, 31, 40, 50, 60):
+        quarantine(client, offset, NULL, partition=0, attempt=2 if offset == 31 else 1)
+    (group,) = asked(LIST, "orders")[1]
+    assert (group["records"], group["refused_again"]) == (9, 1)
+    code, said, _ = says("pipeline", "quarantine", "replay", "orders")
+    assert code == 0
+    assert said.splitlines() == [
+        "9 sent to shop.orders.retry for flow daily (once, in one transaction): orders-3@10..12, "
+        "orders-3@20, orders-3@30..31, orders-3@40, orders-3@50 and 1 range more",
+        "  refused again after an earlier replay: 1",
+        "  next: the flow's next batch in a run of shop reads them; headrace pipeline quarantine "
+        "list orders counts what it refuses again",
+    ]
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """The project `shop`, whose flow `daily` writes the table `rows`."""
+    (tmp_path / "pipeline.toml").write_text('name = "shop"\n')
+    return tmp_path
+
+
+def finish_batch(shop: Path, number: int, retry_offset: int) -> None:
+    """Let the flow's checkpoint have a finished batch up to an offset of the retry topic."""
+    ends = {TopicPartition("shop.orders.retry", 0): retry_offset}
+    line = json.dumps(Position("", ends).to_json())
+    for name, content in (("offsets", f"v1\n{{}}\n{line}"), ("commits", "v1\n{}")):
+        directory = shop / "data" / "_checkpoints" / "rows" / "daily" / "0" / name
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / str(number)).write_text(content)
+
+
+@pytest.mark.usefixtures("refused")
+def test_replay_waits_for_the_flow_and_counts_what_it_refuses_again(
+    says: Says, client: Client, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quarantine(client, 10, NULL, pipeline="other")
+    finish_batch(shop, 0, 0)
+    ends = iter([3, 4])  # three records, then the marker of their transaction
+
+    def batch(seconds: float) -> None:
+        """A batch of the flow; the last one has read all, and refuses one again."""
+        end = next(ends)
+        if end == 4:
+            quarantine(client, 11, NUMBER, attempt=2)
+            quarantine(client, 12, NUMBER, flow="hourly", attempt=2)
+            quarantine(client, 98, NUMBER, attempt=2)  # of an earlier replay
+            quarantine(client, 99, NUMBER)
+        finish_batch(shop, end, end)
+
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=batch)
+    monkeypatch.setattr("headrace.pipeline.commands.quarantine.time", clock)
+    words = ["replay", "orders", "--wait", "1h", "-d", str(shop)]
+    code, said, _ = says("pipeline", "quarantine", *words, "--flow", "daily")
+    assert code == 0
+    assert said.splitlines() == [
+        "3 sent to shop.orders.retry for flow daily (once, in one transaction): orders-3@10..12",
+        "  3 read: 2 accepted, 1 refused again",
+    ]
+    assert retried(client) == [("daily", "10"), ("daily", "11"), ("daily", "12")]
+
+
+@pytest.mark.usefixtures("refused")
+def test_replay_that_is_not_read_in_time_is_an_error_and_stays_sent(
+    says: Says, asked: Asked, client: Client, shop: Path
+) -> None:
+    words = ["replay", "orders", "--wait", "0s", "-d", str(shop)]
+    code, said, error = says("pipeline", "quarantine", *words, "--flow", "daily")
+    assert (code, "not read within 0s: is there a run of shop?" in error) == (1, True)
+    assert "next: the flow's next batch in a run of shop reads them" in said
+    assert len(retried(client)) == 3
+    words = ["replay", "orders", "--wait", "soon", "-d", str(shop)]
+    assert says("pipeline", "quarantine", *words)[0] == 2
+    assert says("pipeline", "quarantine", *words[:-1], str(shop / "no"))[0] == 4
+    assert states(asked) == {"replayed": 3, "waiting": 1}

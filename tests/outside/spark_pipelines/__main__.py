@@ -43,6 +43,7 @@ def placed():
 
 
 @dp.table(format="parquet", partition_cols=["sku"])
+@hp.expect_or_drop("amount is small", "amount < 90")
 def orders():
     return hp.read("placed").select("id", "sku", "amount", "_offset")
 

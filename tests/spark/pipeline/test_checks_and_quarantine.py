@@ -133,7 +133,6 @@ def test_a_replayed_record_is_written_once_or_is_the_next_attempt(
         assert ids_of(project, sink, topic) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("sink", ["delta"])
 def test_quarantine_is_stronger_than_drop_and_weaker_than_fail(
     project: Project, sink: str, topics: Topics, topic: str
 ) -> None:

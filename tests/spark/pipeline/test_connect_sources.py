@@ -91,6 +91,44 @@ def test_a_parser_is_refused(runner: None) -> None:
         hp.topic("orders", parser)
 
 
+def test_rows_that_fail_a_check_that_drops_are_filtered(
+    runner: None, topics: Topics, tmp_path: Path
+) -> None:
+    """As under our runner, a row passes only if the condition is true, not null."""
+    topic = topics.create(1)
+    unnamed = Record(0, TIME_MS + 4, b"k4", b'{"id": 4}')
+    topics.append(topic, 0, [*json_records(0, 4), unnamed])
+
+    @hp.expect_or_drop("even", "id % 2 = 0")
+    @hp.expect_or_drop("named", "name <> ''")
+    def named() -> DataFrame:
+        return hp.topic(topic, COLUMNS)
+
+    assert [row["id"] for row in rows(named(), tmp_path, "filtered")] == [0, 2]
+    assert named.__name__ == "named", "the name of the table"
+
+
+def test_checks_that_only_count_are_a_warning(runner: None) -> None:
+    for decorator in (hp.expect("even", "id % 2 = 0"), hp.fresh("at", "1 hour")):
+        with pytest.warns(UserWarning, match="is not evaluated under spark-pipelines") as found:
+            decorator(lambda: None)
+        assert found[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "decorator",
+    [
+        hp.expect_or_fail("even", "id % 2 = 0"),
+        hp.expect_or_fail("even", "id % 2 = 0", at_least=0.9),
+        hp.expect_or_quarantine("even", "id % 2 = 0"),
+        hp.unique("id"),
+    ],
+)
+def test_checks_that_need_our_runner_are_refused(runner: None, decorator: Any) -> None:
+    with pytest.raises(hp.DeclarationError, match="spark-pipelines cannot evaluate it"):
+        decorator(lambda: None)
+
+
 def test_our_own_registry_gives_no_rows_outside_of_a_run(spark: SparkSession) -> None:
     with (
         graph_element_registration_context(Graph()),

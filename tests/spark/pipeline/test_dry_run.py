@@ -91,7 +91,7 @@ def append(topics: Topics, topic: str) -> None:
     """Eleven good records in both partitions, one that is no number, one of an hour later."""
     at = "2026-11-28T10:31:00Z"
     topics.append(topic, 0, json_records(0, 6, at=at))
-    topics.append(topic, 1, json_records(6, 5, at=at))
+    topics.append(topic, 1, json_records(6, 5, at=at, city="x"))
     wrong = b'{"id": "secret-id", "name": "secret-name"}'
     topics.append(topic, 1, [Record(0, TIME_MS, b"k", wrong)])
     topics.append(topic, 0, json_records(12, 1, at="2026-11-28T11:31:00Z"))
@@ -122,6 +122,8 @@ def test_a_dry_run_shows_rows_counts_refusals_and_checks(
     check(json.loads((SCHEMAS / "pipeline-run.json").read_text()), found)
     assert found["topics"] == [{"topic": topic, "records": 13}]
     orders, minutes, copied = found["flows"]
+    for flow in found["flows"]:
+        assert flow["unknown_keys"] == {"city": 5}, "the record that is refused has none"
     assert (orders["rows"], orders["failed_checks"]) == (8, {"id is small": 4, "is even": 5})
     assert orders["shown"][0] == {"id": 0, "shout": "***", "_partition": 0, "_offset": 0}
     assert len(orders["shown"]) == 5
@@ -139,12 +141,13 @@ def test_a_dry_run_shows_rows_counts_refusals_and_checks(
     ]
     print_dry(result)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[:5] == [
+    assert lines[:6] == [
         f"shop-{topic}: dry run: nothing is written",
         f"  reads 13 records of {topic}",
         "orders → orders: 8 rows",
         "  check 'id is small': 4 failed",
         "  check 'is even': 5 failed",
+        "  keys without a column: city (5)",
     ]
     assert lines[-1] == f"! {topic}: 1 record refused: id: expected an integer, first {topic}-1@5"
     for secret in ("secret", "N1", "n1"):

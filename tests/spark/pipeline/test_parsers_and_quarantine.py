@@ -96,7 +96,6 @@ def test_a_value_that_a_parser_refuses_is_quarantined_and_replayed(
     assert refused(project, topic) == [*first, (3, "id: null, but NOT NULL", "id", "2")]
 
 
-@pytest.mark.parametrize("sink", ["delta"])
 def test_a_parsers_rows_are_checked_and_their_records_quarantined(
     project: Project, sink: str, topics: Topics, topic: str
 ) -> None:

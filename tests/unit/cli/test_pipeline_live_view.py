@@ -41,6 +41,7 @@ def events() -> list[dict[str, Any]]:
             "refused": {"orders": 1200, "returns": 34},
             "watermark": "2026-11-28T10:31:00.000Z",
             "checks": checks,
+            "unknown_keys": {"orders": {"zip": 1, "city": 2000, **dict.fromkeys("abcdef", 1)}},
         },
         {"at": at(9), "event": "flow", "flow": "alerts", "state": "started"},
         {
@@ -65,7 +66,7 @@ def test_flows_are_rows_with_their_lag_rate_and_checks() -> None:
     out.truncate(0)
     out.seek(0)
     console.print(view.drawn())
-    head, titles, alerts, orders, note, last = out.getvalue().splitlines()
+    head, titles, alerts, orders, note, keys, last = out.getvalue().splitlines()
     assert head.startswith("shop prod  run r1  01:02:0")
     assert titles.split()[:4] == ["flow", "lag", "records", "records/s"]
     assert alerts.split()[:2] == ["alerts", "—"]
@@ -76,6 +77,9 @@ def test_flows_are_rows_with_their_lag_rate_and_checks() -> None:
     assert words[8:11] == ["1", "of", "2"], "one check without a failed row"
     assert words[11:] == ["12,", "5", "s", "ago", "started"]
     assert note.strip() == "! orders: check 'small': 41 rows failed"
+    assert keys.strip() == (
+        "! orders: keys without a column: city (2,000), zip (1), a (1), b (1), c (1) and 3 more"
+    )
     assert last.strip() == "Ctrl-C: stop after this batch"
 
 

@@ -302,3 +302,32 @@ def test_invalid_settings_of_a_project_are_refused_by_key(
 def test_a_directory_without_settings_is_refused(tmp_path: Path) -> None:
     with pytest.raises(hp.DeclarationError, match=r"there is no pipeline\.toml"):
         load_project(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        ('hp.debezium("id BIGINT")', "hp.debezium is not part of this release"),
+        ('hp.create_auto_cdc_flow(target="t")', "hp.create_auto_cdc_flow is not part of this"),
+        (
+            'dp.create_auto_cdc_flow("t", "s", ["id"], "_offset")',
+            "dp.create_auto_cdc_flow runs under spark-pipelines only",
+        ),
+        ("hp.topics", "has no attribute 'topics'"),
+    ],
+)
+def test_a_helper_of_cdc_is_one_sentence_with_its_line(
+    tmp_path: Path, call: str, text: str
+) -> None:
+    (tmp_path / "pipeline.toml").write_text('name = "shop"\n')
+    (tmp_path / "transformations").mkdir()
+    file = tmp_path / "transformations" / "all.py"
+    file.write_text(
+        f"from pyspark import pipelines as dp\nfrom headrace import pipeline as hp\n{call}\n"
+    )
+    with loaded(load_project(tmp_path)) as found:
+        (finding,) = found.findings
+    assert text in finding.text
+    assert ("examples/cdc" in finding.text) == ("topics" not in call)
+    assert "\n" not in finding.text
+    assert str(finding.place) == f"{file}:3"

@@ -23,7 +23,7 @@ def heartbeat(pipeline: "PipelineUnderTest", minutes: int) -> "GivenRecord":
     return pipeline.record(None, timestamp=NOON + timedelta(minutes=minutes))
 
 
-def test_a_line_is_in_requests_or_quarantine_and_a_heartbeat_in_neither(
+def test_a_line_is_in_requests_or_the_quarantine_and_a_heartbeat_in_neither(
     pipeline: "PipelineUnderTest",
 ) -> None:
     run = pipeline.given(
@@ -31,7 +31,7 @@ def test_a_line_is_in_requests_or_quarantine_and_a_heartbeat_in_neither(
         [line(NOON), b"\xff junk", heartbeat(pipeline, 0), line(NOON, status=404)],
     )
     assert run.rows("requests", "status", "_offset") == [(200, 0), (404, 3)]
-    assert run.rows("quarantine") == [("no client address at byte 0", b"\xff junk", 0, 1)]
+    assert run.quarantined("access-log") == [("no client address at byte 0", b"\xff junk")]
 
 
 def test_a_heartbeat_closes_the_last_window(pipeline: "PipelineUnderTest") -> None:

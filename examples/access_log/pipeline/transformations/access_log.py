@@ -1,4 +1,4 @@
-"""An access log as three tables: requests, lines that cannot be read, and minutes."""
+"""An access log as two tables, requests and minutes; lines that cannot be read are quarantined."""
 
 from access_line import PARSERS, AccessLine
 from pyspark import pipelines as dp
@@ -11,27 +11,15 @@ FORMAT = "timed"  # or combined, or json: access_line.py describes them
 NOISY_REQUESTS_MIN = 300  # a minute, from one client
 
 
-def line_or_reason(value: bytes) -> AccessLine:
-    try:
-        return PARSERS[FORMAT](value)
-    except hp.Unreadable as why:  # a row of the table quarantine
-        return AccessLine(reason=str(why), raw=value)
-
-
 def lines() -> DataFrame:
-    columns, late = hp.parser(line_or_reason, AccessLine), "2 minutes"
+    columns, late = hp.parser(PARSERS[FORMAT], AccessLine), "2 minutes"
     return hp.topic("access-log", columns, event_time="event_time", watermark=late, heartbeats=True)
 
 
 @dp.table(format="parquet", partition_cols=["day(event_time)"])
 @hp.expect("server errors are rare", "status < 500", at_least=0.95)
 def requests() -> DataFrame:
-    return lines().where("status IS NOT NULL").drop("reason", "raw")
-
-
-@dp.table(format="parquet")
-def quarantine() -> DataFrame:
-    return lines().where("reason IS NOT NULL").selectExpr("reason", "raw", "_partition", "_offset")
+    return lines().where("status IS NOT NULL")  # a heartbeat has none
 
 
 @dp.table(format="parquet")

@@ -15,10 +15,12 @@ def test_postage_is_by_begun_500_grams(pipeline: "PipelineUnderTest") -> None:
     assert run.rows("parcels", "id", "postage") == [(1, 160), (2, 220), (3, 160)]
 
 
-def test_a_parcel_without_weight_is_dropped(pipeline: "PipelineUnderTest") -> None:
+def test_a_parcel_without_weight_is_quarantined(pipeline: "PipelineUnderTest") -> None:
     run = pipeline.given("parcels", [parcel(1, 0), parcel(2, None), parcel(3, 1)])
     assert run.rows("parcels", "id") == [(3,)]
     assert run.failed("parcels", "a parcel has a weight") == 2
+    reasons = [reason for reason, _ in run.quarantined("parcels")]
+    assert reasons == ["check: a parcel has a weight"] * 2
 
 
 def test_a_message_that_is_no_parcel_is_quarantined(pipeline: "PipelineUnderTest") -> None:

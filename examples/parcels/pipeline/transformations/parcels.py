@@ -10,7 +10,7 @@ PARCEL = "id BIGINT NOT NULL, customer STRING, grams INT, posted_at TIMESTAMP NO
 
 
 @dp.table(format="delta", partition_cols=["day(posted_at)"])
-@hp.expect_or_drop("a parcel has a weight", "grams > 0")
+@hp.expect_or_quarantine("a parcel has a weight", "grams > 0")
 def parcels() -> DataFrame:
     """Parcels with their postage in cents: 60 for each begun 500 g, and 100."""
     postage = (100 + 60 * sf.ceil(sf.col("grams") / 500)).alias("postage")

@@ -28,6 +28,8 @@ def heartbeat(call: "RemotingCall") -> RemotingAnswer:
     """Answer HEART_BEAT (34): renew the client's memberships."""
     body = body_object(call)
     broker, now = call.broker, call.broker.broker.clock.monotonic()
+    call.client.client_id = client_id = _text(body, "clientID")
+    call.client.language, call.client.version = call.command.language, call.command.version
     producers = _list(body, "producerDataSet", _GROUPS_MAX)
     names = (_mapping(producer).get("groupName") for producer in producers)
     broker.producers.heartbeat(call.client, filter(None, map(_name, names)), now)
@@ -35,7 +37,6 @@ def heartbeat(call: "RemotingCall") -> RemotingAnswer:
     if body.get("withoutSub") is True:
         changed = not broker.members.renew(call.client, now)
     else:
-        client_id = _text(body, "clientID")
         subscriptions = [
             _subscription(_mapping(consumer))
             for consumer in _list(body, "consumerDataSet", _GROUPS_MAX)
@@ -43,8 +44,6 @@ def heartbeat(call: "RemotingCall") -> RemotingAnswer:
         for subscription in subscriptions:
             broker.require_group(call.identity, subscription.group)
             broker.check_group_is_free(subscription.group)
-        call.client.language = call.command.language
-        call.client.version = call.command.version
         broker.members.heartbeat(call.client, client_id, subscriptions, now)
     return RemotingAnswer(
         fields={SUPPORTS_SHORT: "true", HAS_CHANGED: "true" if changed else "false"}

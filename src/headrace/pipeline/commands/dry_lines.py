@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.model.nouns import counted
 from headrace.pipeline.commands.diff_lines import VALUE_CHARACTERS_MAX
+from headrace.pipeline.commands.unknown_keys import unknown_keys_text
 from headrace.terminal.output import print_columns, print_line, shortened
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def _of_flow(flow: "DryFlow") -> Iterator[str]:
     yield f"{flow.name} → {flow.target}: {counted(len(flow.outcome.rows), 'row')}{late}"
     for name, count in flow.outcome.failed.items():
         yield f"  check {name!r}: {count:,} failed"
+    if flow.outcome.unknown_keys:
+        yield f"  {unknown_keys_text(flow.outcome.unknown_keys)}"
 
 
 def _cells(row: dict[str, Any], columns: list[str]) -> list[str]:

@@ -9,6 +9,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from headrace.pipeline.commands.unknown_keys import unknown_keys_text
 from headrace.pipeline.run.run_status import FlowState, RunState, seconds_since
 
 _COLUMNS = (
@@ -68,6 +69,11 @@ class LiveView:
             Text(f"! {flow}: check {check!r}: stale since {since}", style="yellow")
             for flow, at in sorted(state.flows.items())
             for check, since in at.stale.items()
+        ]
+        notes += [
+            Text(f"! {flow}: {unknown_keys_text(at.unknown_keys)}", style="yellow")
+            for flow, at in sorted(state.flows.items())
+            if at.unknown_keys
         ]
         return Group(Text(head), table, *notes, Text("Ctrl-C: stop after this batch", style="dim"))
 

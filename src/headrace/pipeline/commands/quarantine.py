@@ -1,23 +1,30 @@
 """`headrace pipeline quarantine`: records that pipelines have refused."""
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import counted
+from headrace.pipeline.commands.projects import ProjectDirectory, ProjectProfile, project_in
+from headrace.pipeline.commands.sent_records import SentRecords
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.confirmation import Yes, confirm
 from headrace.terminal.failure import EXIT_NOT_FOUND, CommandError, UsageError
-from headrace.terminal.offset_positions import time_ms
+from headrace.terminal.offset_positions import span_ms, time_ms
 from headrace.terminal.output import note, print_json, print_line, print_list
 from headrace.terminal.record_formats import record_json, shown_time
 
 if TYPE_CHECKING:
     from headrace.client.client import Client
+    from headrace.pipeline.project import Project
+    from headrace.pipeline.quarantine.outcome import Outcome
     from headrace.pipeline.quarantine.records import Quarantined
 
 app = App(
@@ -52,12 +59,15 @@ class _Group:
     first_ms: int
     last_ms: int
     records: int = 0
+    again: int = 0
+    """Records that were replayed, and refused again."""
 
-    def add(self, timestamp_ms: int) -> None:
+    def add(self, record: "Quarantined") -> None:
         """Count a record."""
         self.records += 1
-        self.first_ms = min(self.first_ms, timestamp_ms)
-        self.last_ms = max(self.last_ms, timestamp_ms)
+        self.again += record.attempt > 1
+        self.first_ms = min(self.first_ms, record.timestamp)
+        self.last_ms = max(self.last_ms, record.timestamp)
 
     def to_json(self) -> dict[str, object]:
         """Return the group for `--json`."""
@@ -67,6 +77,7 @@ class _Group:
             "flow": self.flow,
             "state": self.state,
             "records": self.records,
+            "refused_again": self.again,
             "first_ms": self.first_ms,
             "last_ms": self.last_ms,
             "example": self.example,
@@ -87,6 +98,8 @@ def list_(
 ) -> None:
     """List the refused records of a topic by reason.
 
+    AGAIN counts those that were replayed, and refused again.
+
     For example: headrace pipeline quarantine list orders
     """
     groups: dict[tuple[str, str, str, str], _Group] = {}
@@ -99,13 +112,14 @@ def list_(
         key=lambda group: (-group.records, group.pipeline, group.flow, group.reason, group.state),
     )
     shown = [group.to_json() for group in ordered]
-    columns = ["REASON", "FLOW", "STATE", "RECORDS", "FIRST", "LAST", "EXAMPLE"]
+    columns = ["REASON", "FLOW", "STATE", "RECORDS", "AGAIN", "FIRST", "LAST", "EXAMPLE"]
     rows = [
         (
             group.reason,
             group.flow,
             group.state,
             group.records,
+            group.again,
             shown_time(group.first_ms),
             shown_time(group.last_ms),
             group.example,
@@ -125,7 +139,7 @@ def _count(
         key = (*record.owner, OTHER_REASONS, state)
     if key not in groups:
         groups[key] = _Group(*key, record.position, record.timestamp, record.timestamp)
-    groups[key].add(record.timestamp)
+    groups[key].add(record)
 
 
 @app.command
@@ -167,44 +181,82 @@ def replay(
     *,
     flow: Flow = None,
     reason: Reason = None,
+    wait: Annotated[
+        str | None,
+        Parameter(
+            name="--wait",
+            help="Wait so long, such as 2m, until a run of the project has read them, and show how"
+            " many it refused again.",
+        ),
+    ] = None,
+    directory: ProjectDirectory = Path(),
+    project_profile: ProjectProfile = None,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
     """Send refused records to their flows again, each once.
 
     They go to the topic PIPELINE.TOPIC.retry, in one transaction for each flow. Runs of pipelines
-    and sources with quarantineRetry=true read it. For example: headrace pipeline quarantine replay
-    orders
+    and sources with quarantineRetry=true read it. With --wait, records of other pipelines than the
+    project's are left out. For example: headrace pipeline quarantine replay orders; headrace
+    pipeline quarantine replay orders -d shop --wait 2m
 
     """
     from headrace.pipeline.quarantine import settlement
     from headrace.spark.quarantine.names import retry_topic
 
+    reader = None if wait is None else _Reader(project_in(directory, project_profile), wait)
     sent = []
     with cluster.client() as client:
         wanted = _wanted(flow, reason)
         for owner in _owners(client, topic, flow, reason):
+            if reader is not None and owner[0] != reader.pipeline:
+                continue
             if not settlement.is_read(client, owner[0], topic):
                 note(
                     f"{retry_topic(owner[0], topic)} is new: no query has read it so far. The next"
                     f" run of pipeline {owner[0]} does, or a query with quarantineRetry=true"
                 )
-            count = settlement.replay(client, topic, owner, wanted)
-            sent.append(
-                {
-                    "pipeline": owner[0],
-                    "flow": owner[1],
-                    "topic": retry_topic(owner[0], topic),
-                    "records": count,
-                }
-            )
+            sent.append(SentRecords(topic, owner, settlement.replay(client, topic, owner, wanted)))
+        if reader is not None:
+            sent = [each._replace(outcome=reader.outcome(client, each)) for each in sent]
     if json:
-        print_json(sent)
-        return
-    if not sent:
-        note(f"no refused records of {topic} wait")
-    for each in sent:
-        print_line(f"{each['records']} sent to {each['topic']} for flow {each['flow']}")
+        print_json([each.to_json() for each in sent])
+    else:
+        for each in sent:
+            for line in each.lines():
+                print_line(line)
+        if not sent:
+            note(f"no refused records of {topic} wait")
+    if reader is not None and any(each.outcome is None for each in sent):
+        raise CommandError(f"not read within {wait}: is there a run of {reader.pipeline}?")
+
+
+class _Reader:
+    """The flows of a project, which read what is sent to them."""
+
+    def __init__(self, project: "Project", wait: str) -> None:
+        """UsageError if `wait` is no time."""
+        from headrace.pipeline.run.storage import Storage
+
+        wait_ms = span_ms(wait)
+        if wait_ms is None:
+            raise UsageError(f"--wait {wait}: must be as 2m, 30s or 1h")
+        self.pipeline = project.identity
+        self._until = time.monotonic() + wait_ms / 1000
+        self._storage = Storage.of(project)
+
+    def outcome(self, client: "Client", each: SentRecords) -> "Outcome | None":
+        """Wait until a flow has read what was sent; return its outcome, or None after the time."""
+        from headrace.pipeline.quarantine.outcome import end_of_retries, outcome_of, wait_for_read
+
+        end = end_of_retries(client, self.pipeline, each.topic)
+        left = self._until - time.monotonic()
+        checkpoint = partial(self._storage.checkpoint_of_flow, each.owner[1])
+        done = wait_for_read(
+            checkpoint, self.pipeline, each.topic, end, left, time.monotonic, time.sleep
+        )
+        return outcome_of(client, each.topic, each.owner, each.sent) if done else None
 
 
 @app.command

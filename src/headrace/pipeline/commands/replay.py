@@ -31,7 +31,9 @@ from headrace.terminal.output import counted, note, print_json, print_line
 if TYPE_CHECKING:
     from headrace.pipeline.project import Project
     from headrace.pipeline.replays.build import ReplayRequest
+    from headrace.pipeline.replays.covered_records import CoveredRecords
     from headrace.pipeline.replays.replay import Replay
+    from headrace.pipeline.replays.replay_store import ReplayStore
 
 
 class _Days(NamedTuple):
@@ -89,8 +91,7 @@ def replay(
     with replay_exit_codes():
         if given:
             ((step, id_),) = given.items()
-            done = _done(project, flow, step, id_)
-            _settle(project, done, step, options or BrokerOptions())
+            done = _done(project, flow, step, id_, options or BrokerOptions())
         else:
             done = _built(project, flow, days, options or BrokerOptions())
     if json:
@@ -129,21 +130,42 @@ def _day(option: str, text: str | None) -> date | None:
         raise UsageError(f"{option} {text}: must be a day, as 2026-11-24") from None
 
 
-def _done(project: "Project", flow: str, step: str, id_: str) -> "Replay":
-    from headrace.pipeline.replays.replay import OutdatedDiffError
+def _done(project: "Project", flow: str, step: str, id_: str, options: BrokerOptions) -> "Replay":
+    """Do a step of a replay. CommandError if the brokers with the quarantine are away."""
+    from headrace.client.transport.port import ClientError
+    from headrace.model.errors import ApiError
+    from headrace.pipeline.replays.covered_records import CoveredRecords
     from headrace.pipeline.replays.replay_store import ReplayStore
-    from headrace.pipeline.replays.steps import apply_replay, discard_replay, undo_replay
     from headrace.pipeline.run.storage import Storage
 
-    store = ReplayStore(Storage.of(project).root)
+    storage = Storage.of(project)
+    store = ReplayStore(storage.root)
     found = store.load(id_, flow)
+    notes = CoveredRecords(with_cluster(options, project).client, project.identity, storage)
+    try:
+        done = _step(store, found, step, notes)
+    except (ApiError, ClientError) as error:
+        raise CommandError(
+            f"{found.table}: --{step} {id_} is not completed, because its records in the "
+            f"quarantine are not noted: {error}; run the command again, or start the pipeline, "
+            "which completes it",
+            EXIT_UNREACHABLE,
+        ) from None
+    _show_notes(notes)
+    return done
+
+
+def _step(store: "ReplayStore", found: "Replay", step: str, notes: "CoveredRecords") -> "Replay":
+    from headrace.pipeline.replays.replay import OutdatedDiffError
+    from headrace.pipeline.replays.steps import apply_replay, discard_replay, undo_replay
+
     match step:
         case "undo":
-            return undo_replay(store, id_)
+            return undo_replay(store, found.id, notes)
         case "discard":
-            return discard_replay(store, id_)
+            return discard_replay(store, found.id)
     try:
-        return apply_replay(store, id_, int(time.time() * 1000))
+        return apply_replay(store, found.id, int(time.time() * 1000), notes)
     except OutdatedDiffError as error:
         if error.diff is not None:
             for line in diff_lines(found, error.diff):
@@ -151,34 +173,10 @@ def _done(project: "Project", flow: str, step: str, id_: str) -> "Replay":
         raise
 
 
-def _settle(project: "Project", done: "Replay", step: str, options: BrokerOptions) -> None:
-    """Note quarantined records that an applied replay covers; take it back after an undo.
-
-    CommandError if no broker answers: the step is done, and the same command completes the notes.
-    """
-    from headrace.client.transport.port import ClientError
-    from headrace.model.errors import ApiError
-    from headrace.pipeline.replays import covered_records
-    from headrace.pipeline.replays.replay_store import ReplayStore
-    from headrace.pipeline.run.storage import Storage
-
-    built = ReplayStore(Storage.of(project).root).built(done)
-    if step == "discard" or not covered_records.has_positions(done, built):
-        return
-    settle = covered_records.settle_replay if step == "apply" else covered_records.unsettle_replay
-    try:
-        with with_cluster(options, project).client() as client:
-            count = settle(client, project.identity, done, built)
-    except (ApiError, ClientError) as error:
-        raise CommandError(
-            f"{done.table}: {done.id} is {done.state.value}, and its records in the quarantine are "
-            f"not noted: {error}; run the command again before `headrace pipeline quarantine "
-            "replay`, which would send them once more",
-            EXIT_UNREACHABLE,
-        ) from None
-    if count:
-        state = "in the table now" if step == "apply" else "waiting again"
-        note(f"quarantine: {counted(count, 'record')} {state}")
+def _show_notes(notes: "CoveredRecords") -> None:
+    for count, state in ((notes.covered, "in the table now"), (notes.waiting, "waiting again")):
+        if count:
+            note(f"quarantine: {counted(count, 'record')} {state}")
 
 
 def _lines(done: "Replay", given: str, *, built: bool) -> list[str]:

@@ -4,15 +4,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.pipeline.commands.projects import ProjectProfile, project_in, storages_of
+from headrace.pipeline.commands.unknown_keys import unknown_keys_text
 from headrace.terminal.broker_options import Json
 from headrace.terminal.failure import EXIT_FAILED, check_installed
 from headrace.terminal.output import counted, print_json, print_line
 
 if TYPE_CHECKING:
     from headrace.pipeline.run.run_status import FlowState, RunState
-
-_NAMES_SHOWN = 5
-"""Names of keys without a column that a flow's line has; --json has more."""
 
 
 def status(directory: Path = Path(), *, profile: ProjectProfile = None, json: Json = False) -> int:
@@ -81,10 +79,7 @@ def _of_flow(flow: "FlowState") -> str:
         end = "" if flow.failures_max is None else f" (at {flow.failures_max} the run ends)"
         parts.append(f"{counted(flow.failures, 'error')} without a finished batch{end}")
     if flow.unknown_keys:
-        most = sorted(flow.unknown_keys.items(), key=lambda each: -each[1])
-        shown = ", ".join(f"{name} ({count:,})" for name, count in most[:_NAMES_SHOWN])
-        more = f" and {len(most) - _NAMES_SHOWN} more" if len(most) > _NAMES_SHOWN else ""
-        parts.append(f"keys without a column: {shown}{more}")
+        parts.append(unknown_keys_text(flow.unknown_keys))
     parts += [f"check {name!r}: stale since {since}" for name, since in flow.stale.items()]
     parts += [f"check {name!r}: {count:,} failed" for name, count in flow.failed_checks.items()]
     return ", ".join(parts)

@@ -185,6 +185,7 @@ def _flow_json(flow: DryFlow) -> dict[str, Any]:
         "rows": 0 if outcome is None else len(outcome.rows),
         "late": 0 if outcome is None else outcome.late,
         "failed_checks": {} if outcome is None else outcome.failed,
+        "unknown_keys": {} if outcome is None else outcome.unknown_keys,
         "hidden": [] if outcome is None else sorted(outcome.hidden),
         "shown": flow.shown,
         "error": failure and {"code": failure.code, "text": failure.text},

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -60,6 +61,8 @@ class FlowRows:
     """Number of rows that failed each check."""
     refused: list[tuple[str, Refused]] = field(default_factory=list)
     """Topic and record of rows that a check moved to the quarantine."""
+    unknown_keys: dict[str, int] = field(default_factory=dict)
+    """Keys of the records that no column has, by name."""
     hidden: frozenset[str] = frozenset()
     """Columns that hidden columns of topics are part of."""
 
@@ -185,8 +188,16 @@ class GivenRun:
                     rows = flow.function()
                 result = self._run(flow, rows, streams)
                 result.hidden = hidden_columns(rows, streams.sources)
+                result.unknown_keys = self._unknown_keys(streams)
                 self._flows[flow.name] = result
         return self._flows[flow.name]
+
+    def _unknown_keys(self, streams: _GivenStreams) -> dict[str, int]:
+        """Return the undeclared keys of the topics that a flow reads, the most frequent first."""
+        counts: Counter[str] = Counter()
+        for source in set(streams.sources.values()):
+            counts.update(self._decoded[source].unknown_keys)
+        return dict(counts.most_common())
 
     @contextmanager
     def _streams(self) -> Iterator[_GivenStreams]:

@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 from headrace.arrow.read.columns import TYPES
 from headrace.arrow.typed.typed_rows import (
     Decoding,
+    OnUnknown,
     RefusedRecordError,
     TypedRanges,
     TypedValues,
@@ -130,6 +131,12 @@ class DecodedTopic:
     schema: StructType
     batches: list[pa.Table]
     refused: list[Refused]
+    unknown_keys: Mapping[str, int] = field(default_factory=dict)
+    """Keys that no column has, by name."""
+
+    def count_unknown(self, names: Mapping[str, int]) -> None:
+        """Take the undeclared keys of all records so far."""
+        self.unknown_keys = dict(names)
 
 
 def decoded(source: TopicSource, topic: GivenTopic) -> DecodedTopic:
@@ -139,8 +146,8 @@ def decoded(source: TopicSource, topic: GivenTopic) -> DecodedTopic:
     columns = value_columns(source)
     nullable = [StructField(column.name, column.dataType) for column in columns.fields]
     rows = StructType([*nullable, *(StructField(f"_{name}", _KINDS[name]) for name in record)])
-    decode = _decoder(source, record, rows)
     found = DecodedTopic(rows, [], [])
+    decode = _decoder(source, record, rows, found.count_unknown)
     for batch in topic.raw():
         good = []
         for number in range(len(batch)):
@@ -159,12 +166,12 @@ def decoded(source: TopicSource, topic: GivenTopic) -> DecodedTopic:
 
 
 def _decoder(
-    source: TopicSource, record: Sequence[str], rows: StructType
+    source: TopicSource, record: Sequence[str], rows: StructType, on_unknown: OnUnknown
 ) -> Callable[[pa.RecordBatch], list[pa.RecordBatch]]:
     """Return the function that decodes one record, as a run's source does."""
     schema = arrow_schema(rows)
     if source.parser is None:
-        decoding: Decoding = TypedValues(source.columns)
+        decoding: Decoding = TypedValues(source.columns, on_unknown=on_unknown)
     else:
         decoding = parsed_values(source, source.parser, Path())
     ranges = TypedRanges(decoding, record, f"{source.name}-0")

@@ -1,6 +1,7 @@
 """Read the records of a topic's quarantine."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from headrace.client.calls.offsets import EARLIEST, LATEST, list_offsets
@@ -10,6 +11,8 @@ from headrace.client.sync import run
 from headrace.model.nouns import TopicPartition
 from headrace.record.record import Header, Record
 from headrace.spark.quarantine.names import HEADER, quarantine_topic
+
+_FROM_THE_FIRST: Mapping[TopicPartition, int] = MappingProxyType({})
 
 
 class Quarantined(NamedTuple):
@@ -34,6 +37,18 @@ class Quarantined(NamedTuple):
         return self.info["pipeline"], self.info["flow"]
 
     @property
+    def place(self) -> tuple[int, int]:
+        """Partition and offset of the refused record; -1 for those that are missing."""
+        partition, offset = self.info["partition"], self.info["offset"]
+        return (int(partition), int(offset)) if partition and offset else (-1, -1)
+
+    @property
+    def attempt(self) -> int:
+        """How many times the record was refused."""
+        text = self.info["attempt"]
+        return int(text) if text.isdecimal() else 1
+
+    @property
     def timestamp(self) -> int:
         """The time of the refused record in ms since 1970."""
         return self.record.timestamp
@@ -49,9 +64,14 @@ class _Info(dict[str, str]):
         return ""
 
 
-def read_quarantine(client: Client, topic: str) -> Iterator[Quarantined]:
-    """Yield the records of a topic's quarantine, by partition. Raises ApiError, ClientError."""
-    for at, record in read_committed(client, quarantine_topic(topic)):
+def read_quarantine(
+    client: Client, topic: str, since: Mapping[TopicPartition, int] = _FROM_THE_FIRST
+) -> Iterator[Quarantined]:
+    """Yield the records of a topic's quarantine, by partition. Raises ApiError, ClientError.
+
+    `since`: as in `read_committed`.
+    """
+    for at, record in read_committed(client, quarantine_topic(topic), since):
         info = {
             name.removeprefix(HEADER): (value or b"").decode("utf-8", "replace")
             for name, value in record.headers
@@ -60,21 +80,29 @@ def read_quarantine(client: Client, topic: str) -> Iterator[Quarantined]:
         yield Quarantined(at, record, _Info(info))
 
 
-def read_committed(client: Client, topic: str) -> Iterator[tuple[TopicPartition, Record]]:
-    """Yield the committed records of a topic up to its current end, partition by partition.
-
-    Raises ApiError, ClientError and CorruptLogError.
-    """
+def end_offsets(client: Client, topic: str) -> dict[TopicPartition, int]:
+    """Return the end offset of the committed records by partition. ApiError, ClientError."""
     known = run(client.metadata([topic]))
     known.check(topic)
-    partitions = [
-        TopicPartition(topic, number) for number in range(len(known.topics[topic].partitions))
-    ]
-    starts = run(list_offsets(client, dict.fromkeys(partitions, EARLIEST)))
-    ends = run(list_offsets(client, dict.fromkeys(partitions, LATEST), read_committed=True))
-    for partition in partitions:
-        end = ends[partition].offset
-        consumer = Consumer(client, {partition: starts[partition].offset}, read_committed=True)
+    partitions = range(len(known.topics[topic].partitions))
+    wanted = {TopicPartition(topic, number): LATEST for number in partitions}
+    found = run(list_offsets(client, wanted, read_committed=True))
+    return {place: found[place].offset for place in wanted}
+
+
+def read_committed(
+    client: Client, topic: str, since: Mapping[TopicPartition, int] = _FROM_THE_FIRST
+) -> Iterator[tuple[TopicPartition, Record]]:
+    """Yield the committed records of a topic up to its current end, partition by partition.
+
+    `since`: first offsets of partitions that are not read from their first record on. Raises
+    ApiError, ClientError and CorruptLogError.
+    """
+    ends = end_offsets(client, topic)
+    starts = run(list_offsets(client, dict.fromkeys(ends, EARLIEST)))
+    for partition, end in ends.items():
+        start = max(starts[partition].offset, since.get(partition, 0))
+        consumer = Consumer(client, {partition: start}, read_committed=True)
         while consumer.positions[partition] < end:
             for chunk in run(consumer.poll()):
                 for record in chunk.records():

@@ -71,15 +71,18 @@ class Settled:
         number = bisect_right(ranges, offset, key=lambda range_: range_.first) - 1
         return ranges[number].how if number >= 0 and offset <= ranges[number].last else None
 
-    def note(self, found: Quarantined, how: str) -> None:
-        """Note a record that is not settled, for `settle`."""
-        offset = found.record.offset
-        _add(self._changed.setdefault(found.at, []), _Range(offset, offset, how))
+    def change(self, found: Quarantined, how: str | None) -> None:
+        """Change how a record is settled, for `settle`; None: it waits again."""
+        changed = self._changed.setdefault(found.at, [])
+        if self.outcome(found) is not None:
+            self._forget(found)
+        if how is not None:
+            offset = found.record.offset
+            _add(changed, _Range(offset, offset, how))
 
-    def forget(self, found: Quarantined) -> None:
-        """Let a settled record wait again, for `settle`."""
+    def _forget(self, found: Quarantined) -> None:
         offset, kept = found.record.offset, []
-        for range_ in self._ranges.get(found.at, []):
+        for range_ in self._ranges[found.at]:
             if not range_.first <= offset <= range_.last:
                 kept.append(range_)
                 continue
@@ -88,7 +91,6 @@ class Settled:
             if offset < range_.last:
                 kept.append(range_._replace(first=offset + 1))
         self._ranges[found.at] = kept
-        self._changed.setdefault(found.at, [])
 
     def settle(self, producer: Producer, now_ms: int) -> None:
         """Send the noted records' outcomes, in the producer's open transaction."""

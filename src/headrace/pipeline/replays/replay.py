@@ -89,11 +89,21 @@ class Replay:
     diff: TableDiff | None = None
     applied_version: int | None = None
     applied_ms: int | None = None
+    undone_version: int | None = None
 
     @property
     def application(self) -> str:
         """The application of the transaction that marks its commits in the table."""
         return f"headrace:replay:{self.id}"
+
+    def was_applied_at(self, version: int) -> bool:
+        """Return whether a version of the table has this replay's files."""
+        if self.applied_version is None or self.applied_version > version:
+            return False
+        if self.undone_version is not None:
+            return self.undone_version > version
+        # Records of an older release do not have the version of an undo.
+        return self.state in (ReplayState.APPLIED, ReplayState.UNDOING)
 
     @property
     def days(self) -> str:

@@ -1,4 +1,4 @@
-"""Client settings of a run in a file that all its processes read.
+"""Client settings of a run: a client of its driver, and a file that all its processes read.
 
 As options of a source they would be in Spark's plans and in what the driver sends to workers.
 """
@@ -10,14 +10,34 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headrace.client.sync import connect
 from headrace.config.properties import render
 from headrace.kernels.compile_cache import private_directory
 from headrace.pipeline.run.topic_streams import ClusterAddress
+from headrace.terminal.broker_options import security_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
+
+    from headrace.client.client import Client
+
+_SECONDS = 15.0
+"""Timeout of the driver's own requests, and of their repetitions."""
+
+
+def client_of(bootstrap: str, settings: Mapping[str, str]) -> Client:
+    """Return a client with these settings, by Kafka's names, not connected yet. ConfigError."""
+    security = security_of(settings)
+    return connect(
+        bootstrap,
+        client_id="headrace-pipeline",
+        request_timeout_seconds=_SECONDS,
+        retry_seconds=_SECONDS,
+        tls=security.tls,
+        credentials=security.credentials,
+    )
 
 
 @contextmanager

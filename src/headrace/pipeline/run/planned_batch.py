@@ -55,8 +55,8 @@ def unfinished(checkpoint: Path) -> UnfinishedBatch | None:
         )
         if planned is None or (finished is not None and finished >= planned):
             return None
-        ends = _positions(checkpoint, planned)
-        begins = _positions(checkpoint, planned - 1) if planned else {}
+        ends = positions_of(checkpoint, planned)
+        begins = positions_of(checkpoint, planned - 1) if planned else {}
     except (OSError, ValueError, HeadraceError):
         return None
     ranges = [
@@ -76,10 +76,11 @@ def newest_batch(directory: Path) -> int | None:
     )
 
 
-def _positions(checkpoint: Path, batch: int) -> dict[TopicPartition, int]:
+def positions_of(checkpoint: Path, batch: int) -> dict[TopicPartition, int]:
+    """Return the end offsets of a batch, of all its sources. OSError, ValueError, SourceError."""
     lines = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
     found: dict[TopicPartition, int] = {}
     for line in lines[_HEADER_LINES:]:
-        if line.startswith("{"):
-            found |= Position.of_json(json.loads(line)).offsets
+        if "{" in line:  # After the source's name, if it has one.
+            found |= Position.of_json(json.loads(line[line.index("{") :])).offsets
     return found

@@ -19,7 +19,7 @@ from headrace.pipeline.exit_codes import DECISION_NEEDED
 from headrace.pipeline.load import Finding, Loaded, finding_of, loaded
 from headrace.pipeline.plan.decisions import refusal_of
 from headrace.pipeline.run.batch_events import BatchEvents, Counts
-from headrace.pipeline.run.client_file import client_file
+from headrace.pipeline.run.client_file import client_file, client_of
 from headrace.pipeline.run.event_log import Event, EventLog, now_text
 from headrace.pipeline.run.failures import FAILED, USAGE, Failure, FlowPlace, failure_of
 from headrace.pipeline.run.flow_quarantine import FlowQuarantine
@@ -91,7 +91,7 @@ def run_pipeline(request: RunRequest, spark: SparkSession | None = None) -> Endi
         )
         began = time.monotonic()
         try:
-            _complete_replays(storage, log)
+            _complete_replays(request, storage, log)
             ending = _Run(request, storage, run, log, stops).ended(spark)
         except BaseException as error:
             code, text = _unexpected(error)
@@ -102,14 +102,17 @@ def run_pipeline(request: RunRequest, spark: SparkSession | None = None) -> Endi
         return ending
 
 
-def _complete_replays(storage: Storage, log: EventLog) -> None:
+def _complete_replays(request: RunRequest, storage: Storage, log: EventLog) -> None:
     """Complete steps of replays that were interrupted."""
     if not (storage.own / "replays").is_dir():
         return
+    from headrace.pipeline.replays.covered_records import CoveredRecords
     from headrace.pipeline.replays.replay_store import ReplayStore
     from headrace.pipeline.replays.steps import resume
 
-    for replay in resume(ReplayStore(storage.root), int(time.time() * 1000)):
+    client = partial(client_of, request.bootstrap, request.settings)
+    notes = CoveredRecords(client, request.project.identity, storage)
+    for replay in resume(ReplayStore(storage.root), int(time.time() * 1000), notes):
         log.add("replay", replay=replay.id, flow=replay.flow, state=replay.state.value)
 
 

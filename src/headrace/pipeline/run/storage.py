@@ -115,6 +115,12 @@ class Storage:
         """Return the checkpoint of a flow into its target's newest version; it may not exist."""
         return self.checkpoint_of(target, flow, self.version(target))
 
+    def checkpoint_of_flow(self, flow: str) -> Path:
+        """Return the checkpoint of a flow, whatever it writes; a path that does not exist if it has
+        none."""
+        targets = sorted(each.parent.name for each in (self.root / CHECKPOINTS).glob(f"*/{flow}"))
+        return self.checkpoint(targets[0] if targets else flow, flow)
+
     def checkpoint_of(self, target: str, flow: str, version: int) -> Path:
         """Return the checkpoint of a flow into a version of its target."""
         return self.root / CHECKPOINTS / target / flow / str(version)

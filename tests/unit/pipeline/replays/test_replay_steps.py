@@ -170,14 +170,14 @@ def test_later_replay_of_the_same_day_starts_from_the_applied_rows(shop: Shop) -
     first, second = shop.build([0, 2]), shop.build(FIRST)
     assert (first.id, second.id) == ("r1", "r2")
     apply_replay(shop.store, first.id, NOW_MS)
-    with pytest.raises(OutdatedDiffError, match="replaced or deleted rows"):
+    with pytest.raises(OutdatedDiffError, match="r1 is applied, which replaced rows of day"):
         apply_replay(shop.store, second.id, NOW_MS)
     third = shop.build(FIRST)
     assert third.diff is not None
     assert (third.diff.added, third.diff.changed) == (2, 0)
     apply_replay(shop.store, third.id, NOW_MS)
     assert shop.rows() == expected(NEW)
-    with pytest.raises(ReplayError, match="r1 cannot be undone: version"):
+    with pytest.raises(ReplayError, match="r1 cannot be undone: r3, of day 1970-01-01, is applied"):
         undo_replay(shop.store, first.id)
     assert shop.store.load(first.id).state is ReplayState.APPLIED
 

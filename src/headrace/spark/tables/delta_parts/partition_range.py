@@ -27,5 +27,11 @@ class PartitionRange:
         value = key[list(partition_by).index(self.column)]
         return value is not None and self.first <= value < self.end
 
+    def overlaps(self, other: PartitionRange) -> bool:
+        """Return whether a partition may be in both; true for ranges of different columns."""
+        if self.column != other.column:
+            return True
+        return self.first < other.end and other.first < self.end
+
     def __str__(self) -> str:
         return f"{self.column} from {self.first} up to {self.end}"
