@@ -21,9 +21,9 @@ from headrace.config.listeners import (
     refusal_of_plain,
 )
 from headrace.config.tls_settings import (
+    authenticates,
     metrics_tls,
     problems_of,
-    requires_certificate,
     tls_settings,
     uses_tls,
 )
@@ -178,7 +178,7 @@ def _listeners(values: Mapping[str, Value], combined: Combined) -> None:
     listeners, advertised, wrong = configured(
         given,
         insecure=bool(values["insecure.listeners"]),
-        requires_certificate=lambda listener: requires_certificate(values, listener),
+        authenticates=lambda listener: authenticates(values, listener),
     )
     combined.attributes["listeners"] = listeners
     combined.attributes["advertised_listeners"] = advertised

@@ -108,12 +108,12 @@ def configured(
     given: Mapping[str, Sequence[str]],
     *,
     insecure: bool,
-    requires_certificate: Callable[[Listener], bool],
+    authenticates: Callable[[Listener], bool],
 ) -> Configured:
     """Return the listeners of a configuration, without those of KRaft controllers.
 
     `insecure`: listeners without encryption or authentication may be open to other machines.
-    `requires_certificate`: whether each client of a listener must have a certificate.
+    `authenticates`: whether a listener with TLS requires certificates, or signatures.
     """
     listeners: tuple[Listener, ...] = ()
     advertised: tuple[Listener, ...] = ()
@@ -133,7 +133,7 @@ def configured(
     except ValueError as error:
         wrong.append((name, ",".join(given[name]), str(error)))
     for listener in listeners:
-        reason = _refusal(listener, insecure, requires_certificate)
+        reason = _refusal(listener, insecure, authenticates)
         if reason:
             wrong.append((LISTENERS, str(listener), reason))
     return Configured(listeners, advertised, wrong)
@@ -161,13 +161,13 @@ def _advertised(listeners: Sequence[Listener], given: Sequence[Listener]) -> tup
 
 
 def _refusal(
-    listener: Listener, insecure: bool, requires_certificate: Callable[[Listener], bool]
+    listener: Listener, insecure: bool, authenticates: Callable[[Listener], bool]
 ) -> str | None:
     """Return why `listener` is too insecure to be opened to other machines, or None."""
     spoken = listener.spoken
     if insecure or listener.loopback or not spoken.lacks:
         return None
-    if spoken.certificate_suffices and requires_certificate(listener):
+    if spoken.certificate_suffices and authenticates(listener):
         return None
     return f"open to other machines {spoken.lacks}; {_TO_ALLOW}"
 

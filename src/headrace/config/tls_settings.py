@@ -112,11 +112,12 @@ def uses_tls(values: Mapping[str, Value], listener: Listener) -> bool:
     return mode == ENFORCING
 
 
-def requires_certificate(values: Mapping[str, Value], listener: Listener) -> bool:
-    """Return whether `listener` serves only clients that have a trusted certificate."""
+def authenticates(values: Mapping[str, Value], listener: Listener) -> bool:
+    """Return whether `listener` serves only TLS, and only clients with a certificate or a key."""
     settings = tls_settings(values, listener)
-    required = settings.client_auth == "required" and not settings.plain_too
-    return required and uses_tls(values, listener)
+    keys = listener.spoken.signing_keys
+    required = settings.client_auth == "required" or bool(keys and values[keys])
+    return required and not settings.plain_too and uses_tls(values, listener)
 
 
 def metrics_tls(values: Mapping[str, Value], listeners: Iterable[Listener]) -> TlsSettings | None:

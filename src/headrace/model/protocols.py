@@ -32,6 +32,9 @@ class ListenerProtocol(NamedTuple):
     """The danger of a listener beyond loopback, and its remedy; empty: it may listen anywhere."""
     certificate_suffices: bool = False
     """Whether a listener that requires clients' certificates may listen anywhere."""
+    signing_keys: str = ""
+    """The setting with users' keys: if any is set, clients without a certificate sign each
+    request, which counts as a certificate does. Empty: the protocol has no signatures."""
     tls_advice: str = ""
     """How to configure TLS in a client that connected without it."""
 
@@ -216,8 +219,10 @@ ROCKETMQ = ProtocolRow(
             tls_mode="rocketmq.tls.server.mode",
             anonymous=True,
             lacks="without encryption, authentication or both; set"
-            " rocketmq.tls.server.mode=enforcing and ssl.client.auth=required",
+            " rocketmq.tls.server.mode=enforcing, and ssl.client.auth=required or"
+            " rocketmq.access.keys",
             certificate_suffices=True,
+            signing_keys="rocketmq.access.keys",
             tls_advice="set tls.enable=true there",
         ),
     ),

@@ -32,7 +32,7 @@ class Audit:
     def __init__(self, clock: "Clock") -> None:
         """Create an audit log without history."""
         self._clock = clock
-        self._told: set[tuple[Identity, Operation, Resource]] = set()
+        self._told: set[tuple[object, ...]] = set()
         self._lines: dict[tuple[Principal, str], int] = {}
         self._left_out = 0
         self._changes: dict[Principal, int] = {}
@@ -41,8 +41,22 @@ class Audit:
 
     def refused(self, identity: "Identity", operation: "Operation", resource: "Resource") -> None:
         """Log a refused operation, unless the same refusal was logged in this period."""
+        self._refused(
+            identity,
+            operation=operation.name,
+            resource=f"{resource.kind.name}:{resource.name}",
+        )
+
+    def unauthenticated(self, identity: "Identity", *, by: str, **why: str | None) -> None:
+        """Log a request whose credentials were refused, unless the same was logged in this period.
+
+        `by`: the request's name; `why`: fields of the line, left out if None.
+        """
+        self._refused(identity, by=by, **why)
+
+    def _refused(self, identity: "Identity", **what: str | None) -> None:
         self._begin()
-        refusal = (identity, operation, resource)
+        refusal = (identity, *what.items())
         who = (identity.principal, identity.host)
         lines = self._lines.get(who, 0)
         if refusal in self._told or lines >= LINES_OF_ONE or len(self._told) >= LINES_OF_ALL:
@@ -50,14 +64,7 @@ class Audit:
             return
         self._told.add(refusal)
         self._lines[who] = lines + 1
-        _logger.warning(
-            "refused %s",
-            fields(
-                **_who(identity),
-                operation=operation.name,
-                resource=f"{resource.kind.name}:{resource.name}",
-            ),
-        )
+        _logger.warning("refused %s", fields(**_who(identity), **what))
 
     def changed(
         self, identity: "Identity", *, by: str, result: str, done: bool, **what: object

@@ -57,7 +57,7 @@ def test_other_machines_need_enforced_tls_and_certificates_or_leave(mode: str, a
         with pytest.raises(ConfigError) as refused:
             loaded(mode, more, "0.0.0.0")
         (line,) = str(refused.value).splitlines()
-        assert "set rocketmq.tls.server.mode=enforcing and ssl.client.auth=required" in line
+        assert "set rocketmq.tls.server.mode=enforcing, and ssl.client.auth=required" in line
         assert "start with --insecure or set insecure.listeners=true" in line
     assert loaded(mode, f"{more}insecure.listeners=true\n", "0.0.0.0").listeners
     assert loaded(mode, more).listeners
@@ -68,6 +68,16 @@ def test_certificates_required_of_all_listeners_do_not_open_a_listener_without_t
     for mode in ("disabled", "permissive"):
         with pytest.raises(ConfigError, match="open to other machines"):
             loaded(mode, own, "0.0.0.0")
+
+
+def test_access_keys_count_as_certificates_where_tls_is_enforced() -> None:
+    keys = f"{STORE}rocketmq.access.keys=orders:12345678\n"
+    assert loaded("enforcing", keys, "0.0.0.0").listeners
+    for mode in ("disabled", "permissive"):
+        with pytest.raises(ConfigError, match="open to other machines"):
+            loaded(mode, keys, "0.0.0.0")
+    with pytest.raises(ConfigError, match=r"listeners=SSL.*without authentication"):
+        load(f"listeners=SSL://0.0.0.0:1,ROCKETMQ://127.0.0.1:2\n{keys}")
 
 
 def test_its_clients_are_strangers_at_first() -> None:

@@ -15,6 +15,7 @@ from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.call import RemotingCall
+    from headrace.frontends.rocketmq.signed_requests import SignedRequests
 
 Handler = Callable[["RemotingCall"], RemotingAnswer | None]
 """Answers a request: by its result, or later where that is None. Raises HeadraceError."""
@@ -45,8 +46,11 @@ HANDLERS: dict[int, Handler] = {
 }
 
 
-def handle(call: "RemotingCall") -> None:
-    """Answer a request, now or later; errors of the broker and of the request are answers."""
+def handle(call: "RemotingCall", signed: "SignedRequests") -> None:
+    """Answer a request, now or later; errors of the broker and of the request are answers.
+
+    `signed` authenticates the request first.
+    """
     code = call.command.code
     handler = HANDLERS.get(code)
     if handler is None:
@@ -55,6 +59,9 @@ def handle(call: "RemotingCall") -> None:
         call.answer(RemotingAnswer(unknown, None, b"", remark))
         return
     try:
+        identity = signed.identity(call.identity, call.command)
+        if identity is not call.identity:
+            call.peer = call.peer._replace(identity=identity)
         answer = handler(call)
     except HeadraceError as error:
         call.fail(error)

@@ -16,6 +16,7 @@ from headrace.frontends.rocketmq.later.transactions import ask_producer
 from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
 from headrace.frontends.rocketmq.serving import RemotingSettings, ServedBroker
 from headrace.frontends.rocketmq.session import RemotingFrontend
+from headrace.frontends.rocketmq.signed_requests import SignedRequests
 from headrace.model.errors import ConfigError
 from headrace.model.protocols import ROCKETMQ_TOPICS
 from headrace.net.write_pass import WritePass, Writes
@@ -25,7 +26,7 @@ from headrace.ports.store import Store
 from headrace.subscriptions.held.delays import Delays
 from headrace.subscriptions.held.half_messages import AskingRules, HalfMessages
 from headrace.subscriptions.new_groups import ZeroOffsetRule
-from headrace.wire.rocketmq.settings import RocketmqKeys
+from headrace.wire.rocketmq.settings import RocketmqKeys, parse_access_keys
 
 
 class RemotingParts(Protocol):
@@ -99,7 +100,9 @@ def frontend(parts: RemotingParts) -> RemotingFrontend:
     parts.operations.add(operations_of(broker))
     broker.held.ask = partial(ask_producer, broker)
     _gauges(parts.broker.metrics, broker.held)
-    return RemotingFrontend(broker, WritePass(parts.writes))
+    secrets = parse_access_keys(keys.rocketmq_access_keys)
+    signed = SignedRequests(secrets, parts.broker.audit)
+    return RemotingFrontend(broker, WritePass(parts.writes), signed)
 
 
 def _gauges(metrics: Metrics, held: HeldTopics) -> None:

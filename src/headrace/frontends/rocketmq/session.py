@@ -24,6 +24,7 @@ from headrace.wire.rocketmq.frames import HEADER_AT, LENGTH_BYTES, frame_at, fra
 from headrace.wire.rocketmq.message_ids import HOST_V4_BYTES, host_bytes
 
 if TYPE_CHECKING:
+    from headrace.frontends.rocketmq.signed_requests import SignedRequests
     from headrace.net.connection import Connection
     from headrace.net.pending import Pending
     from headrace.net.write_pass import WritePass
@@ -188,7 +189,7 @@ class RemotingSession:
             self._ended,
         )
         self._calls[call] = None
-        handle(call)
+        handle(call, self._frontend.signed)
         if len(self._calls) >= REQUESTS_MAX:
             self._stream.hold()
 
@@ -208,9 +209,10 @@ class RemotingSession:
 class RemotingFrontend:
     """All connections of RocketMQ clients. `server.frontends.OtherFrontend`."""
 
-    def __init__(self, broker: ServedBroker, writes: "WritePass") -> None:
+    def __init__(self, broker: ServedBroker, writes: "WritePass", signed: "SignedRequests") -> None:
         self.broker = broker
         self.writes = writes
+        self.signed = signed
         self.opaques = itertools.count(1)
         """Numbers of the requests that the broker sends."""
         self._sessions: dict[RemotingSession, None] = {}

@@ -2,11 +2,41 @@
 
 from headrace.config.keys.row import Keys, key
 from headrace.config.value_types import Kind
+from headrace.model.secret import Secret
+
+_SECRET_CHARACTERS_MIN = 8
+_ANONYMOUS = "ANONYMOUS"
+
+
+def parse_access_keys(text: str) -> dict[str, Secret]:
+    """Parse `KEY:SECRET,KEY:SECRET`; ValueError shows no secret."""
+    found: dict[str, Secret] = {}
+    for number, entry in enumerate(text.split(",") if text.strip() else (), 1):
+        key, _, secret = entry.strip().partition(":")
+        if not key or any(map(str.isspace, key)):
+            raise ValueError(f"entry {number} is not KEY:SECRET")
+        if len(secret) < _SECRET_CHARACTERS_MIN:
+            few = f"a secret has {_SECRET_CHARACTERS_MIN} characters or more"
+            raise ValueError(f"entry {number}: {few}")
+        if key == _ANONYMOUS:
+            raise ValueError(f"entry {number}: {_ANONYMOUS} is the user without authentication")
+        if key in found:
+            raise ValueError(f"entry {number}: the access key appears more than once")
+        found[key] = Secret(secret)
+    return found
 
 
 class RocketmqKeys(Keys):
     """Settings of RocketMQ listeners, with the defaults of RocketMQ 5.5.0."""
 
+    rocketmq_access_keys = key(
+        Kind.PASSWORD,
+        "",
+        "Users of RocketMQ listeners: ACCESSKEY:SECRET, separated by commas. If any is set, each"
+        " request must be signed (AclClientRPCHook), unless the client has a certificate. The user"
+        " is User: and the access key. A secret has 8 characters or more, without a comma.",
+        check=parse_access_keys,
+    )
     rocketmq_advertised_address = key(
         Kind.STRING,
         "",

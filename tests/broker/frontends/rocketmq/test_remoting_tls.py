@@ -183,6 +183,24 @@ def test_plain_bytes_within_a_handshake_are_refused(broker: BrokerThread) -> Non
     wait_until_closed(broker)
 
 
+def test_plain_bytes_behind_a_client_hello_are_refused(
+    broker: BrokerThread, authority: Authority
+) -> None:
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    hello = trusting(authority).wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        hello.do_handshake()
+    with socket.create_connection(("127.0.0.1", port_of(broker)), SECONDS) as raw:
+        raw.sendall(outgoing.read())
+        received = raw.recv(1000)  # the broker's part of the handshake
+        assert received[:1] == b"\x16"
+        raw.sendall(ROUTE)
+        while piece := raw.recv(1000):
+            received += piece
+    assert b"brokerDatas" not in received
+    wait_until_closed(broker)
+
+
 def test_both_kinds_connect_at_the_same_time(broker: BrokerThread, authority: Authority) -> None:
     port, answered = port_of(broker), []
 
