@@ -71,8 +71,8 @@ def replay(
     replay orders --apply r3
 
     Exit codes: 0 done, 1 failed, 2 wrong declarations or days, 3 no broker answers, 4 no such
-    flow or replay, 10 the table has changed since the comparison, 11 a check failed or a value
-    was refused, 12 records that it needs were deleted.
+    flow or replay, 10 the table has changed since the comparison, 11 a check failed, 12 records
+    that it needs were deleted.
 
     Parameters
     ----------
