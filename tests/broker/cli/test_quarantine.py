@@ -223,30 +223,10 @@ def test_a_topic_without_a_quarantine_is_not_found(asked: Asked, says: Says) -> 
     for verb in ("list", "replay"):
         code, _, error = says("pipeline", "quarantine", verb, "payments")
         assert code == 4
-        assert "no quarantine, the topic payments.quarantine: there is no such topic" in error
+        assert "the topic payments.quarantine: there is no such topic" in error
     code, _, said = says("pipeline", "quarantine", "list", "orders")
     assert (code, said) == (0, "no refused records of orders\n")
     assert asked(REPLAY, "orders") == (0, [])
-
-
-def test_a_topic_without_refused_records_is_told_from_one_that_is_missing(
-    broker: BrokerThread, says: Says
-) -> None:
-    broker.create_topics("sound")
-    code, _, error = says("pipeline", "quarantine", "list", "sound")
-    assert (code, "sound.quarantine: no record of it was refused" in error) == (4, True)
-
-
-def test_a_choice_that_matches_no_waiting_record_is_said(client: Client, says: Says) -> None:
-    quarantine(client, 1, NULL)
-    for verb, yes in (("replay", ()), ("drop", ("--yes",))):
-        code, _, noted = says("pipeline", "quarantine", verb, "orders", "--reason", "totl", *yes)
-        assert code == 0
-        assert "none of the waiting records of orders matches --reason" in noted
-    _, _, noted = says(
-        "pipeline", "quarantine", "replay", "orders", "--flow", "x", "--reason", "totl"
-    )
-    assert "matches --flow and --reason;" in noted
 
 
 def test_settled_records_are_ranges_in_a_compacted_topic(asked: Asked, client: Client) -> None:

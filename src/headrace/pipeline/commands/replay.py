@@ -152,6 +152,8 @@ def _done(project: "Project", flow: str, step: str, id_: str, options: BrokerOpt
             EXIT_UNREACHABLE,
         ) from None
     _show_notes(notes)
+    if done == found:
+        note(f"{found.id} is {found.state.value} already: nothing was changed")
     return done
 
 
