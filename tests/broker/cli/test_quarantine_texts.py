@@ -1,4 +1,4 @@
-"""What `headrace pipeline quarantine` says where there is nothing to show or to do."""
+"""Texts of `headrace pipeline quarantine` where no record is shown or sent."""
 
 from collections.abc import Iterator
 
