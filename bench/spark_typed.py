@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import headrace.spark
 from bench.json_lines import DDL, FIELDS
 from bench.process_tree import cpu_seconds, process_tree
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 VALUE_SCHEMA, FROM_JSON = "valueSchema", "from_json"
 CORRUPT = "_corrupt_record"
 OURS_TABLE, SPARK_PARQUET = "headrace-table", "parquet"
+ROW_BYTES_MAX = 1024
+"""More than a row of `json_lines` has in Arrow."""
 
 
 def typed(reader: "DataFrameReader | DataStreamReader", parser: str, mode: str = "") -> "DataFrame":
@@ -69,6 +72,17 @@ def scan(
         rows.write.format("noop").mode("overwrite").save()
 
     return _timed(job)
+
+
+def declare_rows(spark: "SparkSession", row_bytes_max: int) -> None:
+    """Declare the largest row in bytes, as docs/spark.md has it; 0: leave Spark's own limits."""
+    from headrace.spark.sessions import row_bound
+
+    for name in (row_bound.ROW_BYTES_MAX, row_bound.ROWS_PER_BATCH, row_bound.BYTES_PER_BATCH):
+        spark.conf.unset(name)
+    if row_bytes_max:
+        declared = {row_bound.ROW_BYTES_MAX: row_bytes_max}
+        headrace.spark.builder("bench", **declared).getOrCreate()
 
 
 def write(

@@ -9,7 +9,13 @@ from bench.sections import Found, Section
 from bench.spark_flows import ROWS, WARM_BATCHES
 from bench.spark_scan import fill
 from bench.spark_sides import CONNECTOR, Side, having, sides_of
-from bench.spark_typed import FROM_JSON, OURS_TABLE, SPARK_PARQUET, VALUE_SCHEMA
+from bench.spark_typed import (
+    FROM_JSON,
+    OURS_TABLE,
+    ROW_BYTES_MAX,
+    SPARK_PARQUET,
+    VALUE_SCHEMA,
+)
 from bench.subjects import Subject, in_turn
 
 ROUNDS_MAX = 9
@@ -23,6 +29,7 @@ MODES = ("PERMISSIVE", "DROPMALFORMED")
 TOPIC = "typed"
 OF_FROM_JSON = "of our source + from_json's rows/s"
 BY_SPARK = "by Spark's Parquet writer: rows/s"
+UNDECLARED = "without rowBytesMax: "
 P50, TRIGGER_MS = "p50 ms", 10_000
 
 
@@ -61,25 +68,38 @@ def _digest(sides: Sequence[Side], records: int) -> list[str]:
 
 
 def to_parquet(records: int, subjects: Sequence[Subject], rounds: int) -> Found:
-    """A topic into Parquet files: ours by `headrace-table` and by Spark's writer."""
+    """A topic into Parquet files: ours by `headrace-table`, with the size of its rows declared
+    (docs/spark.md) and without, and by Spark's writer."""
     able, unable = having(subjects, "spark_typed", "write")
     for subject in unable:
         yield subject.name, {}
+    declaring = {subject.name for subject in having(able, "spark_typed", "declare_rows")[0]}
     with sides_of(able) as sides:
         wanted = _digest(sides, records)
         written = int(wanted[0])
+
+        def measure(side: Side, sink: str, what: str = "") -> dict[str, float]:
+            arguments = (side.format, side.broker.bootstrap, TOPIC, _parser(side), sink)
+            seconds, cpu, held = side.spark.call("spark_typed", "write", *arguments)
+            if held != wanted:
+                raise RuntimeError(f"{side.name}, {sink}: {held} instead of {wanted}")
+            return {
+                f"{what}rows/s": written / seconds,
+                f"{what}CPU-s/M rows": cpu * 1e6 / written,
+            }
+
         for number in range(1 + rounds):
             for side in in_turn(sides, number):
-                figures: dict[str, float] = {}
-                for sink in (OURS_TABLE, SPARK_PARQUET) if side.headrace else (SPARK_PARQUET,):
-                    arguments = (side.format, side.broker.bootstrap, TOPIC, _parser(side), sink)
-                    seconds, cpu, held = side.spark.call("spark_typed", "write", *arguments)
-                    if held != wanted:
-                        raise RuntimeError(f"{side.name}, {sink}: {held} instead of {wanted}")
-                    if figures:
-                        figures[BY_SPARK] = written / seconds
-                    else:
-                        figures = {"rows/s": written / seconds, "CPU-s/M rows": cpu * 1e6 / written}
+                if not side.headrace:
+                    figures = measure(side, SPARK_PARQUET)
+                else:
+                    figures = {}
+                    if side.name in declaring:
+                        side.spark.call("spark_typed", "declare_rows", ROW_BYTES_MAX)
+                        figures |= measure(side, OURS_TABLE)
+                        side.spark.call("spark_typed", "declare_rows", 0)
+                    figures |= measure(side, OURS_TABLE, UNDECLARED if figures else "")
+                    figures[BY_SPARK] = measure(side, SPARK_PARQUET)["rows/s"]
                 if number:  # the JVM compiles in the first
                     yield side.name, figures
 

@@ -17,10 +17,17 @@ import pytest
 from headrace.wire.rocketmq.batch_bodies import decode_batch, encode_batch
 from headrace.wire.rocketmq.codes import RequestCode
 from headrace.wire.rocketmq.commands import RemotingCommand, decode_command, encode_command
+from headrace.wire.rocketmq.delays import later_delivery
 from headrace.wire.rocketmq.fastjson import Keyed, decode_body, encode_body
 from headrace.wire.rocketmq.frames import RemotingFrame, Serialization, frame_at, frame_bytes
+from headrace.wire.rocketmq.later_properties import (
+    committed_properties,
+    half_properties,
+    held_properties,
+    sent_back_properties,
+)
 from headrace.wire.rocketmq.message_ids import message_id
-from headrace.wire.rocketmq.properties import decode_properties
+from headrace.wire.rocketmq.properties import decode_properties, without_property
 from headrace.wire.rocketmq.requests import pull_request, send_request
 from headrace.wire.rocketmq.sent_messages import plain_body
 from headrace.wire.rocketmq.stored_messages import decode_messages, encode_message
@@ -211,3 +218,75 @@ def test_each_stored_message_is_as_recorded_and_encodes_back() -> None:
         )  # fmt: skip
         count += 1
     assert count > 100
+
+
+# Messages that are delivered later
+
+BROKERS = ("MSG_REGION", "CLUSTER", "TRACE_ON")
+"""Properties that pulled messages get, and no stored one has here."""
+
+
+def stored(topic: str, body: str) -> dict[str, Any]:
+    """Return the last recorded message of a topic with this body."""
+    found = [each for each in entries(STORED) if each["topic"] == topic and each["body"] == body]
+    return found[-1]
+
+
+def own(message: dict[str, Any]) -> bytes:
+    """Return a recorded message's properties without those that the broker adds to all."""
+    (decoded,) = decode_messages(base64.b64decode(message["raw"]))
+    properties = decoded.properties
+    for name in BROKERS:
+        properties = without_property(properties, name.encode())
+    return properties
+
+
+def test_a_message_sent_back_has_the_recorded_properties() -> None:
+    group = "CG_retryScjava55json2_"
+    first = stored("Scjava55json2_retry", "poison")
+    retried = stored(f"%RETRY%{group}", "poison")
+    letter = stored(f"%DLQ%{group}", "poison")
+    made = sent_back_properties(own(first), first["topic"], first["offsetMsgId"], 1)
+    made = held_properties(made, f"%RETRY%{group}", 0)
+    assert decode_properties(made) == decode_properties(own(retried))
+    assert made.startswith(without_property(own(first), b"WAIT"))
+    made = sent_back_properties(own(retried), retried["topic"], retried["offsetMsgId"], 0)
+    assert decode_properties(made) == decode_properties(own(letter))
+
+
+def test_a_delayed_message_has_the_recorded_properties() -> None:
+    level = stored("Scjava55json_delay", "level1")
+    sent = without_property(without_property(own(level), b"REAL_TOPIC"), b"REAL_QID")
+    later = later_delivery(sent, 0, 0)
+    assert later is not None
+    assert later.due_ms == 1000
+    made = held_properties(later.properties, "Scjava55json_delay", level["queueId"])
+    assert decode_properties(made) == decode_properties(own(level))
+    timer = stored("Scjava55json_delay", "timer")
+    added = ("TIMER_OUT_MS", "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS", "REAL_TOPIC", "REAL_QID")
+    sent = own(timer)
+    for name in added:
+        sent = without_property(sent, name.encode())
+    later = later_delivery(sent, timer["bornTimestamp"], 3000)
+    assert later is not None
+    made = held_properties(later.properties, "Scjava55json_delay", timer["queueId"])
+    # Recorded: rounded to a second, and two times that RocketMQ's wheel adds.
+    assert decode_properties(made).keys() == decode_properties(own(timer)).keys() - {
+        "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS",
+    }  # fmt: skip
+    assert 0 <= later.due_ms - int(decode_properties(own(timer))["TIMER_OUT_MS"]) < 1000
+
+
+def test_a_message_of_a_transaction_has_the_recorded_properties() -> None:
+    half = stored("RMQ_SYS_TRANS_HALF_TOPIC", "commit")
+    committed = stored("Scjava55json_tx", "commit")
+    assert decode_properties(committed_properties(own(half), 0)) == decode_properties(
+        own(committed)
+    )
+    sent = own(committed)
+    sent = without_property(sent, b"__transactionId__")
+    made = held_properties(half_properties(sent), "Scjava55json_tx", committed["queueId"])
+    assert decode_properties(made) == decode_properties(own(half))
+    asked = stored("Scjava55json_tx", "unknown")
+    sent = without_property(own(asked), b"TRANSACTION_CHECK_TIMES")
+    assert decode_properties(committed_properties(sent, 2)) == decode_properties(own(asked))

@@ -19,12 +19,14 @@ from bench.report import between_versions
 from bench.sections import Section
 from bench.spark_sides import CONNECTOR, having
 from bench.spark_table import all_sections
+from bench.spark_typed import ROW_BYTES_MAX
 from bench.spark_typed_sections import (
     BY_SPARK,
     FLOWS,
     MODES,
     OF_FROM_JSON,
     P50,
+    UNDECLARED,
     of_clean,
     typed_sections,
 )
@@ -152,6 +154,7 @@ class PlayedSide:
     digests: dict[str, list[str]] = field(default_factory=dict)
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     format: str = "played"
+    row_bytes_max: int = 0
 
     @property
     def spark(self) -> "PlayedSide":
@@ -169,8 +172,14 @@ class PlayedSide:
         return name
 
     def call(self, module: str, function: str, *arguments: Any) -> Any:
-        """Return seconds by parser, mode and topic: a scan by `from_json` takes 4 s."""
+        """Return seconds by parser, mode and topic: a scan by `from_json` takes 4 s.
+
+        A write into our table takes half of the time if the size of rows is declared.
+        """
         self.calls.append((module, function, *arguments))
+        if function == "declare_rows":
+            self.row_bytes_max = arguments[0]
+            return None
         _, _, topic, parser, *rest = arguments
         held = self.digests.get(rest[0] if rest and function == "write" else parser, ["1000", "7"])
         if function == "digest":
@@ -179,7 +188,9 @@ class PlayedSide:
             return {P50: 700.0}
         seconds = {"valueSchema": 1.0, "from_json": 4.0}[parser]
         if function == "write":
-            return seconds * (1 if rest[0] == "headrace-table" else 2), 3.0, held
+            if rest[0] == "parquet":
+                return seconds * 2, 3.0, held
+            return (seconds / 2, 1.5, held) if self.row_bytes_max else (seconds, 3.0, held)
         return seconds * {"typed-0.01": 1.05, "typed-0.3": 1.25}.get(str(topic), 1.0), 3.0
 
 
@@ -207,9 +218,36 @@ def figures(wanted: str, rounds: int = 2) -> list[tuple[str, dict[str, float]]]:
 def test_parquet_is_written_by_our_table_and_by_spark(sides: list[PlayedSide]) -> None:
     found = figures("to Parquet, zstd")
     assert [name for name, _ in found] == ["connector", "headrace", "headrace", "connector"]
-    assert found[1][1] == {"rows/s": 1000, "CPU-s/M rows": 3000, BY_SPARK: 500}
+    assert found[1][1] == {
+        "rows/s": 2000,
+        "CPU-s/M rows": 1500,
+        f"{UNDECLARED}rows/s": 1000,
+        f"{UNDECLARED}CPU-s/M rows": 3000,
+        BY_SPARK: 500,
+    }
     assert found[0][1] == {"rows/s": 125, "CPU-s/M rows": 3000}
-    assert sum(call[1] == "write" for call in sides[0].calls) == 2 * (1 + 2)
+    assert sum(call[1] == "write" for call in sides[0].calls) == 3 * (1 + 2)
+
+
+def test_the_size_of_rows_is_declared_for_one_write_of_ours(sides: list[PlayedSide]) -> None:
+    figures("to Parquet, zstd", rounds=1)
+    declared = [call[2:] for call in sides[0].calls if call[1] == "declare_rows"]
+    assert declared == [(ROW_BYTES_MAX,), (0,)] * 2
+    assert not [call for call in sides[1].calls if call[1] == "declare_rows"]
+
+
+def test_a_checkout_that_cannot_declare_rows_writes_without(
+    sides: list[PlayedSide], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def older(
+        subjects: Sequence[Subject], _: str, function: str
+    ) -> tuple[list[Subject], list[Subject]]:
+        return ([], [*subjects]) if function == "declare_rows" else ([*subjects], [])
+
+    monkeypatch.setattr(spark_typed_sections, "having", older)
+    found = dict(figures("to Parquet, zstd", rounds=1))["headrace"]
+    assert found == {"rows/s": 1000, "CPU-s/M rows": 3000, BY_SPARK: 500}
+    assert not [call for call in sides[0].calls if call[1] == "declare_rows"]
 
 
 @pytest.mark.parametrize(

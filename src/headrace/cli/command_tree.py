@@ -125,8 +125,8 @@ app.command(
     " --allow-principal User:alice --operation read --topic orders",
 )
 for row in ROWS:
-    if row.command is not None:
-        app.command(row.command.app, name=row.command.name, help=row.command.help)
+    for each in () if row.command is None else (row.command, *row.more_commands):
+        app.command(each.app, name=each.name, help=each.help)
 app.command(
     "headrace.cli.trace.trace:trace",
     help="Show replication step by step: play a textbook case, or follow a running cluster.\n\nFor"

@@ -105,6 +105,7 @@ class ProtocolRow(NamedTuple):
     administered: bool = False
     """Whether administrators reach its operations by Kafka's API 20000 (`operations.registry`)."""
     command: Command | None = None
+    more_commands: tuple[Command, ...] = ()
     dev: DevListener | None = None
     """None: `headrace dev` does not serve it unless it is asked to."""
 
@@ -219,6 +220,21 @@ ROCKETMQ = ProtocolRow(
     listeners_help="ROCKETMQ://host is for RocketMQ remoting clients, name server and broker on"
     " one port, 9876 by default.",
     topics=ROCKETMQ_TOPICS,
+    administered=True,
+    command=Command(
+        "rocketmq",
+        "headrace.cli.rocketmq.rocketmq:app",
+        "Explain where RocketMQ's consumer groups begin, and move their offsets.\n\nFor example:"
+        " headrace rocketmq where-would-a-group-begin orders",
+    ),
+    more_commands=(
+        Command(
+            "mqadmin",
+            "headrace.cli.rocketmq.mqadmin:mqadmin",
+            "Administer RocketMQ topics and groups with mqadmin's own verbs, options and output."
+            "\n\nFor example: headrace mqadmin consumerProgress -n 127.0.0.1:9876 -g billing",
+        ),
+    ),
 )
 
 ROWS = [KAFKA, AMQP, ROCKETMQ]

@@ -28,7 +28,7 @@ queries as consumer groups.
     sessions/register.py       registration of the format, and the Python that Spark runs
     sessions/listener.py       attach(): commits the offsets of every batch to a consumer group
     sessions/python.py         the Python of Spark's processes; worker_daemon.py forks its workers
-    sessions/session.py        session(), builder(); java.py finds a Java
+    sessions/session.py        session(), builder(); java.py finds a Java; row_bound.py: its batches
 
 Row schema and option names are those of Spark's own Kafka connector. Filters are never pushed down
 (`docs/adr`): in Spark 4.3.0 pushed filters leak into later queries; use the options instead.

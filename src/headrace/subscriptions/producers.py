@@ -63,5 +63,9 @@ class ProducerGroups(Generic[C]):
         members[connection] = members.pop(connection)  # to the end: the next one is asked then
         return connection
 
+    def members(self, group: str) -> list[C]:
+        """Return the live connections of a group."""
+        return list(self._groups.get(group, ()))
+
     def __len__(self) -> int:
         return len(self._groups)

@@ -61,6 +61,9 @@ NOT_RUN = {
     "pipeline run": "needs a project and Spark: tests/spark/pipeline/test_guarded_runs.py",
     "pipeline replay": "needs a project and Spark: tests/spark/pipeline/test_pipeline_replay.py",
     "profile create": "keeps settings, and asks nobody",
+    "rocketmq where-would-a-group-begin": "a ROCKETMQ listener: tests/broker/cli/test_rocketmq.py",
+    "rocketmq offsets export": "a ROCKETMQ listener: tests/broker/cli/test_rocketmq.py",
+    "rocketmq offsets import": "a ROCKETMQ listener: tests/broker/cli/test_rocketmq.py",
 }
 
 

@@ -53,25 +53,24 @@ def test_the_java_consumer_follows_its_operator(
         RemotingClient(port_of(broker)) as operator,
     ):
         made(operator, TOPIC, 2)
-        program = subprocess.Popen(
-            [
-                *JVM, f"-Duser.home={tmp_path}", "-cp", classes, "Operated",
-                f"127.0.0.1:{port_of(broker)}", scenario,
-            ],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+        words = [
+            *JVM, f"-Duser.home={tmp_path}", "-cp", classes, "Operated",
+            f"127.0.0.1:{port_of(broker)}", scenario,
+        ]  # fmt: skip
         said: list[str] = []
-        try:
+        with subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True,
+        ) as program:  # fmt: skip
             assert program.stdin is not None
             assert program.stdout is not None
-            for line in program.stdout:
-                said.append(line)
-                if line.startswith("DO "):
-                    act(operator, line.removeprefix("DO ").strip())
-                    program.stdin.write("done\n")
-                    program.stdin.flush()
-            program.wait(30)
-        finally:
-            program.kill()
-            program.wait()
+            try:
+                for line in program.stdout:
+                    said.append(line)
+                    if line.startswith("DO "):
+                        act(operator, line.removeprefix("DO ").strip())
+                        program.stdin.write("done\n")
+                        program.stdin.flush()
+            finally:
+                program.kill()
     assert f"HOLDS {scenario}\n" in said, "".join(said)[-4000:]

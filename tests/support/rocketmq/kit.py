@@ -43,3 +43,10 @@ def made(client: RemotingClient, topic: str, queues: int = 1) -> str:
     )
     assert code(answer) is ResponseCode.SUCCESS, answer.remark
     return topic
+
+
+def loaded(client: RemotingClient, group: str, topic: str) -> None:
+    """Wait until the coordinator of a group has loaded its offsets, as clients do: by asking."""
+    named = {"consumerGroup": group, "topic": topic, "queueId": 0}
+    while code(client.call(14, named)) is ResponseCode.SERVICE_NOT_AVAILABLE:
+        pass

@@ -37,6 +37,8 @@ class RemotingPeer(NamedTuple):
 class RemotingClientSide(MemberConnection, Hashable, Protocol):
     """A client's connection. Implemented by `session.RemotingSession`."""
 
+    client_id: str
+    """The client's own id, as its last heartbeat says."""
     language: str
     """The language of the client, as its last heartbeat says."""
     version: int

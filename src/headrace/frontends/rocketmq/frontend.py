@@ -8,6 +8,7 @@ from headrace.broker.broker import Broker
 from headrace.cluster.controller_port import ControllerPort
 from headrace.config.listeners import parse_address
 from headrace.coordination.coordinators import Coordinators
+from headrace.frontends.rocketmq.administration.operations import operations_of
 from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
 from headrace.frontends.rocketmq.later.held_topics import HeldTopics
 from headrace.frontends.rocketmq.later.own_topics import OwnTopics
@@ -19,6 +20,7 @@ from headrace.model.errors import ConfigError
 from headrace.model.protocols import ROCKETMQ_TOPICS
 from headrace.net.write_pass import WritePass, Writes
 from headrace.observe.metrics import Metrics
+from headrace.operations.registry import Operations
 from headrace.ports.store import Store
 from headrace.subscriptions.held.delays import Delays
 from headrace.subscriptions.held.half_messages import AskingRules, HalfMessages
@@ -44,6 +46,10 @@ class RemotingParts(Protocol):
     @property
     def controller(self) -> ControllerPort:
         """The controller, which creates topics."""
+
+    @property
+    def operations(self) -> Operations:
+        """Registry for the operations of administrators."""
 
     @property
     def store(self) -> Store | None:
@@ -90,6 +96,7 @@ def frontend(parts: RemotingParts) -> RemotingFrontend:
         RemotingConfigs.of(parts.store),
         settings,
     )
+    parts.operations.add(operations_of(broker))
     broker.held.ask = partial(ask_producer, broker)
     _gauges(parts.broker.metrics, broker.held)
     return RemotingFrontend(broker, WritePass(parts.writes))

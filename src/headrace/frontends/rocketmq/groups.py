@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
+from headrace.frontends.rocketmq.answers import RemotingAnswer
+from headrace.frontends.rocketmq.filters import filter_of
 from headrace.model.errors import Malformed
 from headrace.subscriptions.members import GroupSubscription, TopicSubscription
 from headrace.subscriptions.queue_locks import LockedQueue
@@ -28,6 +29,8 @@ def heartbeat(call: "RemotingCall") -> RemotingAnswer:
     """Answer HEART_BEAT (34): renew the client's memberships."""
     body = body_object(call)
     broker, now = call.broker, call.broker.broker.clock.monotonic()
+    call.client.client_id = client_id = _text(body, "clientID")
+    call.client.language, call.client.version = call.command.language, call.command.version
     producers = _list(body, "producerDataSet", _GROUPS_MAX)
     names = (_mapping(producer).get("groupName") for producer in producers)
     broker.producers.heartbeat(call.client, filter(None, map(_name, names)), now)
@@ -35,7 +38,6 @@ def heartbeat(call: "RemotingCall") -> RemotingAnswer:
     if body.get("withoutSub") is True:
         changed = not broker.members.renew(call.client, now)
     else:
-        client_id = _text(body, "clientID")
         subscriptions = [
             _subscription(_mapping(consumer))
             for consumer in _list(body, "consumerDataSet", _GROUPS_MAX)
@@ -43,8 +45,6 @@ def heartbeat(call: "RemotingCall") -> RemotingAnswer:
         for subscription in subscriptions:
             broker.require_group(call.identity, subscription.group)
             broker.check_group_is_free(subscription.group)
-        call.client.language = call.command.language
-        call.client.version = call.command.version
         broker.members.heartbeat(call.client, client_id, subscriptions, now)
     return RemotingAnswer(
         fields={SUPPORTS_SHORT: "true", HAS_CHANGED: "true" if changed else "false"}
@@ -132,17 +132,9 @@ def _locked(call: "RemotingCall") -> tuple[str, str, list[LockedQueue]]:
 def check_client(call: "RemotingCall") -> RemotingAnswer:
     """Answer CHECK_CLIENT_CONFIG (46): whether the broker can apply a filter."""
     subscription = _mapping(body_object(call).get("subscriptionData"))
-    refuse_other_filters(_topic(subscription).expression_type)
+    topic = _topic(subscription)
+    filter_of(topic.expression_type, topic.expression)
     return RemotingAnswer()
-
-
-def refuse_other_filters(expression_type: str) -> None:
-    """Raise RequestRefused for a filter that is not by tag."""
-    if expression_type != TAG_TYPE:
-        raise RequestRefused(
-            ResponseCode.SUBSCRIPTION_PARSE_FAILED,
-            f"filters of type {expression_type} are not supported; filter by tag",
-        )
 
 
 # Bodies

@@ -144,6 +144,8 @@ class ServedBroker:
         self.traffic = Traffic(broker, numbers)
         self.waiting_sends: dict[str, deque[tuple[RemotingCall, SendRequest]]] = {}
         """By topic: sends that wait until it exists and its partitions have numbers, in order."""
+        self.making = asyncio.Lock()
+        """Held while a group's topic is created."""
         self.deadlines = Deadlines(broker.clock)
         self.writes_wiped = False
         """Whether routes show no queue to producers, by WIPE_WRITE_PERM_OF_BROKER."""

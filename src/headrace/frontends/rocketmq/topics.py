@@ -59,10 +59,11 @@ async def group_topic(broker: ServedBroker, name: str) -> ServedTopic:
 
     It has one queue. Raises ApiError, and RequestRefused for a name that no topic can have.
     """
-    found = broker.topic_if_any(name)
-    if found is None:
-        await made_topic(broker.broker, broker.controller, kafka_name(name), TOPIC_CONFIG)
-        found = broker.topic(name)
+    async with broker.making:  # a second one that is refused would not wait for the first
+        found = broker.topic_if_any(name)
+        if found is None:
+            await made_topic(broker.broker, broker.controller, kafka_name(name), TOPIC_CONFIG)
+            found = broker.topic(name)
     await broker.numbered(found)
     return found
 

@@ -9,6 +9,7 @@ from headrace.spark.errors import SourceError
 from headrace.spark.sessions.java import Java, find_java
 from headrace.spark.sessions.listener import attach
 from headrace.spark.sessions.python import worker_python
+from headrace.spark.sessions.row_bound import bound_of_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,9 +42,10 @@ The checks cost a tenth of a scan's time, at each value that the JVM reads from 
 def session(app_name: str = "headrace", **settings: object) -> "SparkSession":
     """Return a running session with `attach` done: its streaming queries show as consumer groups.
 
-    `settings` are Spark's, with `_` for `.`, or given as `**{"spark.sql.session.timeZone": "UTC"}`.
-    A session that already runs in this process is returned, with those settings that can still
-    change.
+    `settings` are Spark's, with `_` for `.`, or given as `**{"spark.sql.session.timeZone": "UTC"}`,
+    and `spark.headrace.rowBytesMax`, the largest row in bytes that Spark passes to Python (see
+    `row_bound`). A session that already runs in this process is returned, with those settings that
+    can still change. OptionError for an invalid `spark.headrace.rowBytesMax`.
     """
     spark = builder(app_name, **settings).getOrCreate()
     attach(spark)
@@ -64,8 +66,10 @@ def builder(app_name: str = "headrace", **settings: object) -> "SparkSession.Bui
     os.environ.setdefault("PYSPARK_PYTHON", worker_python())
     # The JVM starts the Python that plans streaming sources by this name, on the driver.
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", worker_python())
+    given = _named(settings)
+    bound = bound_of_rows(given)
     made = SparkSession.builder.appName(app_name)
-    for name, value in {**_defaults(), **_named(settings)}.items():
+    for name, value in {**_defaults(), **bound, **given}.items():
         made = made.config(name, _text(value))
     return made
 

@@ -55,6 +55,8 @@ RUN_ELSEWHERE = {
     "pipeline replay": "a project and Spark: tests/spark/pipeline/test_pipeline_replay.py",
     "pipeline run": "a project and Spark: tests/spark/pipeline/test_pipeline_run.py",
     "pipeline quarantine": "refused records: tests/broker/cli/test_quarantine.py",
+    "mqadmin": "a ROCKETMQ listener: tests/broker/cli/test_mqadmin_verbs.py",
+    "rocketmq": "a ROCKETMQ listener: tests/broker/cli/test_rocketmq.py",
     "perf": "a million records: tests/broker/cli/records/test_perf.py",
 }
 """Parts of examples that are parsed here and not run, and why."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer
 
+from headrace.model.nouns import TopicPartition
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.batch_bodies import BatchedMessage
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
@@ -172,6 +173,60 @@ def test_kafkas_consumers_read_the_log_of_delays(
             bodies.append(record.value())
     consumer.close()
     assert b"seen later" in bodies
+
+
+def test_retention_and_compaction_are_free_to_work_on_the_protocols_topics(
+    tmp_path: Path,
+) -> None:
+    def held(broker: BrokerThread, topic: str) -> int | None:
+        place = TopicPartition(topic, 0)
+        return broker.call(lambda server: server.broker.directories[0].holds.first(place))
+
+    for _ in range(2):
+        with (
+            BrokerThread(SETTINGS, directory=str(tmp_path)) as broker,
+            RemotingClient(port_of(broker)) as client,
+        ):
+            retry = {"j": 17, "l": 16, "i": "UNIQ_KEY\x01u\x02"}
+            client.send("%RETRY%G", b"dead", **retry)
+            delayed(client, made(client, "t"), b"later", 3_600_000)
+            for topic in ("__rocketmq.delays", "__rocketmq..25DLQ.25G"):
+                assert held(broker, topic) is None
+            assert held(broker, "__rocketmq.unknown") == 0
+            config = broker.call(
+                lambda server: server.broker.image.topics["__rocketmq.delays"].config
+            )
+            assert config["cleanup.policy"] == "compact"
+
+
+def test_a_delay_is_refused_while_its_log_cannot_be_made_and_stored_later() -> None:
+    settings = {"partitions.max": "3", "offsets.topic.num.partitions": "1"}
+    with (
+        BrokerThread(SETTINGS | settings) as broker,
+        RemotingClient(port_of(broker)) as client,
+    ):
+        topic, other = made(client, "t"), made(client, "other")
+        assert code(delayed(client, topic, b"x", 50)) is ResponseCode.NO_PERMISSION
+        assert code(client.send(topic, b"now")) is ResponseCode.SUCCESS
+        assert len(broker.records(topic)) == 1
+        deleted = client.call(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": other})
+        assert code(deleted) is ResponseCode.SUCCESS
+        assert code(delayed(client, topic, b"later", 50)) is ResponseCode.SUCCESS
+        assert [each.body for each in pulled(client, topic, 2)] == [b"now", b"later"]
+
+
+def test_delayed_messages_of_a_deleted_topic_are_discarded_and_counted() -> None:
+    with BrokerThread(SETTINGS) as broker, RemotingClient(port_of(broker)) as client:
+        topic = made(client, "gone")
+        delayed(client, topic, b"x", 500)
+        gauges = broker.call(lambda server: server.broker.metrics.gauges)
+        assert gauges["headrace_rocketmq_delayed_messages"].read() == 1
+        client.call(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+        deadline = time.monotonic() + 30
+        while gauges["headrace_rocketmq_discarded_messages_total"].read() == 0:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert gauges["headrace_rocketmq_delayed_messages"].read() == 0
 
 
 # Recall

@@ -10,7 +10,7 @@ from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import ResponseCode
 from tests.support.processes.process import headrace
 from tests.support.rocketmq.client import RemotingClient, messages_in
-from tests.support.rocketmq.kit import SETTINGS, code, fields, made, port_of
+from tests.support.rocketmq.kit import SETTINGS, code, fields, loaded, made, port_of
 
 
 def test_an_offset_is_stored_as_said_and_minus_one_removes_it(client: RemotingClient) -> None:
@@ -62,6 +62,7 @@ def test_an_answered_offset_survives_a_restart(tmp_path: Path) -> None:
         BrokerThread(SETTINGS, directory=str(tmp_path)) as second,
         RemotingClient(port_of(second)) as client,
     ):
+        loaded(client, "CG", "t")
         assert fields(client.call(14, named)) == {"offset": "19"}
 
 
@@ -108,6 +109,7 @@ def test_a_queue_added_later_is_read_from_its_first_offset_by_new_queue(
             BrokerThread(settings, directory=str(tmp_path)) as broker,
             RemotingClient(port_of(broker)) as client,
         ):
+            loaded(client, "CG", "t")
             assert code(client.call(14, group | {"queueId": 1})) is ResponseCode.SUCCESS
 
 

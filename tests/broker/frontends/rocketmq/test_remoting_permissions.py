@@ -12,8 +12,9 @@ from headrace.security.identity import ANONYMOUS
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from headrace.wire.rocketmq.fastjson import encode_body
+from headrace.wire.rocketmq.message_ids import physical_offset_of
 from tests.support.rocketmq.client import RemotingClient
-from tests.support.rocketmq.kit import SETTINGS, code, port_of
+from tests.support.rocketmq.kit import SETTINGS, code, fields, port_of
 
 TOPIC, GROUP = Resource(ResourceType.TOPIC, "t"), Resource(ResourceType.GROUP, "CG")
 READ_TOPIC, READ_GROUP = (Operation.READ, TOPIC), (Operation.READ, GROUP)
@@ -52,13 +53,15 @@ STATE = {"group": "CG", "consumerGroup": "CG", "clientId": "c", "topic": "t"}
 DESCRIBE_GROUP = (Operation.DESCRIBE, GROUP)
 CLUSTER = Resource(ResourceType.CLUSTER, CLUSTER_NAME)
 ALTER_CLUSTER = (Operation.ALTER_CONFIGS, CLUSTER)
-VALUE = {"namespace": "n", "key": "k", "value": "v", "brokerName": "headrace-0"}
+VALUE = {"namespace": "n", "key": "k", "value": "v", "brokerName": "headrace-0",
+         "producerGroup": "PG"}  # fmt: skip
 READS_CLUSTER = (
     RequestCode.GET_BROKER_CONFIG, RequestCode.GET_BROKER_RUNTIME_INFO,
     RequestCode.GET_ALL_CONSUMER_OFFSET, RequestCode.GET_KV_CONFIG,
     RequestCode.GET_KVLIST_BY_NAMESPACE, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
     RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, RequestCode.CLEAN_UNUSED_TOPIC,
     RequestCode.GET_BROKER_CONSUME_STATS, RequestCode.GET_NAMESRV_CONFIG,
+    RequestCode.GET_PRODUCER_CONNECTION_LIST,
 )  # fmt: skip
 CHANGES_CLUSTER = (
     RequestCode.UPDATE_BROKER_CONFIG, RequestCode.PUT_KV_CONFIG, RequestCode.DELETE_KV_CONFIG,
@@ -66,6 +69,10 @@ CHANGES_CLUSTER = (
 )  # fmt: skip
 REQUESTS = [
     Asked(RequestCode.SEND_MESSAGE_V2, SEND, b"x", ((Operation.WRITE, TOPIC),)),
+    Asked(
+        RequestCode.RECALL_MESSAGE, {"topic": "t", "recallHandle": "none"}, b"",
+        ((Operation.WRITE, TOPIC),),
+    ),
     Asked(RequestCode.PULL_MESSAGE, PULL, b"", (READ_TOPIC, READ_GROUP)),
     Asked(RequestCode.LITE_PULL_MESSAGE, PULL, b"", (READ_TOPIC, READ_GROUP)),
     Asked(RequestCode.QUERY_CONSUMER_OFFSET, OFFSET, b"", (READ_TOPIC, READ_GROUP)),
@@ -97,6 +104,9 @@ REQUESTS = [
     ),
     Asked(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, RESET, b"", (READ_TOPIC, READ_GROUP)),
     Asked(RequestCode.QUERY_MESSAGE, QUEUE | {"key": "k"}, b"", (READ_TOPIC,)),
+    Asked(
+        RequestCode.QUERY_CONSUME_QUEUE, QUEUE | {"index": 0, "count": 1}, b"", (READ_TOPIC,),
+    ),
     Asked(RequestCode.GET_TOPIC_STATS_INFO, QUEUE, b"", (DESCRIBE_TOPIC,)),
     Asked(RequestCode.GET_TOPIC_CONFIG, QUEUE, b"", (DESCRIBE_TOPIC,)),
     Asked(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, QUEUE, b"", (DESCRIBE_TOPIC,)),
@@ -135,7 +145,8 @@ REQUESTS = [
 def guarded() -> Iterator[BrokerThread]:
     """A broker on which ACLs decide, and its topics."""
     name = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-    with BrokerThread(SETTINGS | {"authorizer.class.name": name}) as broker:
+    settings = {"authorizer.class.name": name, "rocketmq.recall.message.enable": "true"}
+    with BrokerThread(SETTINGS | settings) as broker:
         broker.create_topics("t", "narrow", "gone")
         yield broker
 
@@ -182,9 +193,61 @@ def test_a_send_that_creates_its_topic_needs_create_and_write(guarded: BrokerThr
             assert code(client.send("made")) is expected
 
 
+def test_a_message_is_sent_back_by_a_client_that_may_read_topic_and_group(
+    guarded: BrokerThread,
+) -> None:
+    write = (Operation.WRITE, TOPIC)
+    other = (Operation.READ, Resource(ResourceType.GROUP, "OG"))
+    with RemotingClient(port_of(guarded)) as client:
+        set_rights(guarded, write)
+        sent = fields(client.send("t", b"poison"))
+        named = {"group": "CG", "offset": int(sent["msgId"][-16:], 16), "delayLevel": -1}
+        for rights, expected in (
+            ((READ_TOPIC, other), ResponseCode.NO_PERMISSION),
+            ((READ_GROUP, write), ResponseCode.NO_PERMISSION),
+            ((READ_TOPIC, READ_GROUP), ResponseCode.SUCCESS),
+        ):
+            set_rights(guarded, *rights)
+            assert code(client.call(RequestCode.CONSUMER_SEND_MSG_BACK, named)) is expected
+
+
+def test_the_right_to_a_group_is_the_right_to_its_retries_and_dead_letters(
+    guarded: BrokerThread,
+) -> None:
+    other = (Operation.READ, Resource(ResourceType.GROUP, "OG"))
+    with RemotingClient(port_of(guarded)) as client:
+        set_rights(guarded, READ_GROUP, other)
+        retry = {"j": 17, "l": 16, "i": "UNIQ_KEY\x01u\x02"}
+        assert code(client.send("%RETRY%CG", b"dead", **retry)) is ResponseCode.SUCCESS
+        assert code(client.pull("%DLQ%CG", consumerGroup="OG")) is ResponseCode.SUCCESS
+        set_rights(guarded, other)
+        assert code(client.send("%RETRY%CG", b"dead", **retry)) is ResponseCode.NO_PERMISSION
+        pulled = client.pull("%DLQ%CG", consumerGroup="OG")
+        assert code(pulled) is ResponseCode.NO_PERMISSION
+        route = client.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "%DLQ%CG"})
+        assert code(route) is ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_a_transaction_is_ended_by_a_client_that_may_write(guarded: BrokerThread) -> None:
+    write = (Operation.WRITE, TOPIC)
+    with RemotingClient(port_of(guarded)) as client:
+        set_rights(guarded, write)
+        sent = fields(client.send("t", b"half", f=4, i="PGROUP\x01PG\x02"))
+        named = {
+            "producerGroup": "PG", "commitOrRollback": 8,
+            "commitLogOffset": int(sent["msgId"][-16:], 16),
+        }  # fmt: skip
+        for rights, expected in (
+            ((READ_TOPIC,), ResponseCode.NO_PERMISSION),
+            ((write,), ResponseCode.SUCCESS),
+        ):
+            set_rights(guarded, *rights)
+            assert code(client.call(RequestCode.END_TRANSACTION, named)) is expected
+
+
 def test_each_administrative_request_has_its_permission_here() -> None:
     free = {RequestCode.GET_BROKER_CLUSTER_INFO, RequestCode.DELETE_TOPIC_IN_NAMESRV}
-    listed = {RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER}
+    listed = {RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, RequestCode.VIEW_MESSAGE_BY_ID}
     assert ADMIN_HANDLERS.keys() - {asked.code for asked in REQUESTS} == free | listed
 
 
@@ -193,3 +256,24 @@ def test_clients_without_any_right_do_nothing(guarded: BrokerThread) -> None:
     with RemotingClient(port_of(guarded)) as client:
         assert code(client.send("t")) is ResponseCode.NO_PERMISSION
         assert code(client.pull("t")) is ResponseCode.NO_PERMISSION
+
+
+def test_a_message_is_viewed_with_the_right_to_read_its_topic(guarded: BrokerThread) -> None:
+    view = RequestCode.VIEW_MESSAGE_BY_ID
+    with RemotingClient(port_of(guarded)) as client:
+        set_rights(guarded, (Operation.WRITE, TOPIC))
+        sent = client.send("t")
+        assert code(sent) is ResponseCode.SUCCESS, sent.remark
+        physical = physical_offset_of(dict(sent.fields or {})["msgId"])
+        asked = {"offset": physical}
+        set_rights(guarded, (Operation.DESCRIBE, TOPIC))
+        assert code(client.call(view, asked)) is ResponseCode.NO_PERMISSION
+        set_rights(guarded, READ_TOPIC)
+        assert code(client.call(view, asked)) is ResponseCode.SUCCESS
+
+
+def test_a_topic_list_has_what_the_client_may_describe(guarded: BrokerThread) -> None:
+    with RemotingClient(port_of(guarded)) as client:
+        set_rights(guarded, (Operation.DESCRIBE, NARROW))
+        listed = client.call(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        assert bytes(listed.body) == b'{"topicList":["narrow"]}'

@@ -11,7 +11,7 @@ from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.commands import RemotingCommand
 from headrace.wire.rocketmq.fastjson import Keyed, decode_body
 from tests.support.rocketmq.client import RemotingClient, messages_in
-from tests.support.rocketmq.kit import PARKED, SETTINGS, code, fields, made, port_of, served
+from tests.support.rocketmq.kit import PARKED, SETTINGS, code, fields, loaded, made, port_of, served
 
 IGNORED = "Offset has been previously reset"
 
@@ -165,6 +165,7 @@ def test_a_reset_survives_a_restart_before_the_next_pull(tmp_path: Path) -> None
         BrokerThread(SETTINGS, directory=str(tmp_path)) as second,
         RemotingClient(port_of(second)) as client,
     ):
+        loaded(client, "CG", "t")
         assert commit(client, "CG", "t", 4) == IGNORED
         moved = client.pull("t", 4, consumerGroup="CG")
         assert (moved.remark, fields(moved)["nextBeginOffset"]) == ("OFFSET_RESET", "0")

@@ -242,6 +242,19 @@ def test_properties_without_room_are_refused_and_nothing_is_stored(client: Remot
     assert dead(client, "GF").properties.startswith(nearly.encode() + b"RETRY_TOPIC\x01full\x02")
 
 
+def test_messages_sent_back_at_once_by_a_new_group_are_all_stored(client: RemotingClient) -> None:
+    physical = sent(client, made(client, "at-once")).physical_offset
+    named = {"group": "GM", "offset": physical}
+    asked = [client.ask(BACK, named | {"delayLevel": level}) for level in (-1, 1) * 10]
+    assert {code(client.answer(opaque)) for opaque in asked} == {ResponseCode.SUCCESS}
+    letters = messages_in(client.pull("%DLQ%GM", consumerGroup="GM"))
+    assert len(letters) == 10
+    found: list[PulledMessage] = []
+    while len(found) < 10:
+        found += messages_in(client.pull("%RETRY%GM", len(found), consumerGroup="GM", **PARKED))
+    assert len(found) == 10
+
+
 # A consumer's own sends
 
 

@@ -176,6 +176,13 @@ def test_a_committed_message_with_a_delay_waits_for_its_time(
     assert time.monotonic() - began >= 0.4
 
 
+def test_a_retry_of_a_message_of_a_transaction_is_not_undecided(client: RemotingClient) -> None:
+    marked = "TRAN_MSG\x01true\x02UNIQ_KEY\x01u\x02PGROUP\x01PG\x02DELAY\x011\x02"
+    assert code(client.send("%RETRY%TG", b"x", i=marked, j=1, l=16)) is ResponseCode.SUCCESS
+    (message,) = messages_in(client.pull("%RETRY%TG", consumerGroup="TG", **PARKED))
+    assert (message.body, message.reconsume_times) == (b"x", 1)
+
+
 # Questions
 
 
@@ -212,11 +219,15 @@ def test_a_lost_decision_is_asked_for(tmp_path: Path) -> None:
 def test_another_member_of_the_group_is_asked() -> None:
     with BrokerThread(QUICK) as broker, RemotingClient(port_of(broker)) as other:
         topic = made(other, "t")
+        more = "TRAN_MSG\x01true\x02UNIQ_KEY\x01u\x02PGROUP\x01PG\x02"
         with RemotingClient(port_of(broker)) as client:
             client.produces("p1", "PG")
-            half(client, topic, b"orphan")
+            half(client, topic, b"orphan", i=f"{more}CHECK_IMMUNITY_TIME_IN_SECONDS\x012\x02")
         other.produces("p2", "PG")
-        answer_question(other, asked(other), COMMIT)
+        question = asked(other)
+        (message,) = decode_messages(bytes(question.body))
+        assert b"TRANSACTION_CHECK_TIMES\x011\x02" in message.properties, "asked p2 alone"
+        answer_question(other, question, COMMIT)
         assert pulled(other, topic, 1)[0].body == b"orphan"
 
 
@@ -287,10 +298,10 @@ def test_undecided_messages_survive_a_restart(tmp_path: Path) -> None:
         BrokerThread(QUICK, directory=str(tmp_path)) as broker,
         RemotingClient(port_of(broker)) as client,
     ):
+        client.produces("p1", "PG")
+        question = asked(client)  # the log is read at the start, not by a request
+        assert (question.fields or {})["msgId"] == "c"
         for body in (b"a", b"b"):
             assert code(end(client, sent[body], COMMIT)) is ResponseCode.SYSTEM_ERROR
-        client.produces("p1", "PG")
-        question = asked(client)
-        assert (question.fields or {})["msgId"] == "c"
         answer_question(client, question, COMMIT)
         assert [message.body for message in pulled(client, topic, 2)] == [b"a", b"c"]

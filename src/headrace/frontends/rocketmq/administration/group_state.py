@@ -12,7 +12,7 @@ from headrace.posix.awaiting import called_back
 from headrace.security.authorizer import Operation
 from headrace.shards.group_partition import java_string_hash
 from headrace.subscriptions.members import TopicSubscription
-from headrace.subscriptions.tag_filters import ALL, tags_of
+from headrace.subscriptions.tag_filters import ALL, TAG_TYPE, tags_of
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.fastjson import FastJson, Keyed, encode_body
 from headrace.wire.rocketmq.group_configs import GroupConfig, group_config_json
@@ -21,7 +21,7 @@ from headrace.wire.rocketmq.stored_messages import decode_messages
 from headrace.wire.rocketmq.topic_names import rocketmq_name
 
 if TYPE_CHECKING:
-    from headrace.frontends.rocketmq.call import RemotingCall
+    from headrace.frontends.rocketmq.call import RemotingCall, RemotingClientSide
     from headrace.frontends.rocketmq.serving import ServedBroker, ServedTopic
 
 GROUPS_MAX = 2000
@@ -75,15 +75,7 @@ def consumer_connections(call: "RemotingCall") -> RemotingAnswer:
     if not members:
         text = f"the consumer group[{group}] not online"
         raise RequestRefused(ResponseCode.CONSUMER_NOT_ONLINE, text)
-    connections: list[FastJson] = [
-        {
-            "clientAddr": member.connection.address,
-            "clientId": member.client_id,
-            "language": member.connection.language,
-            "version": member.connection.version,
-        }
-        for member in members
-    ]
+    connections = [_connection(member.connection) for member in members]
     newest = members[-1].subscription
     table: dict[str, FastJson] = {
         topic: subscription_json(found)
@@ -102,9 +94,31 @@ def consumer_connections(call: "RemotingCall") -> RemotingAnswer:
     )
 
 
+def _connection(client: "RemotingClientSide") -> FastJson:
+    return {
+        "clientAddr": client.address,
+        "clientId": client.client_id,
+        "language": client.language,
+        "version": client.version,
+    }
+
+
+def producer_connections(call: "RemotingCall") -> RemotingAnswer:
+    """Answer GET_PRODUCER_CONNECTION_LIST (204): the live producers of a group."""
+    group = Fields(call.command).text("producerGroup")
+    call.require_admin(AdminOperation.DESCRIBE_CLUSTER_CONFIGS)
+    clients = sorted(call.broker.producers.members(group), key=lambda each: each.client_id)
+    if not clients:
+        text = f"the producer group[{group}] not exist"
+        raise RequestRefused(ResponseCode.SYSTEM_ERROR, text)
+    connections = [_connection(client) for client in clients]
+    return RemotingAnswer(body=encode_body({"connectionSet": connections}))
+
+
 def subscription_json(topic: TopicSubscription) -> dict[str, FastJson]:
     """Return a subscription as RocketMQ writes it."""
-    tags = [] if topic.expression == ALL else sorted(tags_of(topic.expression))
+    by_tags = topic.expression_type == TAG_TYPE and topic.expression != ALL
+    tags = sorted(tags_of(topic.expression)) if by_tags else []
     codes: list[FastJson] = [java_string_hash(tag) for tag in tags]
     names: list[FastJson] = list(tags)
     return {

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 ADMIN_HANDLERS: "dict[int, Callable[[RemotingCall], RemotingAnswer | None]]" = {
     RequestCode.QUERY_MESSAGE: message_queries.query_messages,
+    RequestCode.VIEW_MESSAGE_BY_ID: message_queries.view_message,
+    RequestCode.QUERY_CONSUME_QUEUE: message_queries.query_queue,
+    RequestCode.GET_PRODUCER_CONNECTION_LIST: group_state.producer_connections,
     RequestCode.UPDATE_AND_CREATE_TOPIC: update_topic,
     RequestCode.UPDATE_BROKER_CONFIG: cluster_state.update_broker_config,
     RequestCode.GET_BROKER_CONFIG: cluster_state.broker_config,

@@ -1,5 +1,6 @@
-"""QUERY_MESSAGE (12): messages by key or unique key, found by a bounded scan.
+"""Messages by key (12), by id (33), and the entries of a queue (321).
 
+Messages are found by key or unique key by a bounded scan.
 RocketMQ has an index of keys; Headrace reads the newest records of the topic. A query reads
 `SCANNED_RECORDS_MAX` records at most, the newest ones of each queue, within the client's times.
 """
@@ -7,15 +8,20 @@ RocketMQ has an index of keys; Headrace reads the newest records of the topic. A
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.frontends.rocketmq.answers import RemotingAnswer
+from headrace.frontends.rocketmq.administration.group_state import subscription_json
+from headrace.frontends.rocketmq.answers import NO_CODE_SET, RemotingAnswer, RequestRefused
+from headrace.frontends.rocketmq.later.lookup import find_message
 from headrace.frontends.rocketmq.offsets import first_offset_from
 from headrace.frontends.rocketmq.reading import ReadLimits, queue_of, read_messages
 from headrace.model.errors import ApiError
 from headrace.posix.awaiting import called_back
 from headrace.security.authorizer import Operation
+from headrace.shards.group_partition import java_string_hash
 from headrace.wire.rocketmq.codes import ResponseCode
-from headrace.wire.rocketmq.properties import KEYS, UNIQUE_KEY, find_property
+from headrace.wire.rocketmq.fastjson import FastJson, encode_body
+from headrace.wire.rocketmq.properties import KEYS, TAGS, UNIQUE_KEY, find_property
 from headrace.wire.rocketmq.requests import Fields, InvalidField
+from headrace.wire.rocketmq.stored_messages import decode_message
 
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.call import RemotingCall
@@ -112,3 +118,73 @@ def _has_key(key: bytes, properties: bytes) -> bool:
         return True
     keys = find_property(properties, KEYS)
     return keys is not None and key in keys.split(b" ")
+
+
+def view_message(call: "RemotingCall") -> None:
+    """Answer VIEW_MESSAGE_BY_ID (33): the message at a physical offset."""
+    call.work(_viewed(call, Fields(call.command).long("offset")))
+
+
+async def _viewed(call: "RemotingCall", physical_offset: int) -> RemotingAnswer:
+    found = await find_message(call.broker, physical_offset)
+    if found is None:
+        text = f"can not find message by the offset, {physical_offset}"
+        raise RequestRefused(ResponseCode.SYSTEM_ERROR, text)
+    call.broker.require_topic(call.identity, Operation.READ, found.topic)
+    queue = queue_of(call, found.topic, found.queue_id, found.number)
+    pulled = queue.pulled([found.record], found.record.offset, count_max=1, bytes_max=1)
+    return RemotingAnswer(body=b"".join(pulled.parts))
+
+
+# Entries of a queue
+
+
+def query_queue(call: "RemotingCall") -> None:
+    """Answer QUERY_CONSUME_QUEUE (321): places, sizes and codes of tags of a queue's messages."""
+    fields = Fields(call.command)
+    queue_id, first = fields.number("queueId"), fields.long("index")
+    count = min(max(fields.number("count"), 0), FOUND_MAX)
+    group = fields.text("consumerGroup", "")
+    topic = call.broker.topic(fields.text("topic"))
+    call.broker.require_topic(call.identity, Operation.READ, topic)
+    if not 0 <= queue_id < topic.queues:
+        raise InvalidField(f"topic {topic.name} has no queue {queue_id}")
+    call.work(_entries(call, topic, queue_id, (first, count), group))
+
+
+async def _entries(
+    call: "RemotingCall", topic: "ServedTopic", queue_id: int, span: tuple[int, int], group: str
+) -> RemotingAnswer:
+    (first, count), broker = span, call.broker
+    partition = broker.partition(topic, queue_id)
+    start, end = partition.log_start_offset, partition.readable_end(True)
+    if not start <= first < end:
+        text = f"Index {first} of {queue_id}@{topic.name} is not exist!"
+        return RemotingAnswer(remark=text)
+    numbers = await broker.numbered(topic)
+    queue = queue_of(call, topic, queue_id, numbers[queue_id])
+    read = partial(read_messages, partition.log, queue, first, end, ReadLimits(max(count, 1)))
+    found = await called_back(partial(broker.broker.disk.run, read))
+    data, at = b"".join(found.parts), 0
+    entries: list[FastJson] = []
+    while at < len(data) and len(entries) < count:
+        message, following = decode_message(data, at)
+        tag = find_property(message.properties, TAGS)
+        entries.append(
+            {
+                "eval": False,
+                "physicOffset": message.physical_offset,
+                "physicSize": following - at,
+                "tagsCode": java_string_hash(tag.decode("utf-8", "replace")) if tag else 0,
+            }
+        )
+        at = following
+    body: dict[str, FastJson] = {
+        "filterData": "null", "maxQueueIndex": end, "minQueueIndex": start, "queueData": entries,
+    }  # fmt: skip
+    subscription = broker.members.subscription(group, topic.name) if group else None
+    if subscription is not None:
+        body["subscriptionData"] = {**subscription_json(subscription)}
+    elif group:
+        body["filterData"] = f"{group}@{topic.name} is not online!"
+    return RemotingAnswer(body=encode_body(body), remark=NO_CODE_SET)

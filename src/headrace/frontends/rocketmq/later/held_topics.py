@@ -16,8 +16,7 @@ from headrace.subscriptions.held.delays import Delays
 from headrace.subscriptions.held.half_messages import AskingRules, HalfMessages
 from headrace.subscriptions.held.held_log import HeldLog
 from headrace.subscriptions.held.held_records import HeldMessage, StoredMessage
-from headrace.wire.rocketmq.delays import REAL_QUEUE_ID, REAL_TOPIC
-from headrace.wire.rocketmq.properties import with_property_if_room
+from headrace.wire.rocketmq.later_properties import held_properties
 from headrace.wire.rocketmq.record_header import NAME, MessageFacts, decode_facts, encode_facts
 from headrace.wire.rocketmq.sent_messages import BODY_BYTES_MAX, SentMessage
 from headrace.wire.rocketmq.topic_names import RESERVED_PREFIX
@@ -248,12 +247,8 @@ def no_producer(stored: StoredMessage, count: int) -> bool:
 
 
 def held_message(place: TopicPartition, queue: QueueName, sent: SentMessage) -> HeldMessage:
-    """Return a message that waits for its queue, with the properties that say which one it is.
-
-    They are left out where the properties would become too large; clients do not need them.
-    """
-    properties = with_property_if_room(sent.facts.properties, REAL_TOPIC, queue.topic.encode())
-    properties = with_property_if_room(properties, REAL_QUEUE_ID, b"%d" % queue.queue_id)
+    """Return a message that waits for its queue."""
+    properties = held_properties(sent.facts.properties, queue.topic, queue.queue_id)
     facts = sent.facts._replace(properties=properties)
     return HeldMessage(place, sent.body, ((NAME, encode_facts(facts)),))
 

@@ -24,6 +24,9 @@ class FoundMessage(NamedTuple):
 
     topic: "ServedTopic"
     record: "Record"
+    queue_id: int
+    number: int
+    """The number of its partition."""
 
 
 async def find_message(broker: "ServedBroker", physical_offset: int) -> FoundMessage | None:
@@ -46,7 +49,7 @@ async def find_message(broker: "ServedBroker", physical_offset: int) -> FoundMes
     end = partition.readable_end(True)
     read = partial(_record_at, partition.log, offset, end)
     record: Record | None = await called_back(partial(broker.broker.disk.run, read))
-    return None if record is None else FoundMessage(topic, record)
+    return None if record is None else FoundMessage(topic, record, located.partition, number)
 
 
 def _record_at(log: "Log", offset: int, end: int) -> "Record | None":

@@ -24,14 +24,10 @@ from headrace.security.authorizer import Operation
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.delays import DELAY, LEVEL_MAX, LEVEL_SECONDS
 from headrace.wire.rocketmq.group_configs import GroupConfig
+from headrace.wire.rocketmq.later_properties import sent_back_properties
 from headrace.wire.rocketmq.later_requests import SendBackRequest, send_back_request
 from headrace.wire.rocketmq.message_ids import message_id
-from headrace.wire.rocketmq.properties import (
-    PROPERTIES_BYTES_MAX,
-    find_property,
-    with_property,
-    with_property_if_room,
-)
+from headrace.wire.rocketmq.properties import with_property
 from headrace.wire.rocketmq.pulled_messages import facts_of
 from headrace.wire.rocketmq.sent_messages import SentMessage
 from headrace.wire.rocketmq.topic_names import (
@@ -43,16 +39,12 @@ from headrace.wire.rocketmq.topic_names import (
 
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.call import RemotingCall
-    from headrace.frontends.rocketmq.later.lookup import FoundMessage
     from headrace.frontends.rocketmq.serving import ServedBroker, ServedTopic
     from headrace.wire.rocketmq.record_header import MessageFacts
     from headrace.wire.rocketmq.requests import SendRequest
 
 FIRST_LEVEL = 3
 """The level of the first retry, if the consumer leaves it to the broker."""
-RETRY_TOPIC = b"RETRY_TOPIC"
-ORIGIN_MESSAGE_ID = b"ORIGIN_MESSAGE_ID"
-_WAIT = b"WAIT"
 _INT32_MAX = (1 << 31) - 1
 _NO_GROUP = (
     "subscription group not exist, {} \n"
@@ -83,7 +75,7 @@ async def _sent_back(call: "RemotingCall", request: SendBackRequest) -> Remoting
     limit = _limit(broker, request.group, request.reconsume_times_max)
     level = _level(request, facts, limit)
     origin_id = message_id(call.peer.store_host, request.physical_offset)
-    properties = _properties(facts.properties, found, origin_id, level)
+    properties = sent_back_properties(facts.properties, found.topic.name, origin_id, level)
     times = min(facts.reconsume_times, _INT32_MAX - 1) + 1
     sent = SentMessage(
         found.record.value or b"", facts._replace(properties=properties, reconsume_times=times)
@@ -119,22 +111,6 @@ def _level(request: SendBackRequest, facts: "MessageFacts", limit: int) -> int:
         return 0
     level = request.delay_level or FIRST_LEVEL + max(facts.reconsume_times, 0)
     return min(level, LEVEL_MAX)
-
-
-def _properties(properties: bytes, found: "FoundMessage", origin_id: str, level: int) -> bytes:
-    """Return a message's properties with those that say where it is from. Raises RequestRefused.
-
-    The topic and the id of the first attempt stay.
-    """
-    if find_property(properties, RETRY_TOPIC) is None:
-        properties = with_property(properties, RETRY_TOPIC, found.topic.name.encode())
-    properties = with_property(properties, DELAY, b"%d" % level)
-    if len(properties) > PROPERTIES_BYTES_MAX:
-        text = f"the message properties have {len(properties)} bytes, max {PROPERTIES_BYTES_MAX}"
-        raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, text)
-    if not find_property(properties, ORIGIN_MESSAGE_ID):
-        properties = with_property_if_room(properties, ORIGIN_MESSAGE_ID, origin_id.encode())
-    return with_property_if_room(properties, _WAIT, b"false")
 
 
 def retried(call: "RemotingCall", request: "SendRequest") -> "SendRequest":

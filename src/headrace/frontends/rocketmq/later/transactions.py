@@ -18,11 +18,11 @@ from headrace.frontends.rocketmq.later.held_topics import (
 from headrace.model.errors import Malformed
 from headrace.security.authorizer import Operation
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
-from headrace.wire.rocketmq.delays import (
-    DELAY,
-    REAL_QUEUE_ID,
-    REAL_TOPIC,
-    later_delivery,
+from headrace.wire.rocketmq.delays import DELAY, later_delivery
+from headrace.wire.rocketmq.later_properties import (
+    asked_properties,
+    committed_properties,
+    half_properties,
 )
 from headrace.wire.rocketmq.later_requests import EndTransactionRequest, end_transaction_request
 from headrace.wire.rocketmq.message_ids import (
@@ -31,12 +31,7 @@ from headrace.wire.rocketmq.message_ids import (
     physical_offset,
     place_of,
 )
-from headrace.wire.rocketmq.properties import (
-    UNIQUE_KEY,
-    find_property,
-    with_property_if_room,
-    without_property,
-)
+from headrace.wire.rocketmq.properties import UNIQUE_KEY, find_property
 from headrace.wire.rocketmq.sent_messages import MessageIllegal, SentMessage
 from headrace.wire.rocketmq.stored_messages import PulledMessage, SystemFlag, encode_message
 from headrace.wire.rocketmq.topic_names import rocketmq_name
@@ -51,8 +46,6 @@ if TYPE_CHECKING:
 
 TRANSACTION = b"TRAN_MSG"
 PRODUCER_GROUP = b"PGROUP"
-TRANSACTION_ID = b"__transactionId__"
-CHECK_TIMES = b"TRANSACTION_CHECK_TIMES"
 CHECK_IMMUNITY_SECONDS = b"CHECK_IMMUNITY_TIME_IN_SECONDS"
 """The producer's own time until it is asked first."""
 HALF_TOPIC_SHOWN = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -92,10 +85,7 @@ def first_ask_ms(properties: bytes, now_ms: int, after_ms: int) -> int:
 def half_of(sent: SentMessage) -> SentMessage:
     """Return a message as it is stored while it is undecided."""
     facts = sent.facts
-    properties = facts.properties
-    unique = find_property(properties, UNIQUE_KEY)
-    if unique is not None:
-        properties = with_property_if_room(properties, TRANSACTION_ID, unique)
+    properties = half_properties(facts.properties)
     flag = facts.system_flag & ~SystemFlag.ROLLED_BACK
     return sent._replace(facts=facts._replace(system_flag=flag, properties=properties))
 
@@ -173,10 +163,7 @@ def _commit(
     clock = broker.broker.clock
     sent = sent_message(message, clock.wall_ms())
     facts = sent.facts
-    properties = without_property(facts.properties, REAL_TOPIC)
-    properties = without_property(properties, REAL_QUEUE_ID)
-    if asked:
-        properties = with_property_if_room(properties, CHECK_TIMES, b"%d" % asked)
+    properties = committed_properties(facts.properties, asked)
     flag = facts.system_flag & ~SystemFlag.ROLLED_BACK | SystemFlag.COMMITTED
     try:
         later = later_delivery(properties, clock.wall_ms(), broker.settings.delay_ms_max)
@@ -210,7 +197,7 @@ def ask_producer(broker: "ServedBroker", stored: "StoredMessage", count: int) ->
     offset = stored.place.offset
     physical = physical_offset(PlaceInCluster(broker.held.number(HALF_TOPIC), offset))
     unique = (find_property(facts.properties, UNIQUE_KEY) or b"").decode("utf-8", "replace")
-    properties = with_property_if_room(facts.properties, CHECK_TIMES, b"%d" % count)
+    properties = asked_properties(facts.properties, count)
     topic, queue_id = message.target
     host = producer.peer.store_host
     body = encode_message(

@@ -1,0 +1,1 @@
+"""`headrace rocketmq`: what RocketMQ's groups read, and moves of their offsets."""

@@ -1,0 +1,155 @@
+"""`headrace rocketmq`: where groups begin, and offsets in RocketMQ's own files."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from headrace.client.admin.operations import call_operation
+from headrace.client.sync import run
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.confirmation import Yes, confirm
+from headrace.terminal.failure import CommandError, UsageError
+from headrace.terminal.output import counted, print_json, print_line, print_list
+
+_SHOWN = Parameter(show_default=False, negative=())
+app = App(
+    name="rocketmq",
+    help="Explain where RocketMQ's consumer groups begin, and move their offsets.",
+    default_parameter=_SHOWN,
+)
+offsets = App(
+    name="offsets",
+    help="Write and read the offsets, topics and groups as RocketMQ's own files.",
+    default_parameter=_SHOWN,
+)
+app.command(offsets)
+OFFSETS_FILE = "consumerOffset.json"
+
+
+def _ask(cluster: BrokerOptions, operation: str, **question: Any) -> Any:  # noqa: ANN401 - JSON
+    """Run an operation on the broker and return its result. Raises ApiError."""
+    given = {name: value for name, value in question.items() if value is not None}
+    with cluster.client() as client:
+        try:
+            return run(call_operation(client, operation, given))
+        except ApiError as error:
+            if error.code is ErrorCode.UNSUPPORTED_VERSION:
+                text = "this broker has no ROCKETMQ listener: ask a broker that has one"
+                raise ApiError(error.code, text) from None
+            raise
+
+
+@app.command(name="where-would-a-group-begin")
+def where_would_a_group_begin(
+    topic: Annotated[str, Parameter(help="By its RocketMQ name.")],
+    *,
+    group: Annotated[
+        str | None, Parameter(name=["--group", "-g"], help="This group; else one that is new.")
+    ] = None,
+    at: Annotated[
+        int | None,
+        Parameter(
+            name="--at",
+            help="The time of CONSUME_FROM_TIMESTAMP in ms since 1970; half an hour ago, if you do"
+            " not say.",
+        ),
+    ] = None,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """Explain for each queue of a topic where a RocketMQ group would begin to read, and why.
+
+    FIRST, LAST and TIMESTAMP are the first offsets that clients with CONSUME_FROM_FIRST_OFFSET,
+    CONSUME_FROM_LAST_OFFSET and CONSUME_FROM_TIMESTAMP would get.
+
+    For example: headrace rocketmq where-would-a-group-begin orders
+    """
+    rows = _ask(cluster, "rocketmq.group.beginning", topic=topic, group=group, at_ms=at)
+    titles = ["QUEUE", "MIN", "MAX", "RULE", "ANSWER", "FIRST", "LAST", "TIMESTAMP", "WHY"]
+    cells = (
+        [
+            row["queue"], row["min"], row["max"], row["rule"],
+            "not found" if row["answer"] < 0 else row["answer"],
+            row["first"], row["last"], row["timestamp"], row["why"],
+        ]
+        for row in rows
+    )  # fmt: skip
+    print_list(rows, titles, cells, none="the topic has no queue that consumers read", json=json)
+
+
+@offsets.command
+def export(
+    directory: Annotated[Path, Parameter(help="Created if it does not exist.")],
+    *,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """Write consumerOffset.json, topics.json and subscriptionGroup.json, as a RocketMQ broker reads
+    them from its config directory. Existing files are not overwritten.
+
+    For example: headrace rocketmq offsets export moved
+    """
+    files = _ask(cluster, "rocketmq.files.export")["files"]
+    present = [name for name in files if (directory / name).exists()]
+    if present:
+        raise UsageError(f"{directory / present[0]} exists: name another directory")
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (directory / name).write_text(text, "utf-8")
+    if json:
+        print_json({"directory": str(directory), "files": sorted(files)})
+    else:
+        print_line(f"{counted(len(files), 'file')} written to {directory}")
+
+
+@offsets.command(name="import")
+def import_(
+    file: Annotated[Path, Parameter(help="A consumerOffset.json of RocketMQ.")],
+    *,
+    skip_refused: Annotated[
+        bool,
+        Parameter(name="--skip-refused", help="Import the others if some offsets are refused."),
+    ] = False,
+    dry_run: Annotated[
+        bool, Parameter(name="--dry-run", help="Show the plan; change nothing.")
+    ] = False,
+    yes: Yes = False,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """Store the offsets of RocketMQ groups from a file, all or none of them.
+
+    An offset is refused if its queue does not have it: a client would be moved to the end, and
+    everything before it skipped.
+
+    For example: headrace rocketmq offsets import moved/consumerOffset.json --dry-run
+    """
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {file}: {error}") from None
+    plan = _ask(cluster, "rocketmq.offsets.plan", offsets=text)
+    refused = [row for row in plan if row["refused"]]
+    if dry_run or (refused and not skip_refused):
+        _show(plan, json=json)
+        if refused and not dry_run:
+            counts = f"{len(refused)} of {counted(len(plan), 'offset')}"
+            raise CommandError(f"{counts} refused, nothing is changed; see --skip-refused")
+        return
+    confirm(f"Store {counted(len(plan) - len(refused), 'offset')}?", yes=yes)
+    done = _ask(cluster, "rocketmq.offsets.import", offsets=text, skip_refused=skip_refused)
+    _show(done, json=json)
+
+
+def _show(plan: list[dict[str, Any]], *, json: bool) -> None:
+    titles = ["GROUP", "TOPIC", "QUEUE", "OFFSET", "PRESENT", "REFUSED"]
+    cells = (
+        [
+            row["group"], row["topic"], row["queue"], row["offset"],
+            None if row["present"] < 0 else row["present"], row["refused"] or None,
+        ]
+        for row in plan
+    )  # fmt: skip
+    print_list(plan, titles, cells, none="the file has no offsets", json=json)
