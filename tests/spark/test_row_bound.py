@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headrace.spark
+from bench.spark_typed import declare_rows
 from headrace.spark.sessions.row_bound import BYTES_PER_BATCH, ROW_BYTES_MAX, ROWS_PER_BATCH
 
 DECLARED, LARGER = 26_000, 34_000
@@ -47,3 +48,11 @@ def test_a_batch_of_declared_rows_is_bounded_by_their_number(bounded: SparkSessi
 def test_spark_s_own_settings_win_over_the_declared_size(bounded: SparkSession) -> None:
     headrace.spark.builder("tests", **{ROW_BYTES_MAX: DECLARED, ROWS_PER_BATCH: 7}).getOrCreate()
     assert batches_of(bounded, 15, 10) == [7, 7, 1]
+
+
+def test_the_benchmark_declares_rows_and_takes_it_back(bounded: SparkSession) -> None:
+    names = (ROW_BYTES_MAX, ROWS_PER_BATCH, BYTES_PER_BATCH)
+    declare_rows(bounded, 65_536)
+    assert [bounded.conf.get(name) for name in names] == ["65536", "1024", "2147483647"]
+    declare_rows(bounded, 0)
+    assert [bounded.conf.get(name, "none") for name in names] == ["none", "10000", "67108864b"]

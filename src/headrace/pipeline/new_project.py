@@ -23,6 +23,9 @@ storage = "data"                     # tables, checkpoints and event logs
 libraries = ["transformations/**"]   # files with declarations
 trigger = "10 seconds"               # time between two batches of a table
 
+# [configuration]                    # of Spark
+# "spark.headrace.rowBytesMax" = 4096   # the largest row, if known: less CPU time (docs/spark.md)
+
 # [profile.prod]                     # headrace pipeline run -p prod
 # cluster = "prod"                   # a profile of headrace profile: address and secrets
 # storage = "/mnt/lake/{name}"

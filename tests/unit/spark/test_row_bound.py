@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.project import load_project
+from headrace.pipeline.new_project import template, write_project
+from headrace.pipeline.project import FILE, load_project
 from headrace.spark.errors import OptionError
 from headrace.spark.sessions.row_bound import (
     BYTES_PER_BATCH,
@@ -14,6 +15,11 @@ from headrace.spark.sessions.row_bound import (
     SPARKS_BYTES,
     bound_of_rows,
 )
+
+
+def test_spark_measures_no_batch_with_its_largest_limit_of_bytes() -> None:
+    """Spark measures the batch after each row with any smaller limit."""
+    assert NOT_MEASURED == 2_147_483_647
 
 
 def test_spark_keeps_its_own_limits_without_the_setting() -> None:
@@ -44,3 +50,16 @@ def test_a_pipeline_declares_the_size_under_configuration(tmp_path: Path, value:
     (tmp_path / "pipeline.toml").write_text(settings)
     found = bound_of_rows(load_project(tmp_path).configuration)
     assert found == {ROWS_PER_BATCH: 10_000, BYTES_PER_BATCH: NOT_MEASURED}
+
+
+def test_a_new_project_declares_it_once_its_lines_are_uncommented(tmp_path: Path) -> None:
+    project = tmp_path / "shop"
+    write_project(project, template(), "orders")
+    assert bound_of_rows(load_project(project).configuration) == {}
+    settings = project / FILE
+    text = settings.read_text()
+    for line in ("[configuration]", f'"{ROW_BYTES_MAX}"'):
+        assert text.count(f"# {line}") == 1
+        text = text.replace(f"# {line}", line)
+    settings.write_text(text)
+    assert bound_of_rows(load_project(project).configuration)[BYTES_PER_BATCH] == NOT_MEASURED
