@@ -12,8 +12,8 @@ from headrace.testing import BrokerThread
 from tests.outside.rocketmq.jvm import JVM
 
 SCENARIOS = (
-    "sends", "consumes", "tags", "shares", "orderly", "litepull", "continues", "retries", "delays",
-    "recalls", "transactions",
+    "sends", "consumes", "tags", "sql", "shares", "orderly", "litepull", "continues", "retries",
+    "delays", "recalls", "transactions",
 )  # fmt: skip
 SETTINGS = {
     "listeners": "PLAINTEXT://127.0.0.1:0,ROCKETMQ://127.0.0.1:0",

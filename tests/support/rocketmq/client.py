@@ -154,11 +154,16 @@ class RemotingClient:
         return self.answer(self.ask_pull(topic, offset, number=number, **fields))
 
     def heartbeat(
-        self, client_id: str, group: str, topics: Mapping[str, str], version: int = 1
+        self,
+        client_id: str,
+        group: str,
+        topics: Mapping[str, str],
+        version: int = 1,
+        kind: str = "TAG",
     ) -> RemotingCommand:
         """Send a heartbeat of a group's member with subscriptions by topic; return the answer."""
         subscriptions: list[FastJson] = [
-            {"topic": topic, "subString": text, "subVersion": version, "expressionType": "TAG"}
+            {"topic": topic, "subString": text, "subVersion": version, "expressionType": kind}
             for topic, text in topics.items()
         ]
         consumer: FastJson = {"groupName": group, "subscriptionDataSet": subscriptions}

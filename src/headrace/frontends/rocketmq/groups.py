@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
+from headrace.frontends.rocketmq.answers import RemotingAnswer
+from headrace.frontends.rocketmq.filters import filter_of
 from headrace.model.errors import Malformed
 from headrace.subscriptions.members import GroupSubscription, TopicSubscription
 from headrace.subscriptions.queue_locks import LockedQueue
@@ -132,17 +133,9 @@ def _locked(call: "RemotingCall") -> tuple[str, str, list[LockedQueue]]:
 def check_client(call: "RemotingCall") -> RemotingAnswer:
     """Answer CHECK_CLIENT_CONFIG (46): whether the broker can apply a filter."""
     subscription = _mapping(body_object(call).get("subscriptionData"))
-    refuse_other_filters(_topic(subscription).expression_type)
+    topic = _topic(subscription)
+    filter_of(topic.expression_type, topic.expression)
     return RemotingAnswer()
-
-
-def refuse_other_filters(expression_type: str) -> None:
-    """Raise RequestRefused for a filter that is not by tag."""
-    if expression_type != TAG_TYPE:
-        raise RequestRefused(
-            ResponseCode.SUBSCRIPTION_PARSE_FAILED,
-            f"filters of type {expression_type} are not supported; filter by tag",
-        )
 
 
 # Bodies

@@ -24,7 +24,7 @@ from headrace.frontends.rocketmq.answers import (
     RemotingAnswer,
     RequestRefused,
 )
-from headrace.frontends.rocketmq.groups import refuse_other_filters
+from headrace.frontends.rocketmq.filters import PullFilter, filter_of
 from headrace.frontends.rocketmq.reading import (
     READ_BYTES,
     ReadLimits,
@@ -42,9 +42,8 @@ from headrace.record.batch import CODEC_MASK, iterate
 from headrace.record.batch_layout import ATTRIBUTES, RECORD_COUNT
 from headrace.security.authorizer import Operation
 from headrace.subscriptions.group_offsets import QueuePlace
-from headrace.subscriptions.tag_filters import ALL, TagFilter
+from headrace.subscriptions.tag_filters import TAG_TYPE
 from headrace.wire.rocketmq.codes import ResponseCode
-from headrace.wire.rocketmq.properties import TAGS, find_property
 from headrace.wire.rocketmq.pulled_messages import PulledQueue
 from headrace.wire.rocketmq.requests import PullFlag, PullRequest, pull_request
 
@@ -59,8 +58,6 @@ MESSAGES_MAX = 1024
 """Messages of one pull at most; clients ask for 32."""
 ROUNDS_MAX = 32
 """Reads of one pull whose filter wants nothing; then the client asks again, behind them."""
-RECORDS_AT_ONCE = 1000
-"""Records that are decoded on the deciding thread; more are decoded on another one."""
 
 
 class Pull:
@@ -73,7 +70,7 @@ class Pull:
         self,
         call: "RemotingCall",
         request: PullRequest,
-        wanted: TagFilter,
+        wanted: PullFilter,
         partition: "Partition",
         queue: PulledQueue,
         place: QueuePlace,
@@ -133,7 +130,9 @@ class Pull:
         log = self._partition.log
         found = log.read(Offset(self._offset), READ_BYTES, below=Offset(end))
         at = self._offset
-        if not isinstance(found, NeedsDisk) and not _takes_long(found.data):
+        if not isinstance(found, NeedsDisk) and not _takes_long(
+            found.data, self._filter.records_at_once
+        ):
             self._have_read(self._decoded(log, found, at, end))
             return
 
@@ -152,12 +151,9 @@ class Pull:
         limits = ReadLimits(
             min(max(request.messages_max, 1), MESSAGES_MAX),
             min(max(request.bytes_max, 1), READ_BYTES),
+            self._filter.records_max,
         )
-        wanted = None if self._filter.wants_all else self._wants
-        return decoded(log, self._queue, read, at, end, limits, wanted)
-
-    def _wants(self, properties: bytes) -> bool:
-        return self._filter.wants(find_property(properties, TAGS))
+        return decoded(log, self._queue, read, at, end, limits, self._filter.wanted)
 
     def _have_read(self, found: "ReadMessages | BaseException") -> None:
         self._reading = False
@@ -233,12 +229,12 @@ class Pull:
         self._call.answer(RemotingAnswer(code, fields, b"".join(parts or ()), remark))
 
 
-def _takes_long(data: "Buffer") -> bool:
-    """Return whether batches are compressed, or have very many records."""
+def _takes_long(data: "Buffer", records_at_once: int) -> bool:
+    """Return whether batches are compressed, or have more records than the loop may filter."""
     count = 0
     for _, header in iterate(data):
         count += header[RECORD_COUNT]
-        if header[ATTRIBUTES] & CODEC_MASK or count > RECORDS_AT_ONCE:
+        if header[ATTRIBUTES] & CODEC_MASK or count > records_at_once:
             return True
     return False
 
@@ -288,7 +284,7 @@ def _begin(
     call: "RemotingCall",
     request: PullRequest,
     topic: "ServedTopic",
-    wanted: TagFilter,
+    wanted: PullFilter,
     number: int,
 ) -> None:
     broker = call.broker
@@ -297,24 +293,29 @@ def _begin(
     Pull(call, request, wanted, broker.partition(topic, request.queue_id), queue, place).look()
 
 
-def _filter(call: "RemotingCall", request: PullRequest) -> TagFilter:
+def _filter(call: "RemotingCall", request: PullRequest) -> PullFilter:
     """Return the pull's own filter, or that of the group's heartbeat. Raises RequestRefused.
 
     A client that shares the queues again gives its subscription a new number, and its heartbeat
     with that number may fail: Java's does if another heartbeat is under way. RocketMQ then answers
     SUBSCRIPTION_NOT_LATEST until the next heartbeat, for up to 30 s. Here such a pull gets all
-    messages: clients filter tags themselves, too.
+    messages: clients filter tags themselves, too. They do not filter by SQL92, so a pull with an
+    older SQL92 filter, or with one in place of tags, is answered as by RocketMQ.
     """
     if request.system_flag & PullFlag.SUBSCRIPTION:
-        refuse_other_filters(request.expression_type)
-        return TagFilter(request.subscription)
+        return filter_of(request.expression_type, request.subscription)
     known = call.broker.members.subscription(request.consumer_group, request.topic)
     if known is None:
         raise RequestRefused(
             ResponseCode.SUBSCRIPTION_NOT_EXIST,
             f"group {request.consumer_group} has no subscription of {request.topic}",
         )
-    if known.version < request.subscription_version:
-        return TagFilter(ALL)
-    refuse_other_filters(known.expression_type)
-    return TagFilter(known.expression)
+    if known.version >= request.subscription_version:
+        return filter_of(known.expression_type, known.expression)
+    if {known.expression_type, request.expression_type} <= {TAG_TYPE, ""}:
+        return filter_of(TAG_TYPE, "")
+    raise RequestRefused(
+        ResponseCode.SUBSCRIPTION_NOT_LATEST,
+        f"the filter of group {request.consumer_group} for {request.topic} is older than the pull; "
+        "the next heartbeat brings the newer one",
+    )

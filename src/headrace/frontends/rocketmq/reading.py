@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from headrace.frontends.rocketmq.serving import ServedTopic
     from headrace.log.log import Log
 
+RECORDS_MAX = 1 << 31
+"""More records than any read has: no bound."""
 READ_BYTES = 256 * 1024
 """Bytes of the log that one read returns at most, and of an answer but for its first message."""
 
@@ -30,6 +32,8 @@ class ReadLimits(NamedTuple):
 
     messages: int
     bytes: int = READ_BYTES
+    records: int = RECORDS_MAX
+    """Records that the filter looks at, wanted or not."""
 
 
 def read_messages(
@@ -61,7 +65,7 @@ def decoded(
     data = read.data
     following = min(read.next_offset, end) if read.next_offset > at else end
     parts: list[bytes] = []
-    count = size = 0
+    count = size = seen = 0
     aborted = log.aborted_transactions(Offset(at), Offset(following))
     view = memoryview(data)
     for stretch in stretches(data, at, aborted):
@@ -74,6 +78,7 @@ def decoded(
             count_max=limits.messages - count,
             # A first message of any size is delivered only if there is no other.
             bytes_max=limits.bytes - size,
+            seen_max=limits.records - seen,
             wanted=wanted,
         )
         if parts and pulled.size > limits.bytes - size:
@@ -81,6 +86,7 @@ def decoded(
         parts += pulled.parts
         count += pulled.message_count
         size += pulled.size
+        seen += pulled.seen_count
         if pulled.is_full or count >= limits.messages or size >= limits.bytes:
             return ReadMessages(parts, count, pulled.next_offset)
         at = stretch.last + 1

@@ -54,6 +54,8 @@ class PulledBatch(NamedTuple):
     """The offset from which the next pull should read."""
     is_full: bool
     """Whether a bound was reached, so that later records are left."""
+    seen_count: int
+    """Records looked at, wanted or not."""
 
 
 class PulledQueue:
@@ -86,33 +88,35 @@ class PulledQueue:
         *,
         count_max: int,
         bytes_max: int,
+        seen_max: int = 1 << 31,
         wanted: Wanted | None = None,
     ) -> PulledBatch:
         """Return the messages of `records` from offset `begin` on, in their order.
 
         Stops before the message that would pass `count_max` or `bytes_max`, but for the first one,
-        which may have any size. `wanted`: None takes all. Records that are not wanted are passed
-        over: the next offset is behind them.
+        which may have any size, and after `seen_max` records. `wanted`: None takes all. Records
+        that are not wanted are passed over: the next offset is behind them.
         """
         parts: list[bytes] = []
-        count = size = 0
+        count = size = seen = 0
         following = begin
         for record in records:
             if record.offset < begin:
                 continue
-            if count >= count_max:
-                return PulledBatch(parts, count, size, following, True)
+            if count >= count_max or seen >= seen_max:
+                return PulledBatch(parts, count, size, following, True, seen)
+            seen += 1
             facts, properties = self._facts(record)
             if wanted is None or wanted(properties):
                 body = record.value or b""
                 more = self._fixed_bytes + len(facts.born_host) + len(body) + len(properties)
                 if count and size + more > bytes_max:
-                    return PulledBatch(parts, count, size, following, True)
+                    return PulledBatch(parts, count, size, following, True, seen)
                 self._append(parts, more, record, body, facts, properties)
                 count += 1
                 size += more
             following = record.offset + 1
-        return PulledBatch(parts, count, size, following, size >= bytes_max)
+        return PulledBatch(parts, count, size, following, size >= bytes_max, seen)
 
     def _facts(self, record: Record) -> tuple[MessageFacts, bytes]:
         """Return a record's facts, and its properties with those that the broker adds."""

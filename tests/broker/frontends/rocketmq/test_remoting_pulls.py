@@ -7,7 +7,6 @@ import pytest
 
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import ResponseCode
-from headrace.wire.rocketmq.fastjson import encode_body
 from tests.support.rocketmq.client import RemotingClient, messages_in
 from tests.support.rocketmq.kit import PARKED, code, fields, made
 
@@ -105,16 +104,3 @@ def test_a_pull_without_its_own_filter_has_that_of_the_heartbeat(client: Remotin
     assert [message.body for message in messages_in(client.pull(topic, **own))] == [b"b"]
     newer = client.pull(topic, **{**own, "subVersion": 6})
     assert [message.body for message in messages_in(newer)] == [b"a", b"b"], "its filter may differ"
-
-
-def test_a_filter_by_sql_is_refused_in_a_pull_and_in_a_check(client: RemotingClient) -> None:
-    topic = made(client, "sql")
-    answer = client.pull(topic, expressionType="SQL92", subscription="a > 1")
-    assert code(answer) is ResponseCode.SUBSCRIPTION_PARSE_FAILED
-    for kind, expected in (("SQL92", 23), ("TAG", 0)):
-        body = encode_body(
-            {"clientId": "c", "group": "g", "subscriptionData": {
-                "topic": topic, "subString": "a", "expressionType": kind,
-            }}
-        )  # fmt: skip
-        assert client.call(46, None, body).code == expected

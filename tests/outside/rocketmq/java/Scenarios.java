@@ -13,11 +13,13 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.exception.MQBrokerException;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendCallback;
@@ -52,6 +54,7 @@ public class Scenarios {
             case "sends": sends(); break;
             case "consumes": consumes(); break;
             case "tags": tags(); break;
+            case "sql": sql(); break;
             case "shares": shares(); break;
             case "orderly": orderly(); break;
             case "litepull": litePull(); break;
@@ -119,6 +122,38 @@ public class Scenarios {
         check(got.contains("sync") && got.contains("oneway") && got.contains("batch2"), "got " + got.size());
         check(got.contains(new String(large)), "the compressed body is read");
         producer.shutdown();
+    }
+
+    // The broker filters by SQL92: its client does not filter again.
+    static void sql() throws Exception {
+        DefaultMQProducer producer = producer();
+        for (int n = 0; n < 10; n++) {
+            Message sent = message("A", "k", "m" + n);
+            sent.putUserProperty("n", String.valueOf(n));
+            producer.send(sent);
+        }
+        producer.send(message("A", "k", "none"));
+        DefaultMQPushConsumer consumer = consumer("CG_sql", "one", "*");
+        consumer.subscribe(TOPIC, MessageSelector.bySql("n BETWEEN 3 AND 4 OR n IS NULL OR n IN ('9')"));
+        List<MessageExt> got = listening(consumer, 0);
+        waitFor(got, 4);
+        Thread.sleep(1000);
+        Set<String> texts = new TreeSet<>();
+        for (MessageExt message : got) texts.add(text(message));
+        check(got.size() == 4 && texts.equals(new TreeSet<>(Arrays.asList("m3", "m4", "m9", "none"))), "got " + texts);
+        consumer.shutdown();
+        DefaultMQPushConsumer wrong = consumer("CG_wrong", "two", "*");
+        wrong.subscribe(TOPIC, MessageSelector.bySql("n >"));
+        wrong.registerMessageListener((MessageListenerConcurrently) (messages, context) -> ConsumeConcurrentlyStatus.CONSUME_SUCCESS);
+        try {
+            wrong.start();
+            check(false, "bad SQL starts");
+        } catch (MQClientException refused) {
+            check(refused.getResponseCode() == 23, refused.toString());
+        } finally {
+            wrong.shutdown();
+            producer.shutdown();
+        }
     }
 
     static Set<String> received(String group, int count, String filter) throws Exception {

@@ -12,7 +12,7 @@ from headrace.posix.awaiting import called_back
 from headrace.security.authorizer import Operation
 from headrace.shards.group_partition import java_string_hash
 from headrace.subscriptions.members import TopicSubscription
-from headrace.subscriptions.tag_filters import ALL, tags_of
+from headrace.subscriptions.tag_filters import ALL, TAG_TYPE, tags_of
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.fastjson import FastJson, Keyed, encode_body
 from headrace.wire.rocketmq.group_configs import GroupConfig, group_config_json
@@ -117,7 +117,8 @@ def producer_connections(call: "RemotingCall") -> RemotingAnswer:
 
 def subscription_json(topic: TopicSubscription) -> dict[str, FastJson]:
     """Return a subscription as RocketMQ writes it."""
-    tags = [] if topic.expression == ALL else sorted(tags_of(topic.expression))
+    by_tags = topic.expression_type == TAG_TYPE and topic.expression != ALL
+    tags = sorted(tags_of(topic.expression)) if by_tags else []
     codes: list[FastJson] = [java_string_hash(tag) for tag in tags]
     names: list[FastJson] = list(tags)
     return {

@@ -1,0 +1,1 @@
+"""Filters of messages by SQL92 expressions over their properties."""
