@@ -125,10 +125,10 @@ class RemotingSession:
             call.abandon()
         for opaque in list(self._asked):
             self._not_answered(opaque, ResponseCode.SYSTEM_ERROR, "closed its connection")
-        broker = self._frontend.broker
-        if broker.clients.get(self.client_id) is self:
-            del broker.clients[self.client_id]
-        broker.members.closed(self)
+        clients = self._frontend.broker.clients
+        if clients.get(self.client_id) is self:
+            del clients[self.client_id]
+        self._frontend.broker.members.closed(self)
         self._frontend.broker.producers.closed(self)
         self._frontend.forget(self)
 
