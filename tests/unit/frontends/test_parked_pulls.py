@@ -1,6 +1,6 @@
 """Parked pulls by group: all of a group are woken, and none is left behind."""
 
-from headrace.frontends.rocketmq.parked_pulls import ParkedPulls
+from headrace.frontends.rocketmq.pulling.parked_pulls import ParkedPulls
 
 
 def test_the_pulls_of_a_group_are_woken_and_no_others() -> None:

@@ -9,7 +9,7 @@ from headrace.frontends.rocketmq.answers import RemotingAnswer
 from headrace.frontends.rocketmq.later.recalls import recall
 from headrace.frontends.rocketmq.later.send_back import send_back
 from headrace.frontends.rocketmq.later.transactions import end_transaction
-from headrace.frontends.rocketmq.pulls import pull
+from headrace.frontends.rocketmq.pulling.pulls import pull
 from headrace.frontends.rocketmq.replies import reply
 from headrace.model.errors import HeadraceError
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from headrace.frontends.rocketmq.answers import RequestRefused
-from headrace.frontends.rocketmq.reading import RECORDS_MAX
+from headrace.frontends.rocketmq.pulling.reading import RECORDS_MAX
 from headrace.subscriptions.sql.parser import SQL_TYPE, sql_filter
 from headrace.subscriptions.sql.tokens import FilterInvalid
 from headrace.subscriptions.tag_filters import TAG_TYPE, TagFilter

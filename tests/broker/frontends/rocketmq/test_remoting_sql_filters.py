@@ -139,7 +139,7 @@ def test_a_filter_ends_its_read_after_some_steps_and_loses_nothing(
         found += bodies(answer)
         offset = int(fields(answer)["nextBeginOffset"])
     assert found == ["a=2", "a=3", "a=5"]
-    monkeypatch.setattr("headrace.frontends.rocketmq.pulls.ROUNDS_MAX", 2)
+    monkeypatch.setattr("headrace.frontends.rocketmq.pulling.pulls.ROUNDS_MAX", 2)
     rare = client.pull(topic, 0, **sql("a = 9"))
     assert code(rare) is ResponseCode.PULL_RETRY_IMMEDIATELY
     assert fields(rare)["nextBeginOffset"] == "2"

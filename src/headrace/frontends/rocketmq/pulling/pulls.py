@@ -25,14 +25,14 @@ from headrace.frontends.rocketmq.answers import (
     RequestRefused,
 )
 from headrace.frontends.rocketmq.filters import PullFilter, filter_of
-from headrace.frontends.rocketmq.reading import (
+from headrace.frontends.rocketmq.pulling.reading import (
     READ_BYTES,
     ReadLimits,
     ReadMessages,
     decoded,
     queue_of,
 )
-from headrace.frontends.rocketmq.retry_waits import SUSPEND_MS_MAX, RetryWait
+from headrace.frontends.rocketmq.pulling.retry_waits import SUSPEND_MS_MAX, RetryWait
 from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import Offset

@@ -1,0 +1,1 @@
+"""Pulls: reads of queues, and pulls that wait."""
