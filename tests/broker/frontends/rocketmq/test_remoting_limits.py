@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.frontends.rocketmq import pulls, session
+from headrace.frontends.rocketmq import session
+from headrace.frontends.rocketmq.pulling import pulls
 from headrace.subscriptions import members
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
