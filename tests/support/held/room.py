@@ -1,7 +1,7 @@
 """A log of held messages on a simulated disk and clock: killed, its power cut, begun again."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from headrace.broker.partition import Partition
@@ -12,6 +12,7 @@ from headrace.ports.callbacks import Done, ignore_result
 from headrace.subscriptions.held.held_log import HeldLog
 from headrace.subscriptions.held.held_records import HeldMessage
 from headrace.testing.clock import SimClock, SimRandom
+from headrace.testing.disk import SimDisk
 from tests.support.log.log import World
 
 T = TypeVar("T")
@@ -37,6 +38,8 @@ class Targets:
         """By target: the error of each append."""
         self.waiting: list[tuple[HeldMessage, Done[int | ApiError]]] | None = None
         """Appends that are not stored yet; None: they are stored at once."""
+        self.delivers: Callable[[str], object] = ignore_result
+        """Called with each body that is stored."""
 
     def deliver(self, held: HeldMessage, done: Done[int | ApiError]) -> None:
         """Append a message."""
@@ -49,6 +52,7 @@ class Targets:
 
     def _store(self, held: HeldMessage, done: Done[int | ApiError]) -> None:
         assert held.headers == (("facts", b"f:" + held.body),)
+        self.delivers(held.body.decode())
         self.stored.append(held.body.decode())
         done(len(self.stored) - 1)
 
@@ -57,6 +61,20 @@ class Targets:
         waiting, self.waiting = self.waiting or [], []
         for held, done in waiting:
             self._store(held, done if answered else ignore_result)
+
+    def hold(self, holds: bool) -> None:
+        """Let appends wait from now on, or store all that wait and those that follow."""
+        if holds:
+            self.waiting = self.waiting or []
+        elif self.waiting is not None:
+            self.store_waiting()
+            self.waiting = None
+
+    def forget_waiting(self) -> None:
+        """Store half of the appends that wait, and forget the others: the process ends."""
+        waiting, self.waiting = self.waiting or [], None
+        for held, _ in waiting[: len(waiting) // 2]:
+            self._store(held, ignore_result)
 
 
 class HeldRoom:
@@ -110,10 +128,14 @@ class HeldRoom:
             self.clock.advance(step_ms / 1000)
             self.world.settle()
 
-    def restarted(self) -> World:
-        """End this process as kill -9 does and start the next one on the same disk."""
-        self.world.restart(clean=False)
-        return self.world
+    def restarted(self, left: SimDisk | None = None) -> World:
+        """End this process as kill -9 does and start the next one on its disk, or on `left`."""
+        if left is None:
+            self.world.restart(clean=False)
+            return self.world
+        world = self.world.after_power_cut(left)
+        world.clock._started_ms = self.now_ms
+        return world
 
     def killed(self) -> "HeldRoom":
         """Return the next life after a kill."""

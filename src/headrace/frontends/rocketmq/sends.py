@@ -61,6 +61,8 @@ if TYPE_CHECKING:
 THREAD_FROM_BYTES = 64 * 1024
 """Compressed bodies from this size on are decompressed on a thread."""
 ANY_QUEUE = -1
+_HINTS = (b"DELAY", b"TIMER_", b"TRAN_MSG")
+"""Without all of these, properties name neither a delay nor a transaction."""
 
 
 def send(call: "RemotingCall") -> None:
@@ -176,6 +178,10 @@ def _waits(
 
     RequestRefused: a message of a batch would have to wait. MessageIllegal: a wrong delay.
     """
+    if not request.system_flag & SystemFlag.ROLLED_BACK and not any(
+        hint in message.properties for message in messages for hint in _HINTS
+    ):
+        return None  # nearly every message: one search for each hint decides
     properties = messages[0].properties
     if request.is_batch:
         if any(

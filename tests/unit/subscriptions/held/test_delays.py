@@ -7,51 +7,10 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.subscriptions.held import delays as delays_module
 from headrace.subscriptions.held import held_log
-from headrace.subscriptions.held.delays import DELIVERED_AT_ONCE, Delays
-from headrace.subscriptions.held.held_records import HeldMessage
-from tests.support.held.room import HeldRoom, Targets, message
+from headrace.subscriptions.held.delays import DELIVERED_AT_ONCE
+from tests.support.held.lives import DelayRoom, recall
 
 OTHER = TopicPartition("other", 0)
-
-
-class DelayRoom(HeldRoom):
-    """Delays on a simulated broker."""
-
-    def __init__(self, before: HeldRoom | None = None, targets: Targets | None = None) -> None:
-        if before is None:
-            super().__init__()
-        else:
-            super().__init__(before.restarted(), before.epoch + 1)
-        self.targets = targets or Targets()
-        self.delays = Delays(self.log, self.targets.deliver, self.clock)
-        self.answered: list[int | ApiError] = []
-        self.run(self.delays.load())
-
-    def add(self, *bodies: str, after_ms: int, target: TopicPartition | None = None) -> None:
-        """Store messages that are due later; they are on disk."""
-        for body in bodies:
-            held = message(body) if target is None else message(body, target)
-            self.delays.add(held, self.now_ms + after_ms, self.answered.append)
-        self.world.settle()
-
-    def again(self) -> "DelayRoom":
-        """Kill the broker and start it again; its topics stay."""
-        self.delays.close()
-        return DelayRoom(self, self.targets)
-
-    @property
-    def stored(self) -> list[str]:
-        """The bodies in their topics."""
-        return self.targets.stored
-
-
-def recall(room: DelayRoom, body: str, due_ms: int) -> bool:
-    """Recall a message."""
-
-    def wanted(held: HeldMessage) -> bool:
-        return held.body == body.encode()
-
-    return room.run(room.delays.recall(due_ms, wanted))
 
 
 def test_a_message_is_delivered_at_its_time_and_not_before() -> None:

@@ -6,58 +6,9 @@ import pytest
 
 from headrace.broker.partition import Partition
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
-from headrace.ports.callbacks import Done
-from headrace.subscriptions.held.half_messages import AskingRules, HalfMessages
-from headrace.subscriptions.held.held_records import HeldMessage, StoredMessage
-from tests.support.held.room import TARGET, HeldRoom, Targets, message
-
-FIRST_MS, INTERVAL_MS, ASKS_MAX = 600, 1000, 3
-
-
-class HalfRoom(HeldRoom):
-    """Undecided messages on a simulated broker, with a producer that can be away."""
-
-    def __init__(self, before: "HalfRoom | None" = None) -> None:
-        if before is None:
-            super().__init__()
-        else:
-            super().__init__(before.restarted(), before.epoch + 1)
-        self.targets: Targets = Targets() if before is None else before.targets
-        self.given_up: Targets = Targets() if before is None else before.given_up
-        self.asked: list[tuple[str, int]] = []
-        """The body and the count of each question."""
-        self.producer_lives = True
-        self.half = HalfMessages(
-            self.log, self.clock, AskingRules(INTERVAL_MS, ASKS_MAX), self._ask, self._give_up
-        )
-        self.answered: list[int | ApiError] = []
-        self.run(self.half.load())
-
-    def _ask(self, stored: StoredMessage, count: int) -> bool:
-        if self.producer_lives:
-            self.asked.append((stored.message.body.decode(), count))
-        return self.producer_lives
-
-    def _give_up(self, held: HeldMessage, done: Done[int | ApiError]) -> None:
-        self.given_up.deliver(held, done)
-
-    def add(self, *bodies: str) -> list[int]:
-        """Store undecided messages; return their offsets."""
-        before = len(self.answered)
-        for body in bodies:
-            self.half.add(message(body), self.now_ms + FIRST_MS, self.answered.append)
-        self.world.settle()
-        return [offset for offset in self.answered[before:] if isinstance(offset, int)]
-
-    def decide(self, offset: int, *, commits: bool) -> bool:
-        """Decide on a message."""
-        commit = self.targets.deliver if commits else None
-        return self.run(self.half.decide(offset, lambda held: None, commit))
-
-    def again(self) -> "HalfRoom":
-        """Kill the broker and start it again; its topics stay."""
-        self.half.close()
-        return HalfRoom(self)
+from headrace.subscriptions.held.held_records import HeldMessage
+from tests.support.held.lives import ASKS_MAX, FIRST_MS, INTERVAL_MS, HalfRoom
+from tests.support.held.room import TARGET, message
 
 
 def test_a_message_is_in_its_topic_when_it_is_committed_and_not_before() -> None:
@@ -210,6 +161,14 @@ def test_a_decided_message_is_not_asked_about() -> None:
     assert room.asked == [("b", 1)]
 
 
+def test_no_producer_is_asked_after_close() -> None:
+    room = HalfRoom()
+    room.add("a")
+    room.half.close()
+    room.pass_ms(FIRST_MS + INTERVAL_MS)
+    assert room.asked == []
+
+
 def test_a_producer_that_is_away_is_waited_for_and_nothing_is_counted() -> None:
     room = HalfRoom()
     room.producer_lives = False
@@ -245,6 +204,20 @@ def test_a_message_that_cannot_be_given_up_now_is_given_up_later() -> None:
     room.pass_ms(INTERVAL_MS + 10)
     assert (room.given_up.stored, room.half.given_up) == (["a"], 1)
     assert not room.decide(offset, commits=True)
+
+
+def test_a_message_that_could_not_be_given_up_is_given_up_at_the_next_time() -> None:
+    room = HalfRoom()
+    room.given_up.waiting = []
+    room.add("a")
+    room.pass_ms(FIRST_MS + ASKS_MAX * INTERVAL_MS + 200)
+    ((_, done),) = room.given_up.waiting
+    assert not room.decide(0, commits=True), "it is being given up"
+    room.given_up.waiting = None
+    done(ApiError(ErrorCode.NOT_ENOUGH_REPLICAS))
+    assert (len(room.half), room.half.given_up) == (1, 0)
+    room.pass_ms(INTERVAL_MS + 10)
+    assert (room.given_up.stored, room.half.given_up) == (["a"], 1)
 
 
 def test_questions_are_counted_through_kills() -> None:

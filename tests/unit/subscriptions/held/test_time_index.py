@@ -42,6 +42,12 @@ def test_offsets_of_one_millisecond_keep_the_order_of_arrival() -> None:
     assert index.take(70_000, 9) == [(70_000, 1), (70_000, 2), (70_000, 4)]
 
 
+def test_an_index_whose_last_offsets_are_taken_is_empty() -> None:
+    index = index_of((5, 1), (5, 2))
+    assert index.take(5, 2) == [(5, 1), (5, 2)]
+    assert (len(index), index.first_ms()) == (0, None)
+
+
 def test_a_time_in_a_minute_that_has_begun_is_in_order_too() -> None:
     index = index_of((MINUTE_MS + 500, 1))
     assert index.take(MINUTE_MS, 9) == []
