@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from headrace.arrow.typed.decoder import TypedRows, WrongRowError
+from headrace.arrow.typed.decoder import FunctionFailedError, TypedRows, WrongRowError
 from headrace.pipeline.unreadable import Unreadable
 
 if TYPE_CHECKING:
@@ -50,8 +50,9 @@ class FunctionDecoder:
         self._required = required
 
     def decode(self, values: pa.Array) -> Iterator[TypedRows]:
-        """Decode an array of type `binary`. WrongRowError if the function returns no row; errors
-        that it raises pass, but `Unreadable`, which refuses the value."""
+        """Decode an array of type `binary`. WrongRowError if the function returns no row,
+        FunctionFailedError if it raises another error than `Unreadable`, which refuses the value.
+        """
         rows: list[tuple[Any, ...]] = []
         numbers: list[int] = []
         refused = _AllUnread()
@@ -81,6 +82,8 @@ class FunctionDecoder:
             row = tuple(self._function(value))
         except Unreadable as why:
             return _Unread(number, "", str(why))
+        except Exception as error:
+            raise FunctionFailedError(number, error) from error
         if len(row) != self._width:
             raise WrongRowError(
                 number, f"the parser returned {len(row)} values for {self._width} columns"

@@ -75,6 +75,11 @@ class Graph(GraphElementRegistry):
     places: dict[str, Place] = field(default_factory=dict)
     """Place of each table, view and sink."""
 
+    @property
+    def sent_topics(self) -> set[str]:
+        """The topics that its sinks write to."""
+        return {topic for sink in self.sinks.values() if (topic := sink.options.get("topic"))}
+
     def register_output(self, output: Output) -> None:
         """Add a table, view or sink. DeclarationError if its name is taken or its kind unknown."""
         place = place_of(output.source_code_location)

@@ -48,17 +48,27 @@ _TABLE = '''
 '''
 _PARSER = '''
 class Line(NamedTuple):
-    """The columns of a line: add those that your lines have."""
+    """The columns of a line: add those that your lines have, before the first run.
+
+    Types: str, int, float, bool, bytes, date, datetime (UTC without a zone), lists and
+    dictionaries of them, and Annotated[Decimal, "DECIMAL(12,2)"]; `| None` for a null.
+    """
 
     line: str
 
 
 def parse(value: bytes) -> Line:
-    """Return the columns of a record, or raise hp.Unreadable for one that cannot be read."""
+    """Return the columns of a record, or raise hp.Unreadable for one that cannot be read.
+
+    Unreadable records are moved to the quarantine; any other error ends the run.
+    """
     try:
-        return Line(value.decode())
+        text = value.decode()
+        return Line(text)
     except UnicodeDecodeError as error:
         raise hp.Unreadable(f"not UTF-8, got {error.reason} at {error.start}") from None
+    except ValueError as error:  # of too few fields, of int(…), of datetime.strptime(…)
+        raise hp.Unreadable(f"not a line of this log, got an error: {error}") from None
 
 '''
 _COMBINED = r'''

@@ -93,7 +93,7 @@ def test_refused_records_are_listed_by_reason_and_flow(asked: Asked, says: Says)
     code, found = asked(LIST, "orders")
     assert code == 0
     first = {
-        "reason": "id: expected an integer", "pipeline": "shop", "flow": "daily",
+        "reason": "id: expected an integer, got a string", "pipeline": "shop", "flow": "daily",
         "state": "waiting", "records": 2, "refused_again": 0, "first_ms": 1010,
         "last_ms": 1011, "example": "orders-3@10",
     }  # fmt: skip

@@ -232,9 +232,9 @@ def test_too_many_rows_that_fail_end_the_query(
     assert "valueSchema" not in str(raised.value)
 
 
-@pytest.mark.parametrize("remade", [False, True])
+@pytest.mark.parametrize("since", ["unchanged", "made again", "deleted"])
 def test_topic_made_again_since_the_batch_was_planned_ends_the_query(
-    broker: BrokerThread, tmp_path: Path, checkpoint: Path, remade: bool
+    broker: BrokerThread, tmp_path: Path, checkpoint: Path, since: str
 ) -> None:
     """The records read again would be others than those whose rows failed."""
     options = quarantine(broker, tmp_path)
@@ -244,15 +244,17 @@ def test_topic_made_again_since_the_batch_was_planned_ends_the_query(
         position = Position("b:1", ends, ids={"t": text_of_id(planned)})
         text = f"v1\n{{}}\n{json.dumps(position.to_json())}"
         (checkpoint / "offsets" / "3").write_text(text)
-        if remade:
+        path = spool_failed(options, CHECKS, failed({1: [20]}))
+        if since != "unchanged":
             run(delete_topic(client, "t"))
+        if since == "made again":
             broker.create_topics("t", partitions=2)
             append(client, 40)
-    path = spool_failed(options, CHECKS, failed({1: [20]}))
+            path = spool_failed(options, CHECKS, failed({1: [20]}))
     checked = CheckedRows((Path(path),), 1, str(checkpoint))
     batch = QuarantinedBatch(options, "q", 3)
-    if remade:
-        with pytest.raises(DataLossError, match="t was deleted and made again since batch 3"):
+    if since != "unchanged":
+        with pytest.raises(DataLossError, match="t was deleted since batch 3 was planned"):
             batch.collect({"run"}, checked)
     else:
         assert batch.collect({"run"}, checked)

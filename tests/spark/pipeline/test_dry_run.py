@@ -134,7 +134,7 @@ def test_a_dry_run_shows_rows_counts_refusals_and_checks(
     assert found["refused"] == [
         {
             "topic": topic,
-            "reason": "id: expected an integer",
+            "reason": "id: expected an integer, got a string",
             "records": 1,
             "example": f"{topic}-1@5",
         }
@@ -149,7 +149,8 @@ def test_a_dry_run_shows_rows_counts_refusals_and_checks(
         "  check 'is even': 5 failed",
         "  keys without a column: city (5)",
     ]
-    assert lines[-1] == f"! {topic}: 1 record refused: id: expected an integer, first {topic}-1@5"
+    reason = "id: expected an integer, got a string"
+    assert lines[-1] == f"! {topic}: 1 record refused: {reason}, first {topic}-1@5"
     for secret in ("secret", "N1", "n1"):
         assert secret not in json.dumps(found)
         assert secret not in "\n".join(lines)

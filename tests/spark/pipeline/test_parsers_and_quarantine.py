@@ -131,7 +131,8 @@ def test_an_exception_of_a_parser_is_no_refusal(
     ending = project.run()
     assert ending.code == 1
     assert ending.text.startswith("rows: number (lines")
-    assert "ZeroDivisionError: division by zero" in ending.text
+    assert f"ZeroDivisionError: division by zero, record {topic}-0@0, batch 0" in ending.text
+    assert ending.text.endswith("raise hp.Unreadable in the parser")
     assert committed_rows(project.bootstrap, f"{topic}.quarantine") == []
 
 

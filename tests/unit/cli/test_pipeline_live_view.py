@@ -72,7 +72,7 @@ def test_flows_are_rows_with_their_lag_rate_and_checks() -> None:
     assert alerts.split()[:2] == ["alerts", "—"]
     assert alerts.rstrip().endswith("waiting: alerts: no answer")
     words = orders.split()
-    assert words[:6] == ["orders", "12,034", "3,000", "6,000", "2026-11-28", "10:31:00"]
+    assert words[:6] == ["orders", "12,034", "4,234", "6,000", "2026-11-28", "10:31:00"]
     assert words[6:8] == ["1,234", "17"], "refused, late"
     assert words[8:11] == ["1", "of", "2"], "one check without a failed row"
     assert words[11:] == ["12,", "5", "s", "ago", "started"]
@@ -81,6 +81,13 @@ def test_flows_are_rows_with_their_lag_rate_and_checks() -> None:
         "! orders: keys without a column: city (2,000), zip (1), a (1), b (1), c (1) and 3 more"
     )
     assert last.strip() == "Ctrl-C: stop after this batch"
+
+
+def test_the_end_of_a_stopped_run_is_printed() -> None:
+    out = io.StringIO()
+    view = LiveView("shop", "prod", Console(file=out, width=140, force_terminal=False))
+    view.take({"at": at(0), "event": "end", "code": 130, "text": "stopped", "seconds": 4.5})
+    assert out.getvalue() == "ended after 4.5 s: stopped\n"
 
 
 def test_a_view_without_events_can_be_drawn() -> None:

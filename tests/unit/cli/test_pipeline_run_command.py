@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.cli.main import run as command
+from headrace.pipeline.commands.run_lines import lines_of_event
 from headrace.pipeline.declarations import DeclarationError
 from headrace.pipeline.run import runner
 from headrace.pipeline.run.lock import HeldError
@@ -65,7 +66,7 @@ EVENTS: list[dict[str, Any]] = [
         "checks": {
             "rows": 9,
             "dropped": 2,
-            "quarantined": 1,
+            "quarantined": 1234,
             "failed": {"large": 2, "small": 3, "other": 0},
             "below": ["small"],
             "examples": {"large": ["orders-0@5"]},
@@ -140,6 +141,41 @@ def test_events_are_lines(shop: Path, played: Played, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out == LINES
     assert requests[0].mode is Mode.ONCE
     assert requests[0].project.profile is None
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ({"records": 3}, "3 records in 1.0 s, lag 0"),
+        ({"records": 0, "refused": {"t": 1}}, "1 record in 1.0 s, 1 refused, lag 0"),
+        ({"records": 3, "refused": {"t": 2}, "checks": 2}, "3 records in 1.0 s, 2 refused, lag 0"),
+        (
+            {"records": 2938, "refused": {"t": 770}, "checks": 708},
+            "3000 records in 1.0 s, 770 refused (62 by their values, 708 by checks), lag 0",
+        ),
+        (
+            {"records": 3, "lag": None, "offsets": {"t-0": 3}},
+            "3 records in 1.0 s, lag unknown: planned by an earlier start",
+        ),
+    ],
+)
+def test_records_of_a_batch_are_rows_and_refused_ones(counts: dict[str, Any], words: str) -> None:
+    quarantined = counts.pop("checks", None)
+    event = {"event": "batch", "flow": "f", "batch": 2, "seconds": 1, "lag": 0, "offsets": {}}
+    if quarantined is not None:
+        event["checks"] = {"failed": {}, "quarantined": quarantined}
+    assert list(lines_of_event({**event, **counts})) == [f"  f: batch 2: {words}"]
+
+
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [(0, ["ended after 4.5 s: why"]), (130, ["ended after 4.5 s: why"]), (1, []), (11, [])],
+)
+def test_a_stopped_run_has_a_last_line_and_a_failed_one_its_error(
+    code: int, lines: list[str]
+) -> None:
+    event = {"event": "end", "code": code, "text": "why", "seconds": 4.5}
+    assert list(lines_of_event(event)) == lines
 
 
 def test_json_has_each_event(

@@ -70,7 +70,7 @@ def test_each_profile_that_has_run_is_shown(shop: Path, capsys: pytest.CaptureFi
     assert first.endswith(" ago (exit 0): done  lag 12,034")
     assert flow.startswith("  orders  started, batch 3 00:00:0")
     assert flow.endswith(
-        "1204 records in this run, 5 refused, 2 late, keys without a column: "
+        "1209 records in this run, 5 refused, 2 late, keys without a column: "
         "k6 (7), k5 (6), k4 (5), k3 (4), k2 (3) and 2 more"
     )
     assert second.startswith("shop prod  FAILED 00:00:0")

@@ -2,6 +2,7 @@
 
 import pickle
 from datetime import UTC, datetime
+from traceback import format_exception
 from typing import Any
 
 import pyarrow as pa
@@ -69,9 +70,15 @@ def test_a_wrong_row_is_a_fault_of_the_parser_at_its_record(value: bytes, text: 
     assert raised.value.row == 3
 
 
-def test_other_exceptions_of_the_parser_pass() -> None:
-    with pytest.raises(ValueError, match="invalid literal for int"):
-        decode(b"x")
+def test_another_exception_of_the_parser_names_its_record() -> None:
+    with pytest.raises(ValueError, match="invalid literal for int") as raised:
+        list(ranges(Mode.QUARANTINE, []).rows([batch(b"5", b"bad", b"x", b"y")]))
+    assert raised.value.__notes__ == ["(record t-1@11)"]
+    text = "".join(format_exception(raised.value))
+    assert text.count("Traceback") == 1, "the last frame is the parser's"
+    assert text.splitlines()[-2:] == [
+        "ValueError: invalid literal for int() with base 10: b'x'", "(record t-1@11)",
+    ]  # fmt: skip
 
 
 def ranges(mode: Mode, refused: list[int]) -> TypedRanges:

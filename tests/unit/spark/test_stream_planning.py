@@ -13,11 +13,11 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from headrace.client.calls.offsets import EARLIEST
 from headrace.model.nouns import TopicPartition
-from headrace.spark.errors import SourceError
+from headrace.spark.errors import DataLossError, SourceError
 from headrace.spark.source import batch_reader, stream_reader
 from headrace.spark.source.batch_reader import BatchReader
 from headrace.spark.source.offsets import Ends, Position
-from headrace.spark.source.options import Bound, parse_options
+from headrace.spark.source.options import Bound, Strategy, Subscription, parse_options
 from headrace.spark.source.read import RangePartition
 from headrace.spark.source.stream_reader import StreamReader
 
@@ -131,6 +131,23 @@ def test_a_new_partition_without_records_is_a_batch_all_the_same(brokers: Broker
     brokers.stable[T1] = brokers.high[T1] = brokers.starts[T1] = 0
     after = one.latestOffset(end, ALL)
     assert (ends_of(after), after["headrace"]["added"]) == ({"0": 100, "1": 0}, {"t": {"1": 0}})
+
+
+def test_replayed_records_that_were_deleted_unread_are_loss_unless_that_is_accepted(
+    brokers: Brokers,
+) -> None:
+    retry = TopicPartition("shop.t.retry", 0)
+    for accepted in (False, True):
+        one = reader(failOnDataLoss="false" if accepted else "true")
+        end = one.latestOffset(one.initialOffset(), ALL)
+        brokers.stable[retry], brokers.high[retry], brokers.starts[retry] = 9, 9, 5
+        one._quarantine._subscription = Subscription(Strategy.SUBSCRIBE, ("t", retry.topic))
+        if accepted:
+            assert one.latestOffset(end, ALL)["headrace"]["added"] == {retry.topic: {"0": 5}}
+        else:
+            with pytest.raises(DataLossError, match="below offset 5 before the query read them"):
+                one.latestOffset(end, ALL)
+        del brokers.stable[retry]
 
 
 def test_a_topics_id_that_becomes_known_is_written_down(brokers: Brokers) -> None:

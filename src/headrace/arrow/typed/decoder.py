@@ -59,7 +59,18 @@ class ValueDecoder(Protocol):
         """Undeclared keys by name, in all records so far; empty where values have no keys."""
 
     def decode(self, values: pa.Array) -> Iterator[TypedRows]:
-        """Decode an array of type `binary`. WrongRowError for a fault of the decoder itself."""
+        """Decode an array of type `binary`. WrongRowError for a fault of the decoder itself,
+        FunctionFailedError for an error of a function that it calls."""
+
+
+class FunctionFailedError(HeadraceError):
+    """A function of the caller that decodes a value raised an error of its own."""
+
+    def __init__(self, row: int, error: Exception) -> None:
+        super().__init__(str(error))
+        self.row = row
+        """The number of the record in the input."""
+        self.error = error
 
 
 class WrongRowError(HeadraceError):

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from headrace.arrow.read.columns import NEVER_NULL, TYPES
 from headrace.arrow.typed.arrow_types import arrow_schema
-from headrace.arrow.typed.decoder import TypedRows, ValueDecoder, WrongRowError
+from headrace.arrow.typed.decoder import FunctionFailedError, TypedRows, ValueDecoder, WrongRowError
 from headrace.arrow.typed.json_decoder import JsonDecoder
 from headrace.model.errors import HeadraceError
 from headrace.typed.ddl import SchemaError, parse_ddl
@@ -206,6 +206,14 @@ class TypedRanges:
         except WrongRowError as error:
             offset = batch.column(OFFSET)[error.row].as_py()
             raise DecoderError(self._place, offset, str(error)) from None
+        except FunctionFailedError as failure:
+            offset = batch.column(OFFSET)[failure.row].as_py()
+            failed = failure.error
+            failed.add_note(f"(record {self._place}@{offset})")
+        else:
+            return
+        # Not within the handler: the traceback ends with the function's own lines.
+        raise failed
 
     def _check(self, piece: TypedRows, batch: pa.RecordBatch) -> None:
         """Raise RefusedRecordError for a refused value that ends the read; pass on others."""

@@ -31,6 +31,11 @@ def print_dry(result: "DryResult") -> None:
     for each in result.refused:
         records = counted(each.records, "record")
         print_line(f"! {each.topic}: {records} refused: {each.reason}, first {each.example}")
+    for topic, count in result.crowded.items():
+        print_line(
+            f"! {topic}: {count:,} of {counted(result.topics[topic], 'record')} refused: a run ends"
+            " with exit code 11 if more than half of a topic's last 1,000 records are"
+        )
 
 
 def _of_flow(flow: "DryFlow") -> Iterator[str]:

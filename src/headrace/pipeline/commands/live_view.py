@@ -9,6 +9,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from headrace.pipeline.commands.run_lines import lines_of_event
 from headrace.pipeline.commands.unknown_keys import unknown_keys_text
 from headrace.pipeline.run.run_status import FlowState, RunState, seconds_since
 
@@ -45,8 +46,9 @@ class LiveView:
     def take(self, event: Mapping[str, Any]) -> None:
         """Take an event of the run into account."""
         self._state.take(event)
-        if event["event"] == "finding":
-            self._live.console.print(Text(f"  {event['text']}"))
+        if event["event"] in ("finding", "end"):
+            for line in lines_of_event(event):
+                self._live.console.print(Text(line))
 
     def drawn(self) -> Group:
         """Return the table as it is now."""
@@ -86,7 +88,7 @@ def _row(name: str, flow: FlowState) -> tuple[str, ...]:
     return (
         name,
         "—" if flow.lag is None else f"{flow.lag:,}",
-        f"{flow.records:,}",
+        f"{flow.read:,}",
         rate,
         (flow.watermark or "—").replace("T", " ").partition(".")[0],
         f"{flow.refused:,}",

@@ -20,6 +20,7 @@ from headrace.terminal.failure import EXIT_NOT_FOUND, CommandError, UsageError
 from headrace.terminal.offset_positions import span_ms, time_ms
 from headrace.terminal.output import note, print_json, print_line, print_list
 from headrace.terminal.record_formats import record_json, shown_time
+from headrace.typed.reason_group import reason_group
 
 if TYPE_CHECKING:
     from headrace.client.client import Client
@@ -133,7 +134,7 @@ def _count(
     groups: dict[tuple[str, str, str, str], _Group], record: "Quarantined", outcome: str | None
 ) -> None:
     """Count a record in its group; in one for other reasons once there are many groups."""
-    state, words = outcome or "waiting", record.info["reason"].partition(", got ")[0]
+    state, words = outcome or "waiting", reason_group(record.info["reason"])
     key = (*record.owner, words, state)
     if key not in groups and len(groups) >= GROUPS_MAX:
         key = (*record.owner, OTHER_REASONS, state)
@@ -315,9 +316,10 @@ class _wanted:  # noqa: N801 - a function with its values
         self._flow, self._reason, self._before_ms = flow, reason, before_ms
 
     def __call__(self, record: "Quarantined") -> bool:
+        reason, text = self._reason or "", record.info["reason"]
         return (
             self._flow in (None, record.info["flow"])
-            and (self._reason or "") in record.info["reason"]
+            and (reason in text or reason in reason_group(text))
             and (self._before_ms is None or record.timestamp < self._before_ms)
         )
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from headrace.pipeline.quarantine.batch_records import records_read, refused_by_values
+from headrace.terminal.failure import EXIT_INTERRUPTED
 from headrace.terminal.output import counted
 
 
@@ -26,7 +28,7 @@ def lines_of_event(event: Mapping[str, Any]) -> Iterator[str]:
             yield f"  ! {event['flow']}: check {event['check']!r}: stale, newest {newest}"
         case "fresh":
             yield f"  {event['flow']}: check {event['check']!r}: fresh again"
-        case "end" if not event["code"]:
+        case "end" if event["code"] in (0, EXIT_INTERRUPTED):
             yield f"ended after {event['seconds']} s: {event['text']}"
 
 
@@ -44,14 +46,28 @@ def _of_flow(event: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _of_batch(event: Mapping[str, Any]) -> str:
-    lag = "" if event["lag"] is None else f", lag {event['lag']:,}"
-    count = sum(event.get("refused", {}).values())
-    refused = f", {count:,} refused" if count else ""
     late = f", {event['late']:,} late" if event.get("late") else ""
     return (
-        f"  {event['flow']}: batch {event['batch']}: {counted(event['records'], 'record')} in"
-        f" {event['seconds']:.1f} s{refused}{lag}{late}"
+        f"  {event['flow']}: batch {event['batch']}: {counted(records_read(event), 'record')} in"
+        f" {event['seconds']:.1f} s{_refused(event)}{_lag(event)}{late}"
     )
+
+
+def _refused(event: Mapping[str, Any]) -> str:
+    count = sum(event.get("refused", {}).values())
+    if not count:
+        return ""
+    by_values = refused_by_values(event)
+    by_checks = count - by_values
+    both = f" ({by_values:,} by their values, {by_checks:,} by checks)"
+    return f", {count:,} refused{both if by_values and by_checks else ''}"
+
+
+def _lag(event: Mapping[str, Any]) -> str:
+    if event["lag"] is not None:
+        return f", lag {event['lag']:,}"
+    # Spark asks no topic for its end when it repeats a batch that an earlier start has planned.
+    return ", lag unknown: planned by an earlier start" if event["offsets"] else ""
 
 
 def _of_checks(event: Mapping[str, Any]) -> Iterator[str]:

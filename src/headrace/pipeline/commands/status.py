@@ -68,7 +68,7 @@ def _of_flow(flow: "FlowState") -> str:
     parts = [flow.state if flow.text is None else f"{flow.state}: {flow.text}"]
     if flow.batch is not None:
         age = _age(seconds_since(flow.last_batch_at))
-        parts.append(f"batch {flow.batch} {age} ago, {counted(flow.records, 'record')} in this run")
+        parts.append(f"batch {flow.batch} {age} ago, {counted(flow.read, 'record')} in this run")
     if flow.refused:
         parts.append(f"{flow.refused:,} refused")
     if flow.late:

@@ -23,9 +23,11 @@ from headrace.pipeline.newest_records import newest_records
 from headrace.pipeline.run.failures import Failure, FlowPlace, failure_of
 from headrace.pipeline.validate import findings_of
 from headrace.spark.errors import CheckFailedError
+from headrace.spark.quarantine.options import SHARE_MAX
+from headrace.typed.reason_group import reason_group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -88,6 +90,14 @@ class DryResult:
     """Records that were read, by topic."""
     flows: tuple[DryFlow, ...]
     refused: tuple[DryRefusals, ...]
+    refused_records: Mapping[str, int]
+    """How many of the records of a topic a flow has refused, each counted once."""
+
+    @property
+    def crowded(self) -> dict[str, int]:
+        """The topics of which so many records are refused that a run would end, with the number."""
+        found = self.refused_records.items()
+        return {topic: count for topic, count in found if count > self.topics[topic] * SHARE_MAX}
 
     @property
     def failure(self) -> Failure | None:
@@ -139,7 +149,13 @@ def dry_run(
         flows = [flow for flow in found.graph.flows if flow.target not in found.graph.views]
         outcomes = tuple(_flow(run, flow, project.directory) for flow in flows)
         return DryResult(
-            project.name, project.profile, last, counts, outcomes, tuple(_refused(run))
+            project.name,
+            project.profile,
+            last,
+            counts,
+            outcomes,
+            tuple(_refused(run)),
+            _by_topic(run),
         )
 
 
@@ -170,11 +186,16 @@ def _refused(run: GivenRun) -> Iterator[DryRefusals]:
         run.refused(), key=lambda each: (each[0], each[1].partition, each[1].offset)
     ):
         # The rest quotes the value, which may be of a hidden column.
-        group = topic, record.reason.partition(", got ")[0]
+        group = topic, reason_group(record.reason)
         counts[group] += 1
         examples.setdefault(group, f"{topic}-{record.partition}@{record.offset}")
     for (topic, reason), count in counts.most_common():
         yield DryRefusals(topic, reason, count, examples[topic, reason])
+
+
+def _by_topic(run: GivenRun) -> Counter[str]:
+    places = {(topic, each.partition, each.offset) for topic, each in run.refused()}
+    return Counter(topic for topic, _, _ in places)
 
 
 def _flow_json(flow: DryFlow) -> dict[str, Any]:

@@ -27,14 +27,19 @@ _SECONDS = 15.0
 """Timeout of the driver's own requests, and of their repetitions."""
 
 
-def client_of(bootstrap: str, settings: Mapping[str, str]) -> Client:
-    """Return a client with these settings, by Kafka's names, not connected yet. ConfigError."""
+def client_of(
+    bootstrap: str, settings: Mapping[str, str], retry_seconds: float | None = None
+) -> Client:
+    """Return a client with these settings, by Kafka's names, not connected yet. ConfigError.
+
+    `retry_seconds`: for how long requests are repeated; None: as long as the driver's other ones.
+    """
     security = security_of(settings)
     return connect(
         bootstrap,
         client_id="headrace-pipeline",
         request_timeout_seconds=_SECONDS,
-        retry_seconds=_SECONDS,
+        retry_seconds=_SECONDS if retry_seconds is None else retry_seconds,
         tls=security.tls,
         credentials=security.credentials,
     )

@@ -48,6 +48,8 @@ _WORKER_LOST = re.compile(
     r"Executor heartbeat timed out|executor \S+ exited|Remote RPC client disassociated"
 )
 _FRAME = re.compile(r'^ *File "([^"]+)", line (\d+), in (.+)$', re.MULTILINE)
+_RECORD = re.compile(r"^\(record (\S+@\d+)\)$", re.MULTILINE)
+"""The note that a reading task adds to an error of a parser."""
 _RAISED = re.compile(r"^(\w[\w.]*(?:: .*)?)$", re.MULTILINE)
 _FRAGMENT = re.compile(r"== SQL \([^)]*\) ==\n(.*?)\n\^+", re.DOTALL)
 _PREFIX = re.compile(r"\[STREAM_FAILED\].*?terminated with exception: ")
@@ -88,9 +90,23 @@ def failure_of(text: str, flow: FlowPlace) -> Failure:
     where = f", {batch}" if batch is not None else ""
     raised = _raised(said, flow.directory)
     if raised is not None:
-        return Failure(FAILED, f"{flow.name}: {raised}{where}")
+        return Failure(FAILED, f"{flow.name}: {raised}{_record(said, where)}")
     check = _check_of(said, flow.checks)
     return Failure(FAILED, f"{flow.name}: {check}{_first_line(said)}{where}")
+
+
+def _record(said: str, where: str) -> str:
+    """Return the end of the text about an error of the project's code: a parser's names a record.
+
+    `where`: the batch, after a comma.
+    """
+    found = _RECORD.findall(said)
+    if not found:
+        return where
+    return (
+        f", record {found[-1]}{where}; to quarantine such records, raise hp.Unreadable in the"
+        " parser"
+    )
 
 
 def _own_error(said: str) -> re.Match[str] | None:

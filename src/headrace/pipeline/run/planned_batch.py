@@ -28,7 +28,9 @@ class PlannedRange:
     end: int
 
     def __str__(self) -> str:
-        return f"{self.partition}@{'' if self.begin is None else self.begin}..{self.end - 1}"
+        if self.begin is None:
+            return f"up to {self.partition}@{self.end - 1}"
+        return f"{self.partition}@{self.begin}..{self.end - 1}"
 
 
 @dataclass(frozen=True)

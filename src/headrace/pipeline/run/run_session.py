@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.spark import session
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
     from headrace.pipeline.project import Project
 
+_GATEWAY_MODULES = ("java_gateway", "clientserver")
+"""Modules of py4j that call the JVM."""
 _STOP_TIMEOUT = "spark.sql.streaming.stopTimeout"
 _STOP_SECONDS = 60
 """How long a query that is stopped may take to end; Spark waits without a bound by default."""
@@ -32,12 +35,42 @@ def run_session(project: Project, messages: Path) -> Iterator[SparkSession]:
     given = {_STOP_TIMEOUT: f"{_STOP_SECONDS}s", **({"spark.master": master} if master else {})}
     with _errors_in(messages):
         spark = session(f"pipeline {project.name}", **{**given, **project.configuration})
+    _silence_accumulators(spark)
+    with gateway_silenced():
+        try:
+            yield spark
+        finally:
+            # The JVM may have ended before.
+            with suppress(Exception):
+                spark.stop()
+
+
+@contextmanager
+def gateway_silenced() -> Iterator[None]:
+    """Leave out the tracebacks that py4j logs to the root logger when the JVM has died.
+
+    Its error reaches the caller, too, and ends the run with one sentence.
+    """
+    root = logging.getLogger()
+    root.addFilter(_is_of_no_gateway)
     try:
-        yield spark
+        yield
     finally:
-        # The JVM may have ended before.
-        with suppress(Exception):
-            spark.stop()
+        root.removeFilter(_is_of_no_gateway)
+
+
+def _is_of_no_gateway(record: logging.LogRecord) -> bool:
+    return record.module not in _GATEWAY_MODULES
+
+
+def _silence_accumulators(spark: SparkSession) -> None:
+    """Let the thread that receives accumulators end without a traceback if the JVM dies.
+
+    The end of the run is one sentence; a counter that did not arrive is of a lost batch.
+    """
+    server: Any = getattr(spark.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda request, address: None
 
 
 @contextmanager

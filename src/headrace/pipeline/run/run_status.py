@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from headrace.pipeline.quarantine.batch_records import records_read
 from headrace.pipeline.run.event_log import events_of
 from headrace.pipeline.run.lock import holder_of
 
@@ -37,7 +38,9 @@ class FlowState:
     """Why it waits or failed."""
     batch: int | None = None
     records: int = 0
-    """Records read by this run."""
+    """Records that this run has read, without those refused by their values."""
+    read: int = 0
+    """Records that this run has read, with refused ones. For texts: JSON has `records`."""
     lag: int | None = None
     refused: int = 0
     """Records that this run moved to the quarantine. `records` has those whose rows failed a check,
@@ -125,6 +128,7 @@ class RunState:
         flow.batch, flow.lag = event["batch"], event["lag"]
         flow.failures, flow.failures_max = 0, None
         flow.records += event["records"]
+        flow.read += records_read(event)
         flow.refused += sum(event.get("refused", {}).values())
         flow.late += event.get("late", 0)
         flow.last_batch_at, flow.batch_seconds = event["at"], event["seconds"]
@@ -152,8 +156,12 @@ class RunState:
             "code": self.code,
             "text": self.text,
             "lag": self.lag,
-            "flows": [{"flow": name, **vars(flow)} for name, flow in self.flows.items()],
+            "flows": [{"flow": name, **_of_flow(flow)} for name, flow in self.flows.items()],
         }
+
+
+def _of_flow(flow: FlowState) -> dict[str, Any]:
+    return {name: value for name, value in vars(flow).items() if name != "read"}
 
 
 def state_of(pipeline: str, profile: str | None, storage: Storage) -> RunState:

@@ -14,14 +14,24 @@ from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
+from headrace.model.errors import HeadraceError
 from headrace.pipeline.declarations import DeclarationError, sources
 from headrace.pipeline.exit_codes import DECISION_NEEDED
 from headrace.pipeline.load import Finding, Loaded, finding_of, loaded
 from headrace.pipeline.plan.decisions import refusal_of
+from headrace.pipeline.plan.missing_topics import missing_topic
 from headrace.pipeline.run.batch_events import BatchEvents, Counts
 from headrace.pipeline.run.client_file import client_file, client_of
 from headrace.pipeline.run.event_log import Event, EventLog, now_text
-from headrace.pipeline.run.failures import FAILED, USAGE, Failure, FlowPlace, failure_of
+from headrace.pipeline.run.failures import (
+    FAILED,
+    NOT_FOUND,
+    UNREACHABLE,
+    USAGE,
+    Failure,
+    FlowPlace,
+    failure_of,
+)
 from headrace.pipeline.run.flow_quarantine import FlowQuarantine
 from headrace.pipeline.run.freshness import Freshness
 from headrace.pipeline.run.lock import Holder, held
@@ -33,10 +43,12 @@ from headrace.pipeline.run.supervisor import SESSION_ENDED, Ending, Flow, Mode, 
 from headrace.pipeline.run.targets import Targets
 from headrace.pipeline.run.topic_streams import TopicStreams
 from headrace.pipeline.validate import findings_of
+from headrace.spark.broker_errors import is_away
+from headrace.terminal.failure import line_of
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -163,15 +175,21 @@ class _Run:
     def _to_its_end(self, spark: SparkSession | None) -> Ending:
         project = self.request.project
         with ExitStack() as stack:
+            # Before Spark's start, which takes longest.
+            continuous = self.request.mode is Mode.CONTINUOUS
+            if not continuous and (ending := self._asked(())) is not None:
+                return ending
             if spark is None:
                 spark = stack.enter_context(run_session(project, self._messages))
                 self.stops.listen()
             if (refusal := refusal_of(project, self.storage, spark)) is not None:
                 return Ending(DECISION_NEEDED, refusal)
             found = stack.enter_context(loaded(project))
-            findings, _ = findings_of(spark, found)
+            findings, topics = findings_of(spark, found)
             if findings:
                 return self._refused(findings)
+            if (ending := self._asked(topics - found.graph.sent_topics)) is not None:
+                return ending
             archive = stack.enter_context(shipped(spark, found, self.storage))
             cluster = stack.enter_context(
                 client_file(spark, self.request.bootstrap, self.request.settings)
@@ -186,6 +204,26 @@ class _Run:
             )
             targets = Targets(found.graph, self.storage, cluster, project.identity)
             return self._supervised(spark, found, streams, targets)
+
+    def _asked(self, topics: Collection[str]) -> Ending | None:
+        """Ask a broker for these topics; return the end of the run if one does not exist.
+
+        Brokers that are away end a run that ends by itself; any other error is its queries' to
+        report.
+        """
+        request = self.request
+        # Queries of a continuous run wait for brokers themselves.
+        seconds = 0.0 if request.mode is Mode.CONTINUOUS else None
+        try:
+            with client_of(request.bootstrap, request.settings, seconds) as client:
+                missing = missing_topic(client, topics)
+        except ValueError:
+            return None
+        except HeadraceError as error:
+            if request.mode is Mode.CONTINUOUS or not is_away(error):
+                return None
+            return Ending(UNREACHABLE, line_of(error)[0])
+        return None if missing is None else Ending(NOT_FOUND, missing)
 
     def _refused(self, findings: list[Finding]) -> Ending:
         for finding in findings:

@@ -48,6 +48,6 @@ def check_planned_topics(
         gone = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if gone or topic.topic_id not in (NO_UUID, id_of_text(planned[name])):
             raise DataLossError(
-                f"{name} was deleted and made again since batch {batch} was planned: records whose"
-                " rows fail a check are gone, and nothing of the batch is written"
+                f"{name} was deleted since batch {batch} was planned, and with it the records whose"
+                " rows fail a check; nothing of the batch is written"
             )

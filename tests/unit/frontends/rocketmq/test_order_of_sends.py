@@ -151,3 +151,17 @@ def test_a_held_turn_without_messages_lets_those_behind_it_go_on() -> None:
     here.sending.end_turn(turn, None)
     assert here.stored() == ["a"]
     assert not here.sending.has_some
+
+
+def test_messages_behind_a_held_turn_stay_behind_those_that_wait_to_be_compressed() -> None:
+    here = Queues("gzip")
+    bodies = [letter * 300_000 for letter in "ab"]
+    for body in bodies:
+        here.sending.add(here.queued(body))
+    turn = here.sending.hold(TopicPartition("t", 0))
+    here.send("d")
+    here.sending.end_turn(turn, here.queued("c"))
+    while here.disk.jobs:
+        here.disk.end()
+        here.stored()
+    assert here.stored() == [*bodies, "c", "d"]

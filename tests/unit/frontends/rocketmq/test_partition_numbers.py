@@ -43,15 +43,18 @@ def test_numbers_of_a_deleted_topic_leave_the_store_and_are_not_given_again(
         numbers = numbers_of(store)
         assert list(await numbers.assigned(topic("a", 2))) == [0, 1]
         assert list(await numbers.assigned(topic("b", 1))) == [2]
+        assert list(await numbers.assigned(topic("a", 3))) == [0, 1, 3]
+        assert numbers.added_ms(topic("a", 3), 2) == 1_000
         gone = numbers.forget({topic("b", 1).topic_id})
         assert gone == {topic("a", 2).topic_id}
         await numbers.delete(gone)
         await numbers.delete(gone)
         assert await store.children(TOPICS) == [topic("b", 1).topic_id.hex()]
-        assert (await store.get(NEXT)).value == b"3"
+        assert (await store.get(NEXT)).value == b"4"
         assert not numbers.is_used(topic("a", 2))
-        assert numbers.added_ms(topic("a", 2), 1) == 0
-        assert list(await numbers.assigned(topic("c", 2))) == [3, 4]
+        assert numbers.added_ms(topic("a", 3), 2) == 0
+        assert await numbers.located(0) is None, "a message id of the deleted topic"
+        assert list(await numbers.assigned(topic("c", 2))) == [4, 5]
 
     play(tmp_path, story)
 

@@ -170,6 +170,22 @@ ZeroDivisionError: integer division or modulo by zero"""
     assert (failure.code, failure.passing) == (1, False)
 
 
+def test_an_exception_of_a_parser_names_the_record_and_the_quarantine(tmp_path: Path) -> None:
+    plan(tmp_path / "checkpoint", 0, {P0: 1500})
+    traceback = f"""Traceback (most recent call last):
+  File "/venv/headrace/pipeline/function_decoder.py", line 9, in _row
+  File "{tmp_path}/till.py", line 25, in parse
+ValueError: not enough values to unpack (expected 5, got 1)
+(record t-0@9)"""
+    failure = failure_of(HEAD + WORKER + traceback + TAIL, place(tmp_path))
+    assert failure.text == (
+        "orders: parse (till.py:25): ValueError: not enough values to unpack (expected 5, got 1),"
+        " record t-0@9, batch 0 (up to t-0@1499); to quarantine such records, raise hp.Unreadable"
+        " in the parser"
+    )
+    assert (failure.code, failure.passing) == (1, False)
+
+
 def test_our_errors_below_a_users_traceback_are_the_users(tmp_path: Path) -> None:
     """An exception of the project's code that quotes one of ours is not taken for ours."""
     traceback = f"""Traceback (most recent call last):
@@ -203,8 +219,8 @@ CAST(s AS INT) > 0
     [
         ([], [], None),
         ([{P0: 4}], [0], None),
-        ([{P0: 4, P1: 0}], [], "batch 0 (t-0@..3)"),
-        ([{P0: 4}, {P0: 9, P1: 2}], [0], "batch 1 (t-0@4..8, t-1@..1)"),
+        ([{P0: 4, P1: 0}], [], "batch 0 (up to t-0@3)"),
+        ([{P0: 4}, {P0: 9, P1: 2}], [0], "batch 1 (t-0@4..8, up to t-1@1)"),
         ([{P0: 4}, {P0: 4}], [0], "batch 1"),
     ],
 )
@@ -224,7 +240,7 @@ def test_an_unfinished_batch_has_the_ranges_of_its_checkpoint(
 
 def test_many_ranges_are_counted_after_three(tmp_path: Path) -> None:
     plan(tmp_path, 0, {TopicPartition("t", number): 1 for number in range(5)})
-    assert str(unfinished(tmp_path)) == "batch 0 (t-0@..0, t-1@..0, t-2@..0 and 2 more)"
+    assert str(unfinished(tmp_path)) == "batch 0 (up to t-0@0, up to t-1@0, up to t-2@0 and 2 more)"
 
 
 def test_a_batch_of_two_sources_has_their_lag_and_offsets() -> None:

@@ -131,6 +131,8 @@ def test_flows_sum_what_their_batches_say(tmp_path: Path) -> None:
     assert (flow.batch, flow.records, flow.lag, flow.late, flow.restarts) == (4, 10, 4, 3, 1)
     assert (flow.state, flow.text, flow.watermark) == ("started", None, "w1")
     assert flow.refused == 7
+    assert flow.read == 17, "those that their values refused are no rows, and were read"
+    assert "read" not in found.to_json()["flows"][0]
     assert flow.failed_checks == {"c": 4, "d": 0}
     assert found.lag == 4
     assert found.flows["other"].lag is None

@@ -1,11 +1,16 @@
 """Messages published before their queue's log exists, when the log does not accept all of them."""
 
+from typing import NoReturn
+
 import pytest
 
 from headrace.broker.partition import Partition
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import LeaderEpoch
+from headrace.queues.queue_settings import Published
+from headrace.queues.stores.log.log_messages import LogMessages
 from tests.support.queues.durable import DurableQueue
-from tests.support.queues.log import PLACE
+from tests.support.queues.log import PLACE, message
 
 
 def test_message_too_large_for_the_new_log_is_refused_alone(
@@ -67,3 +72,36 @@ def test_no_publish_is_confirmed_before_its_message_is_in_the_new_log() -> None:
     here.store.have_log(here.partition)
     here.world.settle()
     assert ends == [2, 2]
+
+
+def test_log_that_refuses_all_messages_fails_the_queue_and_nacks_each_publish(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = DurableQueue()
+    here.publish("a")
+    here.publish("b")
+
+    def lost(self: LogMessages, published: Published, expires_at: float | None) -> int:
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    monkeypatch.setattr(LogMessages, "append", lost)
+    here.make_log()
+    assert here.told == [False, False]
+    with pytest.raises(ApiError, match="NOT_LEADER_OR_FOLLOWER"):
+        here.store.append(Published(message("c"), 0, None, True), None)
+
+
+def test_write_that_fails_between_waiting_messages_nacks_each_publish(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first batch is written while the second one is begun."""
+    here = DurableQueue()
+    here.publish("a" * 3000)
+    here.publish("b" * 3000)
+
+    def full(self: Partition, content: bytearray, **more: object) -> NoReturn:
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    monkeypatch.setattr(Partition, "append_internal", full)
+    here.make_log()
+    assert here.told == [False, False]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headrace.model.nouns import TopicPartition
-from headrace.spark.source.checkpoint import ranges_of_batch
+from headrace.spark.source.checkpoint import ranges_of_batch, topic_ids_of_batch
 from headrace.spark.source.offsets import Position
 
 
@@ -47,3 +47,12 @@ def test_ranges_that_are_not_known_are_none(tmp_path: Path, before: str) -> None
         plan(tmp_path, 2, "-")
     assert ranges_of_batch(str(tmp_path), 3) == []
     assert ranges_of_batch(str(tmp_path), 0) == []
+
+
+def test_topics_of_a_batch_have_the_ids_that_its_plan_names(tmp_path: Path) -> None:
+    known = Position("b", {at("t", 0): 5}, ids={"t": "id-t"})
+    plan(tmp_path, 4, known, Position("b", {at("u", 0): 6}, ids={"u": "id-u"}))
+    assert topic_ids_of_batch(str(tmp_path), 4) == {"t": "id-t", "u": "id-u"}
+    assert topic_ids_of_batch(str(tmp_path), 5) == {}
+    plan(tmp_path, 6, '{"another": "source"}')
+    assert topic_ids_of_batch(str(tmp_path), 6) == {}
