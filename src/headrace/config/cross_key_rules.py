@@ -13,7 +13,6 @@ from headrace.config.listeners import (
     INTER_BROKER_PROTOCOL,
     LISTENER_KEYS,
     SASL_PROTOCOLS,
-    TLS_PROTOCOLS,
     Listener,
     configured,
     inter_broker_listeners,
@@ -21,7 +20,13 @@ from headrace.config.listeners import (
     refusal_of_metrics,
     refusal_of_plain,
 )
-from headrace.config.tls_settings import metrics_tls, problems_of, tls_settings
+from headrace.config.tls_settings import (
+    metrics_tls,
+    problems_of,
+    requires_certificate,
+    tls_settings,
+    uses_tls,
+)
 from headrace.config.value_types import Value
 
 SEGMENT_BYTES_KAFKA_4_MIN = 1 << 20
@@ -173,9 +178,7 @@ def _listeners(values: Mapping[str, Value], combined: Combined) -> None:
     listeners, advertised, wrong = configured(
         given,
         insecure=bool(values["insecure.listeners"]),
-        requires_certificate=lambda listener: (
-            tls_settings(values, listener).client_auth == "required"
-        ),
+        requires_certificate=lambda listener: requires_certificate(values, listener),
     )
     combined.attributes["listeners"] = listeners
     combined.attributes["advertised_listeners"] = advertised
@@ -195,7 +198,7 @@ def _listeners(values: Mapping[str, Value], combined: Combined) -> None:
     if listeners:  # else their own problem has been reported
         combined.problems.extend(problem_line(*problem) for problem in unfit)
     for listener in listeners:
-        if listener.protocol in TLS_PROTOCOLS:
+        if uses_tls(values, listener):
             wrong = problems_of(tls_settings(values, listener))
             combined.problems.extend(problem_line(*problem) for problem in wrong)
 

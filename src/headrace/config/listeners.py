@@ -18,7 +18,10 @@ LISTENER_PROTOCOLS = listener_protocols()
 """All protocols that listeners can speak, by name."""
 PROTOCOLS = tuple(spoken.name for spoken in KAFKA.listeners)
 """Kafka's security protocols, in the order of their numbers in its protocol."""
-TLS_PROTOCOLS = frozenset(name for name, spoken in LISTENER_PROTOCOLS.items() if spoken.tls)
+TLS_PROTOCOLS = frozenset(
+    name for name, spoken in LISTENER_PROTOCOLS.items() if spoken.tls or spoken.tls_mode
+)
+"""Protocols whose listeners can use TLS; `tls_settings.uses_tls` says whether one does."""
 SASL_PROTOCOLS = frozenset(name for name, spoken in LISTENER_PROTOCOLS.items() if spoken.sasl)
 CLIENT_PROTOCOL = "security.protocol"
 """The client setting that names the security protocol."""
@@ -110,7 +113,7 @@ def configured(
     """Return the listeners of a configuration, without those of KRaft controllers.
 
     `insecure`: listeners without encryption or authentication may be open to other machines.
-    `requires_certificate`: whether an SSL listener requires a client certificate.
+    `requires_certificate`: whether each client of a listener must have a certificate.
     """
     listeners: tuple[Listener, ...] = ()
     advertised: tuple[Listener, ...] = ()

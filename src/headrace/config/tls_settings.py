@@ -8,12 +8,13 @@ from headrace.config.listener_keys import ListenerValues
 from headrace.config.listeners import (
     METRICS_LISTENER,
     METRICS_PREFIX_NAME,
-    TLS_PROTOCOLS,
     Listener,
 )
 from headrace.config.value_types import Value
 from headrace.model.protocols import row_of
 
+PERMISSIVE, ENFORCING = "permissive", "enforcing"
+"""Values of a protocol's `tls_mode`: TLS and plain text on one port, or TLS alone."""
 _WHOLE_NAME = "DEFAULT"
 """Kafka's mapping rule for the whole distinguished name."""
 _CERTIFICATES = ("ssl.keystore.location", "ssl.keystore.key", "ssl.keystore.certificate.chain")
@@ -62,12 +63,15 @@ class TlsSettings(NamedTuple):
     """`ssl.principal.mapping.rules`: from a certificate's subject to a user."""
     checks_hosts: bool = True
     """Whether another broker's certificate must match the host this broker connects to."""
+    plain_too: bool = False
+    """Whether clients without TLS are served on the same port."""
 
 
 def tls_settings(values: Mapping[str, Value], listener: Listener) -> TlsSettings:
     """Return the TLS settings of `listener` from all values by key."""
     own = ListenerValues(values)
     text, words = partial(own.text, listener.name), partial(own.words, listener.name)
+    mode_key = listener.spoken.tls_mode
     client_auth = text("ssl.client.auth") or "none"
     if listener.spoken.certificate_by_listener:
         # As in Kafka: a SASL_SSL listener requests certificates only by its own key.
@@ -93,7 +97,26 @@ def tls_settings(values: Mapping[str, Value], listener: Listener) -> TlsSettings
         words("ssl.cipher.suites"),
         _mapping_rules(listener, text("ssl.principal.mapping.rules"), values),
         bool(text("ssl.endpoint.identification.algorithm")),
+        bool(mode_key) and values[mode_key] == PERMISSIVE,
     )
+
+
+def uses_tls(values: Mapping[str, Value], listener: Listener) -> bool:
+    """Return whether `listener` serves clients that begin with TLS."""
+    spoken = listener.spoken
+    if not spoken.tls_mode:
+        return spoken.tls
+    mode = values[spoken.tls_mode]
+    if mode == PERMISSIVE:
+        return tls_settings(values, listener).keystore.given
+    return mode == ENFORCING
+
+
+def requires_certificate(values: Mapping[str, Value], listener: Listener) -> bool:
+    """Return whether `listener` serves only clients that have a trusted certificate."""
+    settings = tls_settings(values, listener)
+    required = settings.client_auth == "required" and not settings.plain_too
+    return required and uses_tls(values, listener)
 
 
 def metrics_tls(values: Mapping[str, Value], listeners: Iterable[Listener]) -> TlsSettings | None:
@@ -122,7 +145,7 @@ def settings_by_listener(
     found = {
         listener.name: tls_settings(values, listener)
         for listener in listeners
-        if listener.protocol in TLS_PROTOCOLS
+        if uses_tls(values, listener)
     }
     metrics = metrics_tls(values, listeners)
     return found if metrics is None else found | {metrics.name: metrics}

@@ -19,6 +19,9 @@ class ListenerProtocol(NamedTuple):
     scheme: str = ""
     """Of its addresses in messages to clients; empty: they are written host:port."""
     tls: bool = False
+    tls_mode: str = ""
+    """The setting that decides about TLS instead: disabled, permissive (clients with and without
+    TLS, if a certificate is set) or enforcing; empty: `tls` decides."""
     sasl: bool = False
     """Whether clients authenticate by Kafka's SASL, and `sasl.*` of the listener applies."""
     anonymous: bool = False
@@ -210,12 +213,16 @@ ROCKETMQ = ProtocolRow(
         ListenerProtocol(
             "ROCKETMQ",
             9876,
+            tls_mode="rocketmq.tls.server.mode",
             anonymous=True,
-            lacks="without encryption and authentication; RocketMQ clients have neither here yet:"
-            " let it listen on loopback",
+            lacks="without encryption, authentication or both; set"
+            " rocketmq.tls.server.mode=enforcing and ssl.client.auth=required",
+            certificate_suffices=True,
+            tls_advice="set tls.enable=true there",
         ),
     ),
     frontend="headrace.frontends.rocketmq.frontend",
+    first_bytes="headrace.wire.rocketmq.frames:FIRST_BYTES",
     settings="headrace.wire.rocketmq.settings:RocketmqKeys",
     listeners_help="ROCKETMQ://host is for RocketMQ remoting clients, name server and broker on"
     " one port, 9876 by default.",

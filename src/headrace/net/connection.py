@@ -79,7 +79,7 @@ class Connection(BufferedProtocol):
         self.address = self.answers.address = str(peer[0]) if isinstance(peer, tuple) else "local"
         self.port = int(peer[1]) if isinstance(peer, tuple) else -1
         self.principal = transport.get_extra_info("principal") or self.principal
-        self.place = transport.get_extra_info("place")
+        self.place = transport.get_extra_info("place") or self.place
         made = self.answers.transport = cast("Transport", transport)
         if self.place is None and self._table.queues(self):
             self._queued = True

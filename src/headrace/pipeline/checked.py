@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from headrace.pipeline.project import Project
 
-_SPARK_ERRORS = "SQLQueryContextLogger"
-"""pyspark's logger of errors in columns."""
+_SPARK_ERRORS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""pyspark's loggers of errors in columns, those in SQL and those in Python."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ class Checked:
 def checking_session(project: Project, purpose: str) -> Iterator[SparkSession]:
     """Start a session that checks a project's declarations; stop it at the end."""
     # pyspark logs each error of a column as JSON; here they are findings.
-    logging.getLogger(_SPARK_ERRORS).setLevel(logging.CRITICAL)
+    for name in _SPARK_ERRORS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     spark = session(
         f"{purpose} {project.name}", **{"spark.master": "local[1]", **project.configuration}
     )

@@ -180,18 +180,23 @@ def table_name(topic: str) -> str:
     return name if name[:1].isalpha() else f"t_{name}"
 
 
-def write_project(directory: Path, declarations: str, topic: str) -> list[Path]:
-    """Write a new project; return its files. DeclarationError for a name or a used directory.
+def check_new(directory: Path) -> None:
+    """Refuse a directory that cannot be a new project's, with a DeclarationError.
 
-    A directory that exists must be empty. OSError.
+    Its name must be one for a pipeline; if it exists, it must be empty. OSError.
     """
-    name = directory.name
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(directory.name):
         raise DeclarationError(
-            f"{name!r} is no name for a pipeline: a letter, then letters, digits, _ and -"
+            f"{directory.name!r} is no name for a pipeline: a letter, then letters, digits, _ and -"
         )
     if directory.exists() and any(directory.iterdir()):
         raise DeclarationError(f"{directory} is not empty")
+
+
+def write_project(directory: Path, declarations: str, topic: str) -> list[Path]:
+    """Write a new project; return its files. Errors as of `check_new`."""
+    check_new(directory)
+    name = directory.name
     files: Mapping[Path, str] = {
         directory / FILE: _SETTINGS.format(name=name),
         directory / ".gitignore": _IGNORED,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.broker.metadata_image import Endpoint
 from headrace.config.broker import BrokerConfig
 from headrace.config.listeners import METRICS_LISTENER
-from headrace.config.tls_settings import metrics_tls, settings_by_listener
+from headrace.config.tls_settings import metrics_tls, settings_by_listener, uses_tls
 from headrace.log import file_names
 from headrace.model.errors import ConfigError
 from headrace.model.nouns import BrokerId
@@ -101,7 +101,7 @@ class Doors:
                 loaded(row.first_bytes),
                 protocol.name,
                 f"{protocol.scheme}://{where}" if protocol.scheme else where,
-                protocol.tls,
+                uses_tls(config.values, listener),
                 protocol.tls_advice or f"set security.protocol={protocol.name} there",
             )
         if config.metrics_address is not None:

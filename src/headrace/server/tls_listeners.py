@@ -52,6 +52,11 @@ class TlsListener:
         self._mapping = PrincipalMapping(settings.mapping_rules)
 
     @property
+    def plain_too(self) -> bool:
+        """Whether clients that begin without TLS are served as well."""
+        return self.settings.plain_too
+
+    @property
     def context(self) -> ssl.SSLContext:
         """The SSL context for accepted connections."""
         return self.contexts.accepting

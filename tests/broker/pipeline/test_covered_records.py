@@ -275,19 +275,21 @@ def test_a_record_whose_row_is_removed_waits_again_until_the_undo(shop: Shop) ->
 
 @pytest.mark.parametrize("written", [False, True])
 def test_an_undo_is_refused_if_its_rows_were_sent_again(shop: Shop, written: bool) -> None:
-    shop.refuse(1)
-    shop.send(1)
+    """Its other records, which were noted before the refusal, wait as before."""
+    shop.refuse(0, 1)
+    shop.send(0, 1)
     shop.read(0, READ_ALL)
-    replay = shop.build(0)
+    replay = shop.build(2)
     shop.apply(replay)
+    assert shop.states() == {0: ["waiting"], 1: ["waiting"]}
     shop.send(1)
     shop.read(1, READ_ALL if written else 0)
     if written:
         shop.live(1)
     with pytest.raises(ReplayError, match=r"r1 cannot be undone: 1 record .* again instead"):
         shop.undo(replay)
-    assert shop.offsets() == ([0, 1] if written else [0])
-    assert shop.states() == {1: ["replayed"]}
+    assert shop.offsets() == ([1, 2] if written else [2])
+    assert shop.states() == {0: ["waiting"], 1: ["replayed"]}
     assert shop.store.load(replay).state is ReplayState.APPLIED
 
 

@@ -22,6 +22,8 @@ from headrace.wire.first_bytes import (
     protocols,
     server_protocol,
 )
+from headrace.wire.rocketmq.commands import RemotingCommand, encode_command
+from headrace.wire.rocketmq.frames import Serialization
 from tests.support.net.net import framed
 from tests.support.security.certificates import Authority
 
@@ -32,6 +34,7 @@ FIRST = {
     "HTTP": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
     "TLS": HELLO,
     "Kafka": KAFKA_REQUEST,
+    "RocketMQ": b"".join(encode_command(RemotingCommand(105, 1, 0, {"topic": "t"}))),
 }
 
 
@@ -61,10 +64,21 @@ def test_every_version_of_every_request_of_kafka_is_recognised() -> None:
                 assert client_protocol(size.to_bytes(4, "big") + head) is KAFKA
 
 
+def test_a_rocketmq_client_is_recognised_with_both_forms_of_headers() -> None:
+    for form in Serialization:
+        for code in (10, 11, 34, 105, 310):
+            for fields in (None, {"topic": "t" * 127, "properties": "p" * 300}):
+                command = RemotingCommand(code, 1, 0, fields, b"body" * 1000)
+                first = b"".join(encode_command(command, form))[:8]
+                row = client_protocol(first)
+                assert row is not None
+                assert row.name == "RocketMQ"
+
+
 @pytest.fixture(scope="module")
 def ports() -> Iterator[dict[str, int]]:
-    """The ports of a broker with a listener of Kafka and one of AMQP."""
-    listeners = "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0"
+    """The ports of a broker with a listener of each protocol."""
+    listeners = "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0,ROCKETMQ://127.0.0.1:0"
     with BrokerThread({"listeners": listeners, "insecure.listeners": "true"}) as broker:
         yield {listener.name: listener.port for listener in broker.server.listeners}
 
@@ -98,6 +112,17 @@ def said_to(port: int, first: bytes) -> bytes:
             "Kafka",
             "this is a Kafka client at an AMQP listener; Kafka listens on 127.0.0.1:",
         ),
+        (
+            "PLAINTEXT",
+            "RocketMQ",
+            "this is a RocketMQ client at a Kafka listener; RocketMQ listens on 127.0.0.1:",
+        ),
+        (
+            "ROCKETMQ",
+            "Kafka",
+            "this is a Kafka client at a RocketMQ listener; Kafka listens on 127.0.0.1:",
+        ),
+        ("ROCKETMQ", "TLS", "this is a TLS client at a RocketMQ listener without TLS; this"),
         ("AMQP", "HTTP", "this is an HTTP client at an AMQP listener; this broker has no listener"),
         ("AMQP", "TLS", "this is a TLS client at an AMQP listener without TLS; this broker has no"),
     ],

@@ -110,7 +110,7 @@ def test_a_json_log_with_damaged_lines_is_typed_and_quarantined(
     file = tmp_path / "damaged_json.log"
     file.write_text("\n".join(lines) + "\n")
     project = init("--from-file", str(file))
-    assert "2 of 100 lines do not fit the columns" in capsys.readouterr().err
+    assert "2 of the 100 lines looked at do not fit the columns" in capsys.readouterr().err
     topics.create(1, "damaged_json")
     assert command(["produce", "damaged_json", str(file), "-b", bootstrap]) == 0
     assert project.run().code == 0, project.events

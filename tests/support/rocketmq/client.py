@@ -2,6 +2,7 @@
 
 import itertools
 import socket
+import ssl
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
@@ -25,9 +26,15 @@ class RemotingClient:
     """A connection. Requests that the broker sends are in `notified`."""
 
     def __init__(
-        self, port: int, serialization: Serialization = Serialization.JSON, version: int = 513
+        self,
+        port: int,
+        serialization: Serialization = Serialization.JSON,
+        version: int = 513,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), SECONDS_MAX)
+        if tls is not None:
+            self._socket = tls.wrap_socket(self._socket, server_hostname="localhost")
         self._buffer = b""
         self._serialization = serialization
         self._version = version

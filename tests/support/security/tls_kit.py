@@ -70,6 +70,7 @@ class HandDoor:
     """Believes whom the test believes."""
 
     name = "SSL"
+    plain_too = False
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self.context = context

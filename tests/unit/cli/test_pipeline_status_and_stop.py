@@ -67,7 +67,7 @@ def test_each_profile_that_has_run_is_shown(shop: Path, capsys: pytest.CaptureFi
     assert command(["pipeline", "status", str(shop)]) == 1, "one has failed"
     first, flow, second, _ = lines(capsys)
     assert first.startswith("shop dev  ended 00:00:0")
-    assert first.endswith(" ago (exit 0): done  lag 12,034")
+    assert first.endswith(" ago (exit 0): done  lag 12,034 at its last batch")
     assert flow.startswith("  orders  started, batch 3 00:00:0")
     assert flow.endswith(
         "1209 records in this run, 5 refused, 2 late, keys without a column: "
@@ -83,7 +83,10 @@ def test_a_killed_run_is_not_well(shop: Path, capsys: pytest.CaptureFixture[str]
     """A dead query is never shown as green."""
     ran(shop / "data", None, None)
     assert command(["pipeline", "status", str(shop)]) == 1
-    assert "KILLED" in lines(capsys)[0]
+    line = lines(capsys)[0]
+    assert "KILLED" in line
+    assert "headrace pipeline run goes on where it was" in line
+    assert line.endswith("at its last batch") == ("lag" in line)
 
 
 def test_a_flow_that_loses_its_worker_again_and_again_is_shown(

@@ -10,6 +10,7 @@ from headrace.frontends.rocketmq.later.recalls import recall
 from headrace.frontends.rocketmq.later.send_back import send_back
 from headrace.frontends.rocketmq.later.transactions import end_transaction
 from headrace.frontends.rocketmq.pulls import pull
+from headrace.frontends.rocketmq.replies import reply
 from headrace.model.errors import HeadraceError
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 
@@ -23,6 +24,8 @@ HANDLERS: dict[int, Handler] = {
     RequestCode.SEND_MESSAGE: sends.send,
     RequestCode.SEND_MESSAGE_V2: sends.send,
     RequestCode.SEND_BATCH_MESSAGE: sends.send,
+    RequestCode.SEND_REPLY_MESSAGE: reply,
+    RequestCode.SEND_REPLY_MESSAGE_V2: reply,
     RequestCode.PULL_MESSAGE: pull,
     RequestCode.LITE_PULL_MESSAGE: pull,
     RequestCode.QUERY_CONSUMER_OFFSET: offsets.query_offset,

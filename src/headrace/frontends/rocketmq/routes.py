@@ -7,6 +7,7 @@ Newer clients read broker ids as JSON text; older ones expect the numbers unquot
 from typing import TYPE_CHECKING
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
+from headrace.frontends.rocketmq.replies import is_reply_topic
 from headrace.frontends.rocketmq.topics import AUTO_CREATE_TOPIC
 from headrace.security.authorizer import Operation
 from headrace.wire.rocketmq.codes import ResponseCode
@@ -33,7 +34,7 @@ def get_route(call: "RemotingCall") -> RemotingAnswer:
     if name == AUTO_CREATE_TOPIC and broker.broker.config.auto_create_topics_enable:
         queues = broker.settings.queues_default
         return _route(call, queues, queues, READ_WRITE | INHERITED)
-    if broker.awaits_retries(name) is not None:
+    if broker.awaits_retries(name) is not None or is_reply_topic(broker, name):
         return _route(call, 1, 1, READ_WRITE)
     topic = broker.topic_if_any(name)
     if topic is None or not broker.may(call.identity, Operation.DESCRIBE, topic):

@@ -81,7 +81,7 @@ def send(call: "RemotingCall") -> None:
         broker.waiting_sends[request.topic] = deque([(call, request)])
         broker.work(_send_waiting(broker, request.topic))
         return
-    _prepare(call, request, topic, numbers)
+    store_sent(call, request, topic, numbers)
 
 
 async def _send_waiting(broker: ServedBroker, name: str) -> None:
@@ -106,12 +106,13 @@ async def _send_to_new_topic(call: "RemotingCall", request: SendRequest) -> None
         broker, call.identity, request.topic, request.default_topic, request.default_queues
     )
     broker.require_topic(call.identity, Operation.WRITE, topic)
-    _prepare(call, request, topic, await broker.numbered(topic))
+    store_sent(call, request, topic, await broker.numbered(topic))
 
 
-def _prepare(
+def store_sent(
     call: "RemotingCall", request: SendRequest, topic: ServedTopic, numbers: Sequence[int]
 ) -> None:
+    """Store the messages of a request in a topic whose partitions have numbers, and answer it."""
     broker = call.broker
     broker.require_topic(call.identity, Operation.WRITE, topic)
     queue_id = _queue(broker, topic, request.queue_id)

@@ -132,6 +132,8 @@ class ServedBroker:
         self.settings = settings
         self.members: GroupMembers[RemotingClientSide] = GroupMembers()
         self.parked = ParkedPulls()
+        self.clients: dict[str, RemotingClientSide] = {}
+        """The newest connection of each client, by the id in its heartbeats."""
         self.locks = QueueLocks()
         self.commits = cache(lambda: OwnCommits(coordinators.groups))
         """The group coordinator, made by its first use."""

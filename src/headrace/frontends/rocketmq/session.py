@@ -125,6 +125,9 @@ class RemotingSession:
             call.abandon()
         for opaque in list(self._asked):
             self._not_answered(opaque, ResponseCode.SYSTEM_ERROR, "closed its connection")
+        clients = self._frontend.broker.clients
+        if clients.get(self.client_id) is self:
+            del clients[self.client_id]
         self._frontend.broker.members.closed(self)
         self._frontend.broker.producers.closed(self)
         self._frontend.forget(self)

@@ -7,23 +7,25 @@ The Connection is made after the handshake, so it gets no byte of an unverified 
 transport for `principal`. Handshake steps run on threads, with whole TLS records (`handshakes`);
 later data is encrypted on the loop, which is cheaper than a thread switch. Decrypted bytes wait
 here for a paused Connection, one read at most; encrypted bytes only while the socket is full.
+
+A listener with `plain_too` also serves clients without TLS: if the first byte is not a handshake's,
+the Connection gets the socket itself and the TlsConnection is out of the way.
 """
 
 import logging
 import ssl
 from asyncio import BaseTransport, BufferedProtocol, Transport
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from headrace.model.errors import HeadraceError
-from headrace.net.limits import ENCRYPT_BYTES, HANDSHAKE_BYTES_MAX
+from headrace.net.limits import HANDSHAKE_BYTES_MAX
 from headrace.net.tls.handshakes import Handshakes
 from headrace.net.tls.tls_failures import describe
 from headrace.net.tls.tls_listener_port import CertificatePeer, Door
-from headrace.net.tls.tls_records import whole_records
-from headrace.ports.disk import Buffer
+from headrace.net.tls.tls_records import HANDSHAKE_RECORD, whole_records
+from headrace.net.tls.tls_transport import TlsTransport
 
 if TYPE_CHECKING:
     from headrace.net.connection_places import Place
@@ -179,7 +181,7 @@ class TlsConnection(BufferedProtocol):
         try:
             whole = whole_records(self._records)
         except ValueError:
-            return self._refuse_plain()
+            return self._not_tls()
         socket = self._socket
         if not whole or socket is None:
             return
@@ -188,6 +190,30 @@ class TlsConnection(BufferedProtocol):
         self._working = True
         socket.pause_reading()
         self._handshakes.run(partial(self._work, records), self._worked)
+
+    def _not_tls(self) -> None:
+        """Serve a client that began without TLS if the listener does so; else refuse it."""
+        first = self._received == len(self._records)  # nothing was part of a handshake yet
+        if self._door.plain_too and first and self._records[0] != HANDSHAKE_RECORD:
+            self._serve_plain()
+        else:
+            self._refuse_plain()
+
+    def _serve_plain(self) -> None:
+        """Give the socket, and the first bytes, to a Connection without TLS."""
+        socket, received = self._socket, self._records
+        if socket is None:
+            return
+        self._over = True
+        self._handshakes.end(self)
+        self._socket, self._records = None, bytearray()
+        connection = self._made()
+        connection.place = self.place
+        socket.set_protocol(connection)
+        connection.connection_made(socket)
+        if not socket.is_closing():
+            connection.get_buffer(-1)[: len(received)] = received
+            connection.buffer_updated(len(received))
 
     def _refuse_plain(self) -> None:
         """Close the connection of a client without TLS, with a refusal in its own protocol."""
@@ -293,108 +319,3 @@ class TlsConnection(BufferedProtocol):
         tls = self.tls
         if tls is not None and (self.incoming.pending or tls.pending()):
             self._handshakes.call_later(0, self.deliver)
-
-
-class TlsTransport(Transport):
-    """The transport that a Connection over TLS uses."""
-
-    def __init__(self, below: TlsConnection, socket: Transport, peer: CertificatePeer) -> None:
-        super().__init__()
-        self._below = below
-        self._socket = socket
-        self._peer = peer
-        self._closing = False
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ANN401
-        """Return a property of the connection; `principal`: the identity in the certificate."""
-        if name == "principal":
-            return self._peer.principal
-        if name == "place":
-            return self._below.place
-        if name == "sslcontext":
-            return None if self._below.tls is None else self._below.tls.context
-        if name == "ssl_object":
-            return self._below.tls
-        return self._socket.get_extra_info(name, default)
-
-    def write(self, data: Buffer) -> None:
-        """Encrypt `data` and send it; the caller may change it afterwards."""
-        tls, outgoing = self._below.tls, self._below.outgoing
-        if tls is None or self._closing or self._socket.is_closing():
-            return
-        try:
-            if len(data) <= ENCRYPT_BYTES:
-                tls.write(data)
-                self._socket.write(outgoing.read())
-                return
-            view = memoryview(data)
-            for at in range(0, len(view), ENCRYPT_BYTES):
-                tls.write(view[at : at + ENCRYPT_BYTES])
-                self._socket.write(outgoing.read())
-        except ssl.SSLError as problem:
-            log.warning("dropping a TLS connection: %s", describe(problem))
-            self._socket.abort()
-
-    def writelines(self, list_of_data: Iterable[Any]) -> None:
-        """Encrypt several buffers, short ones together, as each TLS record has an overhead."""
-        gathered: list[Buffer] = []
-        size = 0
-        for data in list_of_data:
-            if size + len(data) > ENCRYPT_BYTES and gathered:
-                self.write(gathered[0] if len(gathered) == 1 else b"".join(gathered))
-                gathered, size = [], 0
-            gathered.append(data)
-            size += len(data)
-        if gathered:
-            self.write(gathered[0] if len(gathered) == 1 else b"".join(gathered))
-
-    def close(self) -> None:
-        """Send a TLS close notification and everything unsent, then close."""
-        tls = self._below.tls
-        if self._closing or tls is None:
-            return
-        self._closing = True
-        with suppress(ssl.SSLError, OSError):  # the client's own notification is not awaited
-            tls.unwrap()
-        farewell = self._below.outgoing.read()
-        if farewell and not self._socket.is_closing():
-            self._socket.write(farewell)
-        self._socket.close()
-
-    def abort(self) -> None:
-        """Close at once, dropping unsent bytes."""
-        self._closing = True
-        self._socket.abort()
-
-    def is_closing(self) -> bool:
-        """Return whether the transport is closing."""
-        return self._closing or self._socket.is_closing()
-
-    def pause_reading(self) -> None:
-        """Stop delivering received bytes."""
-        self._below.paused = True
-        if not self._socket.is_closing():
-            self._socket.pause_reading()
-
-    def resume_reading(self) -> None:
-        """Deliver held and new bytes again."""
-        self._below.paused = False
-        if not self._socket.is_closing():
-            self._socket.resume_reading()
-            self._below.deliver_soon()
-
-    def is_reading(self) -> bool:
-        """Return whether received bytes are delivered."""
-        return not self._below.paused and not self.is_closing()
-
-    def get_write_buffer_size(self) -> int:
-        """Return the number of bytes that the socket has not accepted yet."""
-        return self._socket.get_write_buffer_size()
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Set the limits of the socket's buffer for `pause_writing` and `resume_writing`."""
-        self._socket.set_write_buffer_limits(high=high, low=low)
-
-    def can_write_eof(self) -> bool:
-        """Return False: TLS connections are not half-closed here."""
-        return False

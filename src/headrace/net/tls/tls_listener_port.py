@@ -19,6 +19,10 @@ class Door(Protocol):
     """The listener's name."""
 
     @property
+    def plain_too(self) -> bool:
+        """Whether clients that begin without TLS are served as well."""
+
+    @property
     def context(self) -> ssl.SSLContext:
         """The SSL context for new connections."""
 

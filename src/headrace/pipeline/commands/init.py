@@ -39,11 +39,15 @@ def init(
         The project's directory, which must not exist or be empty; its name is the pipeline's.
     """
     from headrace.pipeline.declarations import DeclarationError
-    from headrace.pipeline.new_project import table_name, template, write_project
+    from headrace.pipeline.new_project import check_new, table_name, template, write_project
 
     if from_topic is not None and from_file is not None:
         raise UsageError("--from-topic and --from-file cannot be combined")
     directory = directory.absolute()
+    try:
+        check_new(directory)
+    except DeclarationError as error:
+        raise CommandError(str(error), EXIT_USAGE) from None
     if from_topic is not None:
         topic = from_topic
         declarations = _inferred(topic, _newest(options or BrokerOptions(), topic), "records")
@@ -52,10 +56,7 @@ def init(
         declarations = _inferred(topic, _lines(from_file), "lines")
     else:
         topic, declarations = "orders", template()
-    try:
-        files = write_project(directory, declarations, topic)
-    except DeclarationError as error:
-        raise CommandError(str(error), EXIT_USAGE) from None
+    files = write_project(directory, declarations, topic)
     for file in files:
         print_line(f"created {file}")
     print_line("next:")
@@ -77,8 +78,8 @@ def _inferred(topic: str, values: list[bytes], noun: str) -> str:
         return parsed_declarations(topic, values)
     if columns.refused:
         note(
-            f"{columns.refused:,} of {len(values):,} {noun} do not fit the columns: a run moves "
-            f"them to {topic}.quarantine"
+            f"{columns.refused:,} of the {len(values):,} {noun} looked at do not fit the columns: "
+            f"a run moves such {noun} to {topic}.quarantine"
         )
     return typed_declarations(topic, columns)
 

@@ -157,9 +157,13 @@ def lines_of(
         yield f"{flow.name:<{width}}  {word:<10}  {sentence}{place}".rstrip()
         if flow.choices:
             yield from (f"{' ' * width}  {line}" for line in _choices(flow, storage))
-    count = plan.differing
-    if count:
-        yield f"{count} to decide, create or note; nothing was started"
+    if plan.differing:
+        new = sum(flow.comparison.verdict is Verdict.NEW for flow in plan.flows)
+        to_decide = len(plan.refused)
+        counts = {"to decide": to_decide, "new": new, "to note": plan.differing - to_decide - new}
+        known = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+        decision = "" if to_decide else "nothing to decide, the next run goes on: "
+        yield f"{decision}{known}; nothing was started"
 
 
 def _place(flow: "PlannedFlow", directory: Path) -> str:

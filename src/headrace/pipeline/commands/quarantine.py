@@ -157,7 +157,7 @@ def show(
     place, _, offset = position.rpartition("@")
     topic, _, partition = place.rpartition("-")
     if not topic or not partition.isdecimal() or not offset.isdecimal():
-        raise UsageError(f"{position}: must be as orders-3@88123")
+        raise UsageError(f"{position}: must be topic-partition@offset, such as orders-3@88123")
     with cluster.client() as client:
         found = [pair for pair in _found(client, topic, None, None) if pair[0].position == position]
     if not found:
@@ -228,7 +228,7 @@ def replay(
             for line in each.lines():
                 print_line(line)
         if not sent:
-            note(f"no refused records of {topic} wait")
+            note(_none_wait(topic, flow, reason))
     if reader is not None and any(each.outcome is None for each in sent):
         raise CommandError(f"not read within {wait}: is there a run of {reader.pipeline}?")
 
@@ -304,9 +304,21 @@ def drop(
         print_json(dropped)
         return
     if not dropped:
-        note(f"no refused records of {topic} wait")
+        note(_none_wait(topic, flow, reason))
     for each in dropped:
         print_line(f"{each['records']} dropped of flow {each['flow']}")
+
+
+def _none_wait(topic: str, flow: str | None, reason: str | None) -> str:
+    if flow is None and reason is None:
+        return f"no refused records of {topic} wait"
+    given = " and ".join(
+        option for option, value in (("--flow", flow), ("--reason", reason)) if value is not None
+    )
+    return (
+        f"none of the waiting records of {topic} matches {given}; headrace pipeline quarantine "
+        f"list {topic} shows them"
+    )
 
 
 class _wanted:  # noqa: N801 - a function with its values
@@ -327,6 +339,7 @@ class _wanted:  # noqa: N801 - a function with its values
 def _found(
     client: "Client", topic: str, flow: str | None, reason: str | None
 ) -> Iterator[tuple["Quarantined", str | None]]:
+    from headrace.pipeline.quarantine.records import topic_exists
     from headrace.pipeline.quarantine.settlement import waiting
 
     try:
@@ -334,9 +347,14 @@ def _found(
     except ApiError as error:
         if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
+        from headrace.spark.quarantine.names import quarantine_topic
+
+        if topic_exists(client, topic):
+            why = "no record of it was refused"
+        else:
+            why = "there is no such topic; headrace topic list shows all"
         raise CommandError(
-            f"topic {topic} has no quarantine: {error}; a query with mode=QUARANTINE creates it",
-            EXIT_NOT_FOUND,
+            f"{topic} has no quarantine, the topic {quarantine_topic(topic)}: {why}", EXIT_NOT_FOUND
         ) from error
 
 

@@ -71,8 +71,8 @@ def replay(
     replay orders --apply r3
 
     Exit codes: 0 done, 1 failed, 2 wrong declarations or days, 3 no broker answers, 4 no such
-    flow or replay, 10 the table has changed since the comparison, 11 a check failed or a value
-    was refused, 12 records that it needs were deleted.
+    flow or replay, 10 the table has changed since the comparison, 11 a check failed, 12 records
+    that it needs were deleted.
 
     Parameters
     ----------
@@ -152,6 +152,8 @@ def _done(project: "Project", flow: str, step: str, id_: str, options: BrokerOpt
             EXIT_UNREACHABLE,
         ) from None
     _show_notes(notes)
+    if done == found:
+        note(f"{found.id} is {found.state.value} already: nothing was changed")
     return done
 
 

@@ -62,8 +62,9 @@ def run(
     -p prod --once; headrace pipeline run shop --dry --last 100
 
     Exit codes: 0 done or stopped, 1 failed, 2 wrong declarations, 3 no broker answers (only
-    with --once and --until-idle), 4 no pipeline or topic, 11 a check failed or records
-    were refused, 12 records were deleted before they were read, 13 another run holds the pipeline.
+    with --once and --until-idle), 4 no pipeline or topic, 10 a changed flow needs a decision
+    (headrace pipeline plan), 11 a check failed or too many records were refused, 12 records were
+    deleted before they were read, 13 another run holds the pipeline, 130 interrupted.
 
     Parameters
     ----------

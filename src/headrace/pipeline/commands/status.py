@@ -55,7 +55,9 @@ def _print(state: "RunState") -> None:
     else:
         age = _age(seconds_since(state.seen_at))
         code = "" if state.code is None else f" (exit {state.code})"
-        why = "no end in its event log" if state.state == KILLED else state.text
+        why, lag = state.text, lag and f"{lag} at its last batch"
+        if state.state == KILLED:
+            why = "no end in its event log; headrace pipeline run goes on where it was"
         shown = state.state.upper() if state.is_bad else state.state
         print_line(f"{name}  {shown} {age} ago{code}: {why}{lag}")
     for flow, at in state.flows.items():

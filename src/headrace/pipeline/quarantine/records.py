@@ -8,6 +8,7 @@ from headrace.client.calls.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.client import Client
 from headrace.client.consumer.consumer import Consumer
 from headrace.client.sync import run
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record.record import Header, Record
 from headrace.spark.quarantine.names import HEADER, quarantine_topic
@@ -78,6 +79,17 @@ def read_quarantine(
             if name.startswith(HEADER)
         }
         yield Quarantined(at, record, _Info(info))
+
+
+def topic_exists(client: Client, topic: str) -> bool:
+    """Return whether there is a topic. ApiError for another reason that it has no metadata."""
+    try:
+        run(client.metadata([topic])).check(topic)
+    except ApiError as error:
+        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        return False
+    return True
 
 
 def end_offsets(client: Client, topic: str) -> dict[TopicPartition, int]:

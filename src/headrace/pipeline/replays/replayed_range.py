@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
@@ -28,7 +29,8 @@ def partition_range(
     if first is None or end is None:
         raise ReplayRangeError("--from and --to: give both, or neither for the whole table")
     if first >= end:
-        raise ReplayRangeError(f"--to: {end} is not after --from, {first}; it is the day after")
+        least = first + timedelta(days=1)
+        raise ReplayRangeError(f"--to {end}: is the day after the last one, so at least {least}")
     days = [each for each in parse_fields(partition_by) if each.by_day]
     if len(days) != 1:
         raise ReplayRangeError(

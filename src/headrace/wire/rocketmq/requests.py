@@ -68,7 +68,7 @@ class Fields:
 
 
 class SendRequest(NamedTuple):
-    """Requests 10, 310 and 320."""
+    """Requests 10, 310 and 320, and 324 and 325."""
 
     producer_group: str
     topic: str
@@ -93,10 +93,13 @@ _WORDS = (
 _LETTERS = ("a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "l", "m")
 
 
+_NAMED_BY_WORDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
+
+
 def send_request(command: RemotingCommand) -> SendRequest:
     """Read a send. Raises InvalidField."""
     fields = Fields(command)
-    names = _WORDS if command.code == RequestCode.SEND_MESSAGE else _LETTERS
+    names = _WORDS if command.code in _NAMED_BY_WORDS else _LETTERS
     (
         group, topic, default_topic, queues, queue_id, system_flag, born, flag, raw, again, limit,
         batch,

@@ -71,6 +71,15 @@ class RocketmqKeys(Keys):
         " timerMaxDelaySec: 3 days. A longer one is refused. Delay levels do not count.",
         between=(1, 365 * 86_400),
     )
+    rocketmq_tls_server_mode = key(
+        Kind.STRING,
+        "permissive",
+        "Whether RocketMQ listeners use TLS, as RocketMQ's tls.server.mode. permissive: clients"
+        " with and without TLS are served on one port if the listener has a certificate"
+        " (ssl.keystore.*), else only those without TLS. enforcing: only clients with TLS."
+        " disabled: only those without.",
+        words=("disabled", "permissive", "enforcing"),
+    )
     rocketmq_transaction_check_interval_ms = key(
         Kind.INT,
         30_000,

@@ -38,13 +38,18 @@ def test_answers_of_clients_are_ignored(client: RemotingClient) -> None:
         b"\x00\x00\x00\x08\x00\x00\x00\x64abcd",
         b"\x00\x00\x00\x0a\x07\x00\x00\x06abcdef",
         b"\x00\x00\x00\x0a\x00\x00\x00\x06{nope}",
-        b"GET / HTTP/1.0\r\n\r\n",
     ],
 )
 def test_a_broken_frame_closes_its_connection(broker: BrokerThread, data: bytes) -> None:
     with socket.create_connection(("127.0.0.1", port_of(broker)), 20) as raw:
         raw.sendall(data)
         assert raw.recv(100) == b""
+
+
+def test_a_web_browser_is_told_what_the_listener_speaks(broker: BrokerThread) -> None:
+    with socket.create_connection(("127.0.0.1", port_of(broker)), 20) as raw:
+        raw.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        assert b"this is an HTTP client at a RocketMQ listener" in raw.recv(1000)
 
 
 def test_frames_are_handled_however_they_are_cut(client: RemotingClient) -> None:

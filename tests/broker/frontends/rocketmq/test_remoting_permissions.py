@@ -36,6 +36,8 @@ class Asked(NamedTuple):
 SEND = {
     "a": "PG", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 5, "h": 0, "i": "",
 }  # fmt: skip
+REPLY_TOPIC = "DefaultCluster_REPLY_TOPIC"
+REPLY = SEND | {"b": REPLY_TOPIC, "i": "REPLY_TO_CLIENT\x01nobody\x02"}
 PULL = {
     "consumerGroup": "CG", "topic": "t", "queueId": 0, "queueOffset": 0, "maxMsgNums": 1,
     "sysFlag": 4, "commitOffset": 0, "suspendTimeoutMillis": 0, "subscription": "*",
@@ -72,6 +74,10 @@ REQUESTS = [
     Asked(
         RequestCode.RECALL_MESSAGE, {"topic": "t", "recallHandle": "none"}, b"",
         ((Operation.WRITE, TOPIC),),
+    ),
+    Asked(
+        RequestCode.SEND_REPLY_MESSAGE_V2, REPLY, b"x",
+        ((Operation.WRITE, Resource(ResourceType.TOPIC, REPLY_TOPIC)),),
     ),
     Asked(RequestCode.PULL_MESSAGE, PULL, b"", (READ_TOPIC, READ_GROUP)),
     Asked(RequestCode.LITE_PULL_MESSAGE, PULL, b"", (READ_TOPIC, READ_GROUP)),
@@ -147,7 +153,7 @@ def guarded() -> Iterator[BrokerThread]:
     name = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     settings = {"authorizer.class.name": name, "rocketmq.recall.message.enable": "true"}
     with BrokerThread(SETTINGS | settings) as broker:
-        broker.create_topics("t", "narrow", "gone")
+        broker.create_topics("t", "narrow", "gone", REPLY_TOPIC)
         yield broker
 
 

@@ -76,6 +76,7 @@ public class Scenarios {
         producer.setNamesrvAddr(address);
         producer.setVipChannelEnabled(false);
         producer.setSendMsgTimeout(20000);
+        producer.setMqClientApiTimeout(20000); // a JVM's first TLS handshake can take seconds
         producer.start();
         return producer;
     }
@@ -87,6 +88,7 @@ public class Scenarios {
         consumer.setInstanceName(instance);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setPersistConsumerOffsetInterval(500);
+        consumer.setMqClientApiTimeout(20000);
         consumer.subscribe(TOPIC, filter);
         return consumer;
     }

@@ -53,6 +53,8 @@ def test_apply_and_undo_name_version_and_days(
         "table: day 1970-01-01 is as before r1; rows of later batches stay\n"
     )
     assert shop.rows()[0] == OLD
+    assert said(shop, "replay", "--undo", "r1") == 0
+    assert capsys.readouterr().err == "r1 is undone already: nothing was changed\n"
     assert said(shop, "replay", "--discard", "r1") == 0
     assert capsys.readouterr().out == "table: r1 is discarded; the table is unchanged\n"
 
