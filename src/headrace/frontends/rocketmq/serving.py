@@ -7,10 +7,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.broker.metadata_image import ImageDelta, TopicInfo
+from headrace.frontends.rocketmq.administration.disk_watermark import DiskWatermark
 from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
 from headrace.frontends.rocketmq.administration.traffic import Traffic
 from headrace.frontends.rocketmq.answers import FORBIDDEN, GROUP_FORBIDDEN, RequestRefused
-from headrace.frontends.rocketmq.disk_watermark import DiskWatermark
 from headrace.frontends.rocketmq.later.held_topics import HeldTopics
 from headrace.frontends.rocketmq.parked_pulls import ParkedPulls
 from headrace.frontends.rocketmq.sending import QueuedSend, Sending
@@ -85,7 +85,6 @@ class RemotingSettings(NamedTuple):
     disk_used_percent_max: int
     """The used part of a disk above which sends are refused."""
     topic_config: Mapping[str, str]
-    """Settings of topics that clients, or messages for them, create."""
 
 
 class ServedTopic(NamedTuple):

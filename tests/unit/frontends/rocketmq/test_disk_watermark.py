@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 
 from headrace.broker.free_space import LOOK_SECONDS_MAX
+from headrace.frontends.rocketmq.administration.disk_watermark import DiskWatermark
 from headrace.frontends.rocketmq.answers import RequestRefused
-from headrace.frontends.rocketmq.disk_watermark import DiskWatermark
 from headrace.wire.rocketmq.codes import ResponseCode
 
 TOTAL = 1_000_000
