@@ -38,6 +38,7 @@ class RemotingClient:
         self._buffer = b""
         self._serialization = serialization
         self._version = version
+        self.language = "JAVA"
         self._opaques = itertools.count(1)
         self._answers: dict[int, RemotingCommand] = {}
         self.arrived: list[int] = []
@@ -65,7 +66,9 @@ class RemotingClient:
         """Send a request; return its opaque."""
         opaque = next(self._opaques)
         texts = None if fields is None else {name: str(value) for name, value in fields.items()}
-        command = RemotingCommand(code, opaque, flag, texts, body, version=self._version)
+        command = RemotingCommand(
+            code, opaque, flag, texts, body, None, self.language, self._version
+        )
         self._socket.sendall(b"".join(encode_command(command, self._serialization)))
         return opaque
 

@@ -3,7 +3,12 @@
 import json
 from pathlib import Path
 
+import pytest
+
+from headrace.frontends.rocketmq.administration.stored_configs import GROUPS
 from headrace.ports.store import SessionLost
+from headrace.posix.store.embedded_store import EmbeddedStore
+from headrace.server.assembly import Server
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.commands import RemotingCommand
@@ -126,3 +131,47 @@ def test_settings_of_a_bad_form_are_refused(client: RemotingClient) -> None:
         assert code(client.call(200, {}, body)) is ResponseCode.SYSTEM_ERROR
     for group in ("a b", "a.b", "x" * 121):
         assert code(switched(client, group, True)) is ResponseCode.INVALID_PARAMETER
+
+
+def test_settings_that_are_not_deleted_stay_in_force(
+    client: RemotingClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = made(client, "delete-away")
+    switched(client, "CG_kept", False)
+
+    async def lost(*_: object) -> None:
+        raise SessionLost("away")
+
+    monkeypatch.setattr(EmbeddedStore, "delete", lost)
+    refused = client.call(207, {"groupName": "CG_kept"})
+    assert code(refused) is ResponseCode.SERVICE_NOT_AVAILABLE
+    assert code(client.pull(topic, consumerGroup="CG_kept")) is ResponseCode.NO_PERMISSION
+    monkeypatch.undo()
+    assert code(client.call(207, {"groupName": "CG_kept"})) is ResponseCode.SUCCESS
+    assert code(client.pull(topic, consumerGroup="CG_kept")) is ResponseCode.PULL_NOT_FOUND
+
+
+def test_stored_settings_that_do_not_parse_are_ignored_alone(tmp_path: Path) -> None:
+    with (
+        BrokerThread(SETTINGS, directory=str(tmp_path)) as first,
+        RemotingClient(port_of(first)) as client,
+    ):
+        made(client, "t")
+        for group in ("CG_bad", "CG_other", "CG_list"):
+            switched(client, group, False)
+
+        async def spoil(server: Server) -> None:
+            store = served(server).configs.groups._store
+            await store.set(f"{GROUPS}/CG_bad", b'{"groupName":"CG_bad","consumeEnable":')
+            await store.set(f"{GROUPS}/CG_list", b"[]")
+
+        first.run(spoil)
+    with (
+        BrokerThread(SETTINGS, directory=str(tmp_path)) as second,
+        RemotingClient(port_of(second)) as client,
+    ):
+        assert code(client.pull("t", consumerGroup="CG_other")) is ResponseCode.NO_PERMISSION
+        for group in ("CG_bad", "CG_list"):
+            assert code(client.pull("t", consumerGroup=group)) is ResponseCode.PULL_NOT_FOUND
+        assert code(switched(client, "CG_bad", False)) is ResponseCode.SUCCESS
+        assert code(client.pull("t", consumerGroup="CG_bad")) is ResponseCode.NO_PERMISSION

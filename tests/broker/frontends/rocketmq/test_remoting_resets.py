@@ -6,6 +6,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
+from headrace.coordination.groups.context import ShardContext
+from headrace.coordination.groups.group_coordinators import GroupCoordinators
+from headrace.coordination.groups.messages import CommitRequest
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.ports.callbacks import Done
+from headrace.subscriptions.group_offsets import OwnCommits
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.commands import RemotingCommand
@@ -172,6 +178,41 @@ def test_a_reset_survives_a_restart_before_the_next_pull(tmp_path: Path) -> None
         assert client.pull("t", 0, consumerGroup="CG").remark == "FOUND"
 
 
+def test_a_reset_that_is_stored_in_part_is_an_error_that_names_the_rest(
+    client: RemotingClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = filled(client, "in-part", queues=3)
+    store = OwnCommits.commit
+
+    def but_one(self: OwnCommits, request: CommitRequest, done: Done[ErrorCode]) -> None:
+        if request.offsets[0].partition == 1:
+            done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        else:
+            store(self, request, done)
+
+    monkeypatch.setattr(OwnCommits, "commit", but_one)
+    refused = reset(client, "CG_part", topic)
+    assert code(refused) is ResponseCode.SERVICE_NOT_AVAILABLE
+    text = f"the offsets of queues 1 of {topic} are not reset; repeat the request"
+    assert refused.remark == text
+    monkeypatch.undo()
+    for queue, remark in ((0, "OFFSET_RESET"), (1, "FOUND"), (2, "OFFSET_RESET")):
+        assert client.pull(topic, 0, consumerGroup="CG_part", queueId=queue).remark == remark
+    assert offsets_in(reset(client, "CG_part", topic)) == {0: 0, 1: 0, 2: 0}
+
+
+def test_pulls_are_answered_while_the_coordinator_is_loading(
+    client: RemotingClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = filled(client, "pulls-loading")
+
+    def loading(self: GroupCoordinators, group_id: str) -> ShardContext:
+        raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    monkeypatch.setattr(GroupCoordinators, "shard", loading)
+    assert client.pull(topic, 0, consumerGroup="CG_pl").remark == "FOUND"
+
+
 def test_a_group_with_kafka_members_is_not_reset(
     broker: BrokerThread, client: RemotingClient
 ) -> None:
@@ -229,6 +270,21 @@ def test_a_pushed_reset_moves_forwards_by_force_only(pushing: BrokerThread) -> N
         client.heartbeat("one", "CG_f", {topic: "*"})
         assert offsets_in(reset(client, "CG_f", topic, timestamp=-1, isForce="false")) == {0: 1}
         assert offsets_in(reset(client, "CG_f", topic, timestamp=-1)) == {0: 4}
+
+
+def test_a_cpp_client_gets_a_pushed_reset_as_a_list(pushing: BrokerThread) -> None:
+    with RemotingClient(port_of(pushing)) as java, RemotingClient(port_of(pushing)) as cpp:
+        topic = filled(java, "languages")
+        commit(java, "CG_lang", topic, 3)
+        java.heartbeat("java", "CG_lang", {topic: "*"})
+        cpp.language = "CPP"
+        cpp.heartbeat("cpp", "CG_lang", {topic: "*"})
+        reset(java, "CG_lang", topic)
+        assert offsets_in(java.wait_notified(220)) == {0: 0}
+        assert bytes(cpp.wait_notified(220).body) == (
+            b'{"offsetTable":[{"brokerName":"headrace-0","offset":0,"queueId":0,'
+            b'"topic":"languages"}]}'
+        )
 
 
 def test_a_reset_by_push_needs_members_and_offsets(pushing: BrokerThread) -> None:
