@@ -9,7 +9,11 @@ from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from headrace.wire.rocketmq.commands import RemotingCommand
 from tests.support.rocketmq.client import RemotingClient
 
-SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0,ROCKETMQ://127.0.0.1:0"}
+SETTINGS = {
+    "listeners": "PLAINTEXT://127.0.0.1:0,ROCKETMQ://127.0.0.1:0",
+    # Whatever else is on the machine's disk.
+    "rocketmq.disk.max.used.percent": "100",
+}
 PARKED = {"sysFlag": 6, "suspendTimeoutMillis": 20_000}
 
 

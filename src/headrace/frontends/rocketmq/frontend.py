@@ -10,7 +10,7 @@ from headrace.config.listeners import parse_address
 from headrace.coordination.coordinators import Coordinators
 from headrace.frontends.rocketmq.administration.operations import operations_of
 from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
-from headrace.frontends.rocketmq.later.held_topics import HeldTopics
+from headrace.frontends.rocketmq.later.held_topics import HeldTopics, topic_config
 from headrace.frontends.rocketmq.later.own_topics import OwnTopics
 from headrace.frontends.rocketmq.later.transactions import ask_producer
 from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
@@ -87,6 +87,8 @@ def frontend(parts: RemotingParts) -> RemotingFrontend:
             keys.rocketmq_transaction_check_interval_ms, keys.rocketmq_transaction_check_max
         ),
         keys.rocketmq_server_side_reset,
+        keys.rocketmq_disk_max_used_percent,
+        topic_config(keys.rocketmq_file_reserved_hours),
     )
     parts.broker.topic_keepers.add(ROCKETMQ_TOPICS, OwnTopics(parts.broker, parts.controller))
     broker = ServedBroker(

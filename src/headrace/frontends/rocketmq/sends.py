@@ -116,6 +116,7 @@ def store_sent(
     broker = call.broker
     broker.require_topic(call.identity, Operation.WRITE, topic)
     queue_id = _queue(broker, topic, request.queue_id)
+    broker.watermark.check(broker.partition(topic, queue_id).log)
     messages = _messages(call, request)
     waits = _waits(broker, request, messages)
     large = request.system_flag & SystemFlag.COMPRESSED and len(call.command.body) > (

@@ -1,12 +1,13 @@
 """The broker as RocketMQ's requests see it: topics by their RocketMQ names, groups, permissions."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.broker.metadata_image import ImageDelta, TopicInfo
+from headrace.frontends.rocketmq.administration.disk_watermark import DiskWatermark
 from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
 from headrace.frontends.rocketmq.administration.traffic import Traffic
 from headrace.frontends.rocketmq.answers import FORBIDDEN, GROUP_FORBIDDEN, RequestRefused
@@ -81,6 +82,9 @@ class RemotingSettings(NamedTuple):
     asking: AskingRules
     resets_on_server: bool
     """Whether a reset is answered to the next pull; if not, it is pushed to the members."""
+    disk_used_percent_max: int
+    """The used part of a disk above which sends are refused."""
+    topic_config: Mapping[str, str]
 
 
 class ServedTopic(NamedTuple):
@@ -142,7 +146,9 @@ class ServedBroker:
             self.store,
             self.work,
             settings.asking,
+            settings.topic_config,
         )
+        self.watermark = DiskWatermark(broker, settings.disk_used_percent_max)
         self.traffic = Traffic(broker, numbers)
         self.waiting_sends: dict[str, deque[tuple[RemotingCall, SendRequest]]] = {}
         """By topic: sends that wait until it exists and its partitions have numbers, in order."""
@@ -195,10 +201,7 @@ class ServedBroker:
                     await self.configs.topics.remove(key)
 
     async def ready(self) -> None:
-        """Load settings, and create the topic in which the coordinator keeps offsets.
-
-        Raises ApiError.
-        """
+        """Load settings, and create the coordinator's topic of offsets. Raises ApiError."""
         await self.configs.groups.load()
         await self.configs.topics.load()
         await self.controller.ensure_internal_topic(OFFSETS_TOPIC)
@@ -258,8 +261,7 @@ class ServedBroker:
 
     def known_groups(self) -> list[str]:
         """Return the groups with settings, members or offsets, sorted. ApiError: loading."""
-        found = {*self.configs.groups, *self.members, *self.commits().groups()}
-        return sorted(found)
+        return sorted({*self.configs.groups, *self.members, *self.commits().groups()})
 
     # Topics
 
@@ -273,9 +275,8 @@ class ServedBroker:
     def topic_if_any(self, name: str) -> ServedTopic | None:
         """Return a topic by RocketMQ's name, None if it does not exist or is internal.
 
-        Topics of retries and of dead letters are internal for Kafka's clients only.
-
-        Raises RequestRefused for a name that is no topic's.
+        Topics of retries and of dead letters are internal for Kafka's clients only. Raises
+        RequestRefused for a name that is no topic's.
         """
         try:
             check_name(name, TOPIC_CHARACTERS_MAX, "topic")

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from headrace.frontends.rocketmq.answers import NO_CODE_SET, RemotingAnswer, RequestRefused
-from headrace.frontends.rocketmq.later.held_topics import TOPIC_CONFIG, made_topic
+from headrace.frontends.rocketmq.later.held_topics import made_topic
 from headrace.frontends.rocketmq.serving import ServedBroker, ServedTopic
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.operations.context import OperationContext
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 AUTO_CREATE_TOPIC = "TBW102"
 """The name whose route a producer asks for when its topic does not exist."""
-CONFIGS = tuple(TOPIC_CONFIG.items())
-"""Settings of topics that RocketMQ's clients create."""
 GROUP_TOPIC = "%"
 """Named as the default topic of a send that the broker itself redirects: it creates the topic."""
 CREATE_SECONDS = 10.0
@@ -62,14 +60,17 @@ async def group_topic(broker: ServedBroker, name: str) -> ServedTopic:
     async with broker.making:  # a second one that is refused would not wait for the first
         found = broker.topic_if_any(name)
         if found is None:
-            await made_topic(broker.broker, broker.controller, kafka_name(name), TOPIC_CONFIG)
+            await made_topic(
+                broker.broker, broker.controller, kafka_name(name), broker.settings.topic_config
+            )
             found = broker.topic(name)
     await broker.numbered(found)
     return found
 
 
 async def _create(broker: ServedBroker, identity: Identity, name: str, queues: int) -> None:
-    spec = TopicSpec(kafka_name(name), queues, configs=CONFIGS)
+    configs = tuple(broker.settings.topic_config.items())
+    spec = TopicSpec(kafka_name(name), queues, configs=configs)
     context = broker.operation(identity, RequestCode.UPDATE_AND_CREATE_TOPIC.name)
     results = await create_topics(context, [spec], seconds=CREATE_SECONDS)
     result = results[spec.name]

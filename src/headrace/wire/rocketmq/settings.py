@@ -59,6 +59,22 @@ class RocketmqKeys(Keys):
         " are created if auto.create.topics.enable is true.",
         between=(1, 1024),
     )
+    rocketmq_disk_max_used_percent = key(
+        Kind.INT,
+        90,
+        "While more of a log directory's file system is used, sends of RocketMQ producers are"
+        " refused (SERVICE_NOT_AVAILABLE, 14), as above RocketMQ's diskSpaceWarningLevelRatio;"
+        " pulls go on. 100: only log.dirs.free.bytes.min refuses sends.",
+        between=(1, 100),
+    )
+    rocketmq_file_reserved_hours = key(
+        Kind.INT,
+        72,
+        "The retention of topics that RocketMQ clients create, in hours, as RocketMQ's"
+        " fileReservedTime. It is stored as retention.ms of the topic when it is created."
+        " -1: without an end.",
+        between=(-1, 24 * 36_500),
+    )
     rocketmq_recall_message_enable = key(
         Kind.BOOLEAN,
         False,

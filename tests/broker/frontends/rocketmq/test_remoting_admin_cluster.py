@@ -101,7 +101,7 @@ def test_settings_are_listed_by_rocketmqs_names(
     assert found["brokerName"] == "headrace-0"
     assert found["listenPort"] == str(port_of(broker))
     assert found["useServerSideResetOffset"] == "true"
-    assert found["fileReservedTime"] == "168"
+    assert found["fileReservedTime"] == "72"
     assert found["autoCreateTopicEnable"] == "true"
     assert json.loads(fields(answer)["version"])["stateVersion"] == 0
     assert properties(client.call(319))["listenPort"] == str(port_of(broker))

@@ -141,7 +141,7 @@ def _settings(call: "RemotingCall") -> dict[str, object]:
     broker = call.broker
     config, settings = broker.broker.config, broker.settings
     host, _, port = call.peer.endpoint.rpartition(":")
-    retention_ms = config.log_retention_ms
+    retention_ms = int(settings.topic_config["retention.ms"])
     return {
         "autoCreateSubscriptionGroup": True,
         "autoCreateTopicEnable": config.auto_create_topics_enable,

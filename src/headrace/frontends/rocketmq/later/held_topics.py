@@ -6,7 +6,7 @@ one waits until it is loaded.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from headrace.cluster.topics.creation import NewTopic
@@ -38,12 +38,7 @@ HALF_TOPIC = f"{RESERVED_PREFIX}half"
 """The internal topic of messages whose producers have not decided yet."""
 GIVEN_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 """The topic, for operators, of messages whose producers never decided."""
-TOPIC_CONFIG = {
-    "message.timestamp.type": "LogAppendTime",
-    "max.message.bytes": str(2 * BODY_BYTES_MAX),
-}
-"""Settings of topics with messages for clients: searches by time mean the time of storing, and a
-message of 4 MiB fits with its properties."""
+_MS_AN_HOUR = 3_600_000
 INTERNAL_CONFIG = {
     "cleanup.policy": "compact",
     "compression.type": "producer",
@@ -87,6 +82,18 @@ class QueueName(NamedTuple):
     queue_id: int
 
 
+def topic_config(reserved_hours: int) -> dict[str, str]:
+    """Return the settings of topics with messages for clients; `reserved_hours`: -1, no end.
+
+    Searches by time mean the time of storing, and a message of 4 MiB fits with its properties.
+    """
+    return {
+        "message.timestamp.type": "LogAppendTime",
+        "max.message.bytes": str(2 * BODY_BYTES_MAX),
+        "retention.ms": str(-1 if reserved_hours < 0 else reserved_hours * _MS_AN_HOUR),
+    }
+
+
 class HeldTopics:
     """The delayed and the undecided messages of a broker. On the deciding thread."""
 
@@ -98,14 +105,19 @@ class HeldTopics:
         store: Store,
         work: Callable[..., None],
         rules: AskingRules,
+        topic_config: Mapping[str, str],
     ) -> None:
-        """`work` runs a coroutine beside others; `rules`: see `HalfMessages`."""
+        """`work` runs a coroutine beside others; `rules`: see `HalfMessages`.
+
+        `topic_config`: settings of the topic of messages that are given up.
+        """
         self._broker = broker
         self._controller = controller
         self._numbers = numbers
         self._store = store
         self._work = work
         self._rules = rules
+        self._topic_config = topic_config
         self.ask: Callable[[StoredMessage, int], bool] = no_producer
         """Asks a producer about an undecided message (`HalfMessages`); set before `start`."""
         self._timer: Timer | None = None
@@ -183,7 +195,7 @@ class HeldTopics:
 
     async def _store_given_up(self, message: HeldMessage, done: "Done[int | ApiError]") -> None:
         try:
-            await made_topic(self._broker, self._controller, GIVEN_UP_TOPIC, TOPIC_CONFIG)
+            await made_topic(self._broker, self._controller, GIVEN_UP_TOPIC, self._topic_config)
         except HeadraceError as error:
             done(as_api_error(error))
         else:
@@ -221,7 +233,7 @@ async def _hold_later(
 
 
 async def made_topic(
-    broker: "Broker", controller: "ControllerPort", name: str, config: "dict[str, str]"
+    broker: "Broker", controller: "ControllerPort", name: str, config: Mapping[str, str]
 ) -> "TopicInfo":
     """Return a topic of one partition that the broker itself needs, created if it is missing.
 
