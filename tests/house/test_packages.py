@@ -15,7 +15,7 @@ from readme_renderer import markdown
 from headrace import __version__
 
 ROOT = Path(__file__).parents[2]
-WHEEL_BYTES_MAX, SDIST_BYTES_MAX = 5 << 19, 15 << 20
+WHEEL_BYTES_MAX, SDIST_BYTES_MAX = 3 << 20, 15 << 20
 IN_SDIST = {
     "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "GUARANTEES.md", "LICENSE", "MANIFEST.in",
     "Makefile", "PKG-INFO", "README.md", "SECURITY.md", "constraints.txt", "deploy", "docs",

@@ -9,7 +9,6 @@ batch, each record is in the sink or in the quarantine, once.
 """
 
 import json
-import os
 import pickle
 import uuid
 from collections import Counter
@@ -92,7 +91,6 @@ class QuarantineStory:
     def __init__(
         self, topics: Topics, place: Path, kind: str, stage: str = DECODE, **options: str
     ) -> None:
-        os.environ["HEADRACE_NUMBA"] = "0"  # the rows are few
         self.kind, self.place, self.stage = kind, place, stage
         self.topics = topics
         self._given = options

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
@@ -85,6 +86,7 @@ def forked(work: Callable[[], Any], *, point: str | None = None) -> Any:
     process = os.fork()
     if process == 0:
         os.close(reading)
+        os.environ["HEADRACE_NUMBA"] = "0"  # the rows are few
         try:
             _plant(point)
             answer: Any = work()
@@ -142,11 +144,12 @@ class SinkStory:
 
     def warm(self) -> None:
         """Write a first batch in this process: what it imports, its forks need not."""
-        os.environ["HEADRACE_NUMBA"] = "0"  # the rows are few
         numbers = self.plan()
-        sent = pickle.dumps(self.writer())
-        message = pickle.loads(sent).write(iter([self._rows(numbers)]))
-        self.writer().commit([message], self.batch)
+        # Not for longer: a JVM that a later test starts would pass it to its workers.
+        with patch.dict(os.environ, HEADRACE_NUMBA="0"):
+            sent = pickle.dumps(self.writer())
+            message = pickle.loads(sent).write(iter([self._rows(numbers)]))
+            self.writer().commit([message], self.batch)
         self.batch, self.first = self.batch + 1, numbers.stop
 
     def _rows(self, numbers: range) -> pa.RecordBatch:

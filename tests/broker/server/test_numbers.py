@@ -53,7 +53,7 @@ def scraped() -> dict[str, float]:
 
 def test_every_metric_that_the_documents_name_is_shown() -> None:
     shown = scraped()
-    listeners = "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0"
+    listeners = "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0,ROCKETMQ://127.0.0.1:0"
     with BrokerThread({"metrics.listener": "127.0.0.1:0", "listeners": listeners}) as broker:
         host, port = broker.call(lambda server: server.http.address if server.http else ("", 0))
         with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=30) as answer:

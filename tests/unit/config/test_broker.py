@@ -58,6 +58,7 @@ def test_every_default_passes_its_own_check() -> None:
 TYPES = {
     Kind.BOOLEAN: bool,
     Kind.STRING: str,
+    Kind.PASSWORD: str,
     Kind.SHORT: int,
     Kind.INT: int,
     Kind.LONG: int,

@@ -317,8 +317,10 @@ def test_a_directory_without_settings_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_helper_of_cdc_is_one_sentence_with_its_line(
-    tmp_path: Path, call: str, text: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, text: str
 ) -> None:
+    # Without it pyspark takes a test process that has no main file for a doctest, and exits.
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", __file__, raising=False)
     (tmp_path / "pipeline.toml").write_text('name = "shop"\n')
     (tmp_path / "transformations").mkdir()
     file = tmp_path / "transformations" / "all.py"
