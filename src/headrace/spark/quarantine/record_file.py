@@ -79,7 +79,10 @@ def spool_error(place: Path, error: OSError) -> SourceError:
             f"no space is left for refused records at {place}: nothing of this batch is written;"
             " make room and start the query again"
         )
+    other = ""
+    if isinstance(error, FileNotFoundError):  # a task's file, which only its own run needs
+        other = ", unless a newer run of the query has written this batch"
     return SourceError(
         f"refused records cannot be spooled at {place}: {error.strerror or error}; driver and"
-        " executors need the same writable directory as quarantineSpool"
+        f" executors need the same writable directory as quarantineSpool{other}"
     )
