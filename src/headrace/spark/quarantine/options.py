@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headrace.spark.errors import OptionError
 from headrace.spark.given_options import GivenOptions
@@ -12,6 +13,9 @@ from headrace.spark.quarantine.names import retry_topic
 from headrace.spark.quarantine.spool import Spool
 from headrace.spark.security import GivenClient, Security
 from headrace.spark.source.kafka_options import checked_bootstrap
+
+if TYPE_CHECKING:
+    from headrace.client.client import Client
 
 RETENTION_MS = 30 * 24 * 3600 * 1000
 """Default retention of `<topic>.quarantine`."""
@@ -24,6 +28,8 @@ SHARE, RECORDS, COUNTS = "quarantineShareMax", "quarantineRecordsMin", "quaranti
 SOURCE_NAMES = (SPOOL, FLOW, PIPELINE, RETENTION, RETRY)
 SINK_NAMES = (SPOOL, FLOW, PIPELINE, SHARE, RECORDS, COUNTS)
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_CLIENT_ID = "headrace-spark"
+_REQUEST_SECONDS, _RETRY_SECONDS = 30.0, 120.0
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,15 @@ class SinkQuarantine:
     """Number of records from which the share counts."""
     counts: Path | None = None
     """Directory to which the numbers of refused records are written by batch; None: nowhere."""
+
+    def client(self) -> "Client":
+        """Return a client of the brokers that have the quarantine. Raises OptionError."""
+        return self.security.client(
+            self.bootstrap,
+            client_id=_CLIENT_ID,
+            request_timeout_seconds=_REQUEST_SECONDS,
+            retry_seconds=_RETRY_SECONDS,
+        )
 
 
 def digest_of_schema(ddl: str) -> str:

@@ -16,9 +16,6 @@ from headrace.spark.source.checkpoint import topic_ids_of_batch
 from headrace.spark.source.offsets import id_of_text
 from headrace.wire.kafka.primitives import NO_UUID
 
-_CLIENT_ID = "headrace-spark"
-_REQUEST_SECONDS, _RETRY_SECONDS = 30.0, 120.0
-
 
 def check_planned_topics(
     options: SinkQuarantine, checkpoint: str, batch: int, topics: Iterable[str]
@@ -32,13 +29,7 @@ def check_planned_topics(
     names = sorted(set(topics) & planned.keys())
     if not names:
         return
-    client = options.security.client(
-        options.bootstrap,
-        client_id=_CLIENT_ID,
-        request_timeout_seconds=_REQUEST_SECONDS,
-        retry_seconds=_RETRY_SECONDS,
-    )
-    with client:
+    with options.client() as client:
         try:
             known = run(client.metadata(names))
         except (ClientError, ApiError) as error:

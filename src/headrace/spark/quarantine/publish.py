@@ -34,8 +34,6 @@ from headrace.spark.sink.decisions import Decision, DecisionLog
 
 _TIMEOUT_MS = 300_000
 """Timeout of the transaction of a driver that does not return: a restarted one ends it at once."""
-_CLIENT_ID = "headrace-spark"
-_REQUEST_SECONDS, _RETRY_SECONDS = 30.0, 120.0
 _TOPIC_SECONDS = 3.0
 _TAKEN_OVER_MAX = 8
 """Attempts at a transaction whose id another query takes over midway."""
@@ -47,13 +45,7 @@ def publish(options: SinkQuarantine, query: str, batch: int, digest: int) -> boo
 
     SinkError if the brokers refuse it or the manifest is missing; the batch can be repeated.
     """
-    client = options.security.client(
-        options.bootstrap,
-        client_id=_CLIENT_ID,
-        request_timeout_seconds=_REQUEST_SECONDS,
-        retry_seconds=_RETRY_SECONDS,
-    )
-    with client:
+    with options.client() as client:
         try:
             return _published(options, client, query, batch, digest)
         except (ClientError, ApiError) as error:
