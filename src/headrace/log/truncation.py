@@ -41,7 +41,7 @@ class Cut:
     log: Log
     offset: Offset
     """The batch that contains this offset, and everything behind it, is removed."""
-    anew: bool = False
+    is_reset: bool = False
     """Whether the whole log is removed and begins empty at `offset`, as its leader's log does."""
     end: Offset = _START
     """The log's end offset after the truncation."""
@@ -67,7 +67,7 @@ def plan(cut: Cut) -> None:
     """
     log, offset = cut.log, cut.offset
     kept = list(log.segments)
-    if cut.anew:
+    if cut.is_reset:
         cut.gone = kept
         return
     gone = []
@@ -113,13 +113,13 @@ def take(cut: Cut, *, unclean: bool) -> None:
     """
     log = cut.log
     invariant(
-        unclean or cut.anew or cut.end >= log.high_watermark,
+        unclean or cut.is_reset or cut.end >= log.high_watermark,
         f"{log!r}: cannot truncate to {cut.end}, below high watermark {log.high_watermark}",
     )
-    log.context.events.about_to_cut(log, None if cut.anew else cut.offset)
+    log.context.events.about_to_cut(log, None if cut.is_reset else cut.offset)
     log.truncations += 1
     log.unflushed.forget([*cut.kept[-1:], *cut.gone])
-    if cut.anew:
+    if cut.is_reset:
         _logger.info("%s: emptied, to begin at %d", log.topic_partition, cut.offset)
         log.start_offset = log.end_offset = log.high_watermark = cut.offset
         # Checkpoints written between `take` and `cut_files` must be valid for the files before and
@@ -129,7 +129,7 @@ def take(cut: Cut, *, unclean: bool) -> None:
     else:
         _logger.info("%s: truncated from %d to %d", log.topic_partition, log.end_offset, cut.end)
         _take_end(cut)
-    log.epochs.truncate_from_end(_START if cut.anew else log.end_offset)
+    log.epochs.truncate_from_end(_START if cut.is_reset else log.end_offset)
     cut.epochs = text_files.write_epochs(log.epochs.entries)
     log.segments.replace(cut.kept)
 
@@ -171,19 +171,19 @@ def cut_files(cuts: Sequence[Cut]) -> None:
         _cut_active(cut)
         _write_epochs(cut)
         for at in replay.snapshot_offsets(cut.log):
-            if cut.anew or at > cut.end:
+            if cut.is_reset or at > cut.end:
                 name = file_names.segment_file(at, file_names.SNAPSHOT)
                 disk.remove(f"{cut.log.directory}/{name}")
     disk.sync_directories([cut.log.directory for cut in cuts])
     for cut in cuts:
-        if not cut.anew:
+        if not cut.is_reset:
             found = replay.read_producers(cut.log, cut.end, _ALL_PRODUCERS)
             cut.producers, cut.snapshot_offset = found
 
 
 def _cut_active(cut: Cut) -> None:
     active = cut.kept[-1]
-    if cut.anew:
+    if cut.is_reset:
         active.create()
         active.file.sync()
         return
@@ -221,7 +221,7 @@ def settle(cut: Cut) -> bool:
     log = cut.log
     log.producers, log.snapshot_offset = cut.producers, cut.snapshot_offset
     log.cutting = False
-    if cut.anew:
+    if cut.is_reset:
         log.flushed_offset = log.end_offset
     elif cut.last < cut.end and log.segments.active.base_offset < cut.end:
         # Begin a segment behind the gap, so that a restart also ends there, which Kafka's does not:
@@ -239,5 +239,5 @@ def abandon(cut: Cut) -> None:
     are."""
     log = cut.log
     log.cutting = False
-    if cut.anew and cut.kept:
+    if cut.is_reset and cut.kept:
         log.flushed_offset = log.end_offset  # the log is empty

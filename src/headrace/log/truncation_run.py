@@ -50,7 +50,7 @@ class Truncation:
             low = [
                 str(cut.log)
                 for cut in self._cuts
-                if not (self._unclean or cut.anew or cut.end >= cut.log.high_watermark)
+                if not (self._unclean or cut.is_reset or cut.end >= cut.log.high_watermark)
             ]
             if low:
                 self._end(
@@ -72,7 +72,7 @@ class Truncation:
             if cut.log.closed:
                 continue
             truncation.take(cut, unclean=self._unclean)
-            if not cut.anew and cut.last < cut.end:
+            if not cut.is_reset and cut.last < cut.end:
                 try:
                     noted = parts.gaps.note(cut.log.topic_partition, cut.offset)
                 except OSError as error:

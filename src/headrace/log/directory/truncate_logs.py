@@ -43,7 +43,7 @@ class Truncations:
 
         As `truncate`; producers and leader epochs are removed too.
         """
-        self._begin(starts, done, unclean=True, anew=True)
+        self._begin(starts, done, unclean=True, is_reset=True)
 
     def _begin(
         self,
@@ -51,7 +51,7 @@ class Truncations:
         done: Done,
         *,
         unclean: bool,
-        anew: bool = False,
+        is_reset: bool = False,
     ) -> None:
         def ended(result: BaseException | None) -> None:
             self.running -= 1
@@ -64,5 +64,5 @@ class Truncations:
         from headrace.log.truncation_run import Truncation
 
         self.running += 1
-        begun = [Cut(log, offset, anew=anew) for log, offset in cuts]
+        begun = [Cut(log, offset, is_reset=is_reset) for log, offset in cuts]
         Truncation(self._parts, self._checkpoint, begun, ended, unclean=unclean).begin()
