@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from headrace.frontends.rocketmq import groups, offsets, routes, sends
 from headrace.frontends.rocketmq.administration.handlers import ADMIN_HANDLERS
 from headrace.frontends.rocketmq.answers import RemotingAnswer
-from headrace.frontends.rocketmq.later.recalls import recall
-from headrace.frontends.rocketmq.later.send_back import send_back
-from headrace.frontends.rocketmq.later.transactions import end_transaction
+from headrace.frontends.rocketmq.held.recalls import recall
+from headrace.frontends.rocketmq.held.send_back import send_back
+from headrace.frontends.rocketmq.held.transactions import end_transaction
 from headrace.frontends.rocketmq.pulling.pulls import pull
 from headrace.frontends.rocketmq.replies import reply
 from headrace.model.errors import HeadraceError

@@ -10,9 +10,9 @@ from headrace.config.listeners import parse_address
 from headrace.coordination.coordinators import Coordinators
 from headrace.frontends.rocketmq.administration.operations import operations_of
 from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
-from headrace.frontends.rocketmq.later.held_topics import HeldTopics, topic_config
-from headrace.frontends.rocketmq.later.own_topics import OwnTopics
-from headrace.frontends.rocketmq.later.transactions import ask_producer
+from headrace.frontends.rocketmq.held.held_topics import HeldTopics, topic_config
+from headrace.frontends.rocketmq.held.own_topics import OwnTopics
+from headrace.frontends.rocketmq.held.transactions import ask_producer
 from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
 from headrace.frontends.rocketmq.serving import RemotingSettings, ServedBroker
 from headrace.frontends.rocketmq.session import RemotingFrontend

@@ -13,14 +13,14 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
-from headrace.frontends.rocketmq.later.held_topics import (
+from headrace.frontends.rocketmq.held.held_topics import (
     DELAYS_TOPIC,
     HALF_TOPIC,
     QueueName,
     held_message,
 )
-from headrace.frontends.rocketmq.later.send_back import retried
-from headrace.frontends.rocketmq.later.transactions import first_ask_ms, half_of, is_undecided
+from headrace.frontends.rocketmq.held.send_back import retried
+from headrace.frontends.rocketmq.held.transactions import first_ask_ms, half_of, is_undecided
 from headrace.frontends.rocketmq.sending import HeldTurn, QueuedSend
 from headrace.frontends.rocketmq.serving import ServedBroker, ServedTopic
 from headrace.frontends.rocketmq.topics import created_for_send

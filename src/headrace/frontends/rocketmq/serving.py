@@ -11,7 +11,7 @@ from headrace.frontends.rocketmq.administration.disk_watermark import DiskWaterm
 from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
 from headrace.frontends.rocketmq.administration.traffic import Traffic
 from headrace.frontends.rocketmq.answers import FORBIDDEN, GROUP_FORBIDDEN, RequestRefused
-from headrace.frontends.rocketmq.later.held_topics import HeldTopics
+from headrace.frontends.rocketmq.held.held_topics import HeldTopics
 from headrace.frontends.rocketmq.pulling.parked_pulls import ParkedPulls
 from headrace.frontends.rocketmq.sending import QueuedSend, Sending
 from headrace.log.directory.holds import WantsNothing

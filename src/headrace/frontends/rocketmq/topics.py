@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from headrace.frontends.rocketmq.answers import NO_CODE_SET, RemotingAnswer, RequestRefused
-from headrace.frontends.rocketmq.later.held_topics import made_topic
+from headrace.frontends.rocketmq.held.held_topics import made_topic
 from headrace.frontends.rocketmq.serving import ServedBroker, ServedTopic
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.operations.context import OperationContext

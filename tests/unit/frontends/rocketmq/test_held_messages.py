@@ -1,6 +1,6 @@
 """Held messages as messages of RocketMQ: also those that other programs wrote into the log."""
 
-from headrace.frontends.rocketmq.later.held_topics import QueueName, held_message, sent_message
+from headrace.frontends.rocketmq.held.held_topics import QueueName, held_message, sent_message
 from headrace.model.nouns import TopicPartition
 from headrace.subscriptions.held.held_records import HeldMessage
 from headrace.wire.rocketmq.record_header import MessageFacts

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.frontends.rocketmq.administration.group_state import subscription_json
 from headrace.frontends.rocketmq.answers import NO_CODE_SET, RemotingAnswer, RequestRefused
-from headrace.frontends.rocketmq.later.lookup import find_message
+from headrace.frontends.rocketmq.held.lookup import find_message
 from headrace.frontends.rocketmq.offsets import first_offset_from
 from headrace.frontends.rocketmq.pulling.reading import ReadLimits, queue_of, read_messages
 from headrace.model.errors import ApiError

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
-from headrace.frontends.rocketmq.later.held_topics import (
+from headrace.frontends.rocketmq.held.held_topics import (
     HALF_TOPIC,
     QueueName,
     held_message,

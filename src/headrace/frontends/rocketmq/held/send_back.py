@@ -14,8 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
-from headrace.frontends.rocketmq.later.held_topics import QueueName, held_message
-from headrace.frontends.rocketmq.later.lookup import find_message
+from headrace.frontends.rocketmq.held.held_topics import QueueName, held_message
+from headrace.frontends.rocketmq.held.lookup import find_message
 from headrace.frontends.rocketmq.topics import GROUP_TOPIC, group_topic
 from headrace.model.errors import Malformed
 from headrace.model.nouns import TopicPartition

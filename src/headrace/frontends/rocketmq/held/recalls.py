@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
-from headrace.frontends.rocketmq.later.held_topics import DELAYS_TOPIC, sent_message
+from headrace.frontends.rocketmq.held.held_topics import DELAYS_TOPIC, sent_message
 from headrace.model.errors import Malformed
 from headrace.security.authorizer import Operation
 from headrace.wire.rocketmq.codes import ResponseCode
