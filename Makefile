@@ -169,6 +169,7 @@ spark-compat: setup-dev ## Spark's own Kafka connector against our broker; Delta
 security-test: setup-dev ## Every door, question and role; every key before authentication; secrets, fuzzed handshakes, clients over TLS
 	@HEADRACE_LONG=1 $(PYTEST) tests/security/test_permission_table.py tests/security/test_fuzzed_handshakes.py $(ARGS)
 	@$(PYTEST) tests/security tests/unit/security tests/broker/security tests/broker/frontends/kafka/test_auth*.py \
+	  tests/broker/frontends/rocketmq/test_remoting_permissions.py tests/broker/frontends/rocketmq/test_remoting_signatures.py \
 	  tests/unit/frontends/kafka/test_auth*.py tests/unit/frontends/kafka/security/test_scram_credentials.py \
 	  tests/unit/frontends/kafka/authentication/test_kept_permissions.py tests/broker/net/test_tls.py tests/unit/net/test_authentication_limits.py \
 	  tests/property/test_acl_rules.py tests/outside/clients/test_sasl_clients.py $(ARGS)

@@ -8,7 +8,21 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tools.dashboard_panels import (
+    ROCKETMQ,
+    Panel,
+    by_broker,
+    by_queue,
+    one,
+    quantile,
+    rate,
+    rate_by_queue,
+    stat,
+)
 
 SAMPLES = Path(__file__).resolve().parent.parent / "src" / "headrace" / "config" / "samples"
 TARGET = SAMPLES / "headrace-dashboard.json"
@@ -19,69 +33,25 @@ _OURS = '{instance=~"$instance"}'
 _CHOSEN = re.compile(r"\$(?!__)")
 
 
-class Panel(NamedTuple):
-    """One graph, or one number where `stat`."""
-
-    title: str
-    unit: str
-    queries: tuple[tuple[str, str], ...]
-    """Expressions with `$` for the chosen instances, and what each line is called."""
-    help: str = ""
-    stat: bool = False
-    width: int = 8
-
-
-def _rate(name: str, by: str) -> str:
-    return f"sum by ({by}) (rate({name}$[$__rate_interval]))"
-
-
-def _quantile(share: float, name: str, by: str) -> str:
-    labels = f"le, {by}" if by else "le"
-    buckets = f"sum by ({labels}) (rate({name}_bucket$[$__rate_interval]))"
-    return f"histogram_quantile({share}, {buckets})"
-
-
-def _by_broker(metric: str, name: str) -> tuple[str, str]:
-    return _rate(metric, "instance"), name + " {{instance}}"
-
-
-def _stat(title: str, query: str, text: str) -> Panel:
-    return Panel(title, "short", ((query, ""),), text, stat=True, width=4)
-
-
-def _one(title: str, unit: str, query: str, line: str, text: str = "") -> Panel:
-    return Panel(title, unit, ((query, line),), text)
-
-
-def _by_queue(title: str, metric: str) -> Panel:
-    text = "The first metrics.queues.max queues, no exclusive ones."
-    query = f"sum by (vhost, queue) ({metric}$)"
-    return _one(title, "short", query, "{{queue}} in {{vhost}}", text)
-
-
-def _rate_by_queue(title: str, metric: str) -> Panel:
-    return _one(title, "cps", _rate(metric, "vhost, queue"), "{{queue}} in {{vhost}}")
-
-
 ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     (
         "Is it well",
         (
-            _stat("Brokers", "count(headrace_build_info$)", "That answer the scrape."),
-            _stat("Controllers", "sum(headrace_controller_active$)", "1 in a cluster; none alone."),
-            _stat(
+            stat("Brokers", "count(headrace_build_info$)", "That answer the scrape."),
+            stat("Controllers", "sum(headrace_controller_active$)", "1 in a cluster; none alone."),
+            stat(
                 "Offline partitions", "max(headrace_partitions_offline$)",
                 "Neither written nor read: start the brokers that have them.",
             ),
-            _stat(
+            stat(
                 "Under min ISR", "sum(headrace_partitions_under_min_isr$)",
                 "acks=all is refused.",
             ),
-            _stat(
+            stat(
                 "Under-replicated", "sum(headrace_partitions_under_replicated$)",
                 "For minutes: a broker is away, slow or throttled.",
             ),
-            _stat(
+            stat(
                 "Failed directories", "sum(headrace_log_directories_failed$)",
                 "Mend the disk, then restart the broker.",
             ),
@@ -90,19 +60,19 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     (
         "Traffic",
         (
-            _one(
-                "Records in by topic", "cps", _rate("headrace_topic_records_in_total", "topic"),
+            one(
+                "Records in by topic", "cps", rate("headrace_topic_records_in_total", "topic"),
                 "{{topic}}", "The first metrics.topics.max topics that were opened.",
             ),
-            _one(
-                "Bytes in by topic", "Bps", _rate("headrace_topic_bytes_in_total", "topic"),
+            one(
+                "Bytes in by topic", "Bps", rate("headrace_topic_bytes_in_total", "topic"),
                 "{{topic}}",
             ),
             Panel(
                 "Bytes out by topic",
                 "Bps",
                 (
-                    (_rate("headrace_topic_bytes_out_total", "topic"), "{{topic}}"),
+                    (rate("headrace_topic_bytes_out_total", "topic"), "{{topic}}"),
                     (
                         "sum(rate(headrace_topic_replication_bytes_out_total$[$__rate_interval]))",
                         "to followers",
@@ -110,13 +80,13 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 ),
                 "To consumers by topic, to followers in all.",
             ),
-            _one(
+            one(
                 "Lag by group and topic", "short",
                 "max by (group, topic) (headrace_group_lag_records$)", "{{group}} on {{topic}}",
                 "Records between what was committed and the high watermark, where the group's"
                 " coordinator has a replica.",
             ),
-            _one(
+            one(
                 "Bytes on disk by topic", "bytes", "sum by (topic) (headrace_log_bytes$)",
                 "{{topic}}",
             ),
@@ -124,8 +94,8 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 "Share groups",
                 "cps",
                 (
-                    _by_broker("headrace_share_records_acquired_total", "out"),
-                    _by_broker("headrace_share_locks_timed_out_total", "timed out"),
+                    by_broker("headrace_share_records_acquired_total", "out"),
+                    by_broker("headrace_share_locks_timed_out_total", "timed out"),
                 ),
             ),
         ),
@@ -133,39 +103,40 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     (
         "Queues (AMQP)",
         (
-            _by_queue("Ready messages by queue", "headrace_queue_messages_ready"),
-            _by_queue("Unacknowledged messages by queue", "headrace_queue_messages_unacked"),
-            _by_queue("Consumers by queue", "headrace_queue_consumers"),
-            _rate_by_queue(
+            by_queue("Ready messages by queue", "headrace_queue_messages_ready"),
+            by_queue("Unacknowledged messages by queue", "headrace_queue_messages_unacked"),
+            by_queue("Consumers by queue", "headrace_queue_consumers"),
+            rate_by_queue(
                 "Messages published by queue", "headrace_queue_messages_published_total"
             ),
-            _rate_by_queue(
+            rate_by_queue(
                 "Messages delivered by queue", "headrace_queue_messages_delivered_total"
             ),
             Panel(
                 "Redelivered, discarded, publishers stopped",
                 "short",
                 (
-                    _by_broker("headrace_queue_messages_redelivered_total", "redelivered"),
-                    _by_broker("headrace_queue_messages_discarded_total", "discarded"),
+                    by_broker("headrace_queue_messages_redelivered_total", "redelivered"),
+                    by_broker("headrace_queue_messages_discarded_total", "discarded"),
                     ("headrace_amqp_publishers_blocked$", "publishers stopped {{instance}}"),
                 ),
                 "Messages a second; 1 while memory or disk is low.",
             ),
         ),
     ),
+    ROCKETMQ,
     (
         "Requests",
         (
-            _one("Requests by API", "reqps", _rate("headrace_requests_total", "api"), "{{api}}"),
-            _one(
+            one("Requests by API", "reqps", rate("headrace_requests_total", "api"), "{{api}}"),
+            one(
                 "99 % of requests take less than", "s",
-                _quantile(0.99, "headrace_request_seconds", "api"), "{{api}}",
+                quantile(0.99, "headrace_request_seconds", "api"), "{{api}}",
                 "By API, waits that the client asked for included: fetch waits for records, join"
                 " for the others of its group.",
             ),
-            _one(
-                "Errors answered", "cps", _rate("headrace_errors_total", "api, error"),
+            one(
+                "Errors answered", "cps", rate("headrace_errors_total", "api, error"),
                 "{{api}} {{error}}",
             ),
             Panel(
@@ -182,13 +153,13 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 "Connections that came, were refused, stood still",
                 "cps",
                 tuple(
-                    _by_broker(f"headrace_connections_{what}_total", what)
+                    by_broker(f"headrace_connections_{what}_total", what)
                     for what in ("accepted", "refused", "dropped", "malformed", "blocked")
                 ),
             ),
-            _one(
+            one(
                 "Clients told to wait for their quota", "cps",
-                _rate("headrace_throttled_total", "quota"), "{{quota}}",
+                rate("headrace_throttled_total", "quota"), "{{quota}}",
             ),
         ),
     ),
@@ -199,8 +170,8 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 "Flushes take",
                 "s",
                 (
-                    (_quantile(0.5, "headrace_flush_seconds", "instance"), "half {{instance}}"),
-                    (_quantile(0.99, "headrace_flush_seconds", "instance"), "99 % {{instance}}"),
+                    (quantile(0.5, "headrace_flush_seconds", "instance"), "half {{instance}}"),
+                    (quantile(0.99, "headrace_flush_seconds", "instance"), "99 % {{instance}}"),
                 ),
                 "Each acks=all waits for one.",
             ),
@@ -208,16 +179,16 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 "Flushes and what fails",
                 "cps",
                 (
-                    _by_broker("headrace_flush_seconds_count", "flushes"),
-                    _by_broker("headrace_flush_errors_total", "failed"),
+                    by_broker("headrace_flush_seconds_count", "flushes"),
+                    by_broker("headrace_flush_errors_total", "failed"),
                 ),
             ),
             Panel(
                 "Compaction",
                 "Bps",
                 (
-                    _by_broker("headrace_cleaner_read_bytes_total", "read"),
-                    _by_broker("headrace_cleaner_written_bytes_total", "left"),
+                    by_broker("headrace_cleaner_read_bytes_total", "read"),
+                    by_broker("headrace_cleaner_written_bytes_total", "left"),
                 ),
             ),
             Panel(
@@ -243,7 +214,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     (
         "Replication and the cluster",
         (
-            _one(
+            one(
                 "Followers' lag", "short", "headrace_followers_lag_max_messages$",
                 "{{instance}}", "Of the follower that lags most, as its leader sees it.",
             ),
@@ -251,8 +222,8 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 "ISR changes",
                 "cps",
                 (
-                    _by_broker("headrace_isr_shrinks_total", "shrinks"),
-                    _by_broker("headrace_isr_expands_total", "expands"),
+                    by_broker("headrace_isr_shrinks_total", "shrinks"),
+                    by_broker("headrace_isr_expands_total", "expands"),
                 ),
             ),
             Panel(
@@ -276,11 +247,11 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     (
         "Process",
         (
-            _one(
+            one(
                 "The event loop is late by", "s",
-                _quantile(0.99, "headrace_loop_lag_seconds", "instance"), "99 % {{instance}}",
+                quantile(0.99, "headrace_loop_lag_seconds", "instance"), "99 % {{instance}}",
             ),
-            _one(
+            one(
                 "CPU", "percentunit", "rate(process_cpu_seconds_total$[$__rate_interval])",
                 "{{instance}}",
             ),

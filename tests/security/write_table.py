@@ -1,8 +1,8 @@
-"""Print the permission table, and write it into tests/security/README.md.
+"""Print the permission tables, and write them into tests/security/README.md.
 
     python -m tests.security.write_table [--check]
 
-`--check` prints only, with status 1 where README has another one.
+`--check` prints only, with status 1 where README has others.
 """
 
 import re
@@ -10,18 +10,23 @@ import sys
 from pathlib import Path
 
 from tests.support.security.permission_table import print_table
+from tests.support.security.remoting_table import print_remoting_table
 
 README = Path(__file__).parent / "README.md"
-_TABLE = re.compile(r"(?<=<!-- table -->\n).*(?=<!-- end of table -->)", re.DOTALL)
+_TABLE = r"(?<=<!-- {0} -->\n).*(?=<!-- end of {0} -->)"
+_TABLES = {"table": print_table, "remoting table": print_remoting_table}
 
 
 def main() -> int:
     """The exit status."""
-    table, text = print_table(), README.read_text()
-    print(table, end="")
+    before = text = README.read_text()
+    for name, made in _TABLES.items():
+        table = made()
+        print(table, end="")
+        text = re.sub(_TABLE.format(name), lambda _, table=table: table, text, flags=re.DOTALL)
     if "--check" in sys.argv:
-        return int(table not in text)
-    README.write_text(_TABLE.sub(lambda _: table, text))
+        return int(text != before)
+    README.write_text(text)
     return 0
 
 

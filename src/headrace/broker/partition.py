@@ -235,7 +235,7 @@ class Partition(Watched):
                 own, header, self.role.leader_epoch, now, Origin.COORDINATOR
             )
             if not self.role.flushes_on_ack:
-                self._write_held()
+                self.write_held()
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         self._settle(ACKS_ALL)
@@ -243,10 +243,10 @@ class Partition(Watched):
             base_offset, last_offset, append_time_ms, Offset(last_offset + 1), duplicate=False
         )
 
-    def _write_held(self) -> None:
+    def write_held(self) -> None:
         """Write what the disk has delayed, as answers follow without a flush. Raises StorageError.
 
-        The pass that delays it is another connection's; group members on others wait too.
+        The pass that delays it may be another connection's.
         """
         file = self.log.segments.active.file
         try:

@@ -24,6 +24,8 @@ from headrace.config.broker import load
 from headrace.server.assembly import Server
 from headrace.server.cluster.local_cluster import LocalCluster
 from headrace.testing.broker import BrokerThread
+from headrace.wire.rocketmq.codes import RequestCode
+from tests.support.rocketmq.client import RemotingClient
 
 ROOT = Path(__file__).parents[3]
 SAMPLES = ROOT / "src" / "headrace" / "config" / "samples"
@@ -88,6 +90,20 @@ def work_by_amqp(port: int) -> pika.BlockingConnection:
     return connection
 
 
+def work_by_remoting(port: int) -> None:
+    """Send messages, pull them, delay one, and make three mistakes."""
+    with RemotingClient(port) as client:
+        client.heartbeat("client", "group", {"sent": "*"})
+        for _ in range(2):
+            client.send("sent")
+        client.pull("sent", consumerGroup="group")
+        client.send("sent", i="DELAY\x0118\x02")
+        client.pull("missing", consumerGroup="group")
+        client.call(99)
+        client.one_way(RequestCode.SEND_MESSAGE_V2, {})
+        client.send("sent")
+
+
 def scrape(host: str, port: int) -> str:
     with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=30) as answer:
         text: str = answer.read().decode()
@@ -102,12 +118,14 @@ def address_of(server: Server) -> tuple[str, int]:
 def scrape_of_one() -> str:
     settings = {
         "metrics.listener": "127.0.0.1:0",
-        "listeners": "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0",
+        "listeners": "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0,ROCKETMQ://127.0.0.1:0",
+        "rocketmq.disk.max.used.percent": "100",
         "amqp.guest": "true",
     }
     with BrokerThread(settings) as broker:
         work(broker.bootstrap, 1)
         connection = work_by_amqp(broker.call(lambda server: server.listeners[1].port))
+        work_by_remoting(broker.call(lambda server: server.listeners[2].port))
         scraped = scrape(*broker.call(address_of))
         connection.close()
         return scraped
@@ -190,7 +208,7 @@ def test_the_numbers_are_those_of_the_traffic(alone: str, together: list[str]) -
     lag = {"group": "readers", "topic": "orders"}
     assert found["headrace_group_lag_records"] == [(lag, 30)], "of the one partition committed"
     listeners = [labels["listener"] for labels, _ in found["headrace_connections"]]
-    assert sorted(listeners) == ["AMQP", "PLAINTEXT"]
+    assert sorted(listeners) == ["AMQP", "PLAINTEXT", "ROCKETMQ"]
     timed = {labels["api"]: value for labels, value in found["headrace_request_seconds_count"]}
     assert timed["create_topics"] == 3, "of what is asked seldom each is timed"
     wrong = {"api": "produce", "error": "message_too_large"}
@@ -225,6 +243,27 @@ def test_numbers_of_queues_are_those_of_their_messages(alone: str) -> None:
     assert (topic, 10) in found["headrace_topic_records_in_total"]
     (size,) = [n for at, n in found["headrace_topic_bytes_in_total"] if at == topic]
     assert 100 < size < 10_000
+
+
+def test_numbers_of_remoting_requests_are_those_of_their_codes(alone: str) -> None:
+    found = samples(alone)
+    requests = {at["request"]: n for at, n in found["headrace_rocketmq_requests_total"]}
+    assert requests == {"heart_beat": 1, "send_message_v2": 5, "pull_message": 2, "other": 1}
+    errors = {
+        (at["request"], at["response"]): n for at, n in found["headrace_rocketmq_errors_total"]
+    }
+    assert errors == {
+        ("pull_message", "topic_not_exist"): 1,
+        ("other", "request_code_not_supported"): 1,
+        ("send_message_v2", "system_error"): 1,
+    }
+    late = {at["status"]: n for at, n in found["headrace_rocketmq_stored_late_total"]}
+    assert late == dict.fromkeys(
+        ("flush_disk_timeout", "flush_slave_timeout", "slave_not_available"), 0
+    )
+    for name, value in (("delayed_messages", 1), ("messages_pulled_total", 2),
+                        ("unexpired_deleted_bytes_total", 0)):  # fmt: skip
+        assert found[f"headrace_rocketmq_{name}"] == [({}, value)], name
 
 
 def test_the_dashboard_is_the_one_that_its_rows_make() -> None:

@@ -39,6 +39,9 @@ class RemotingClient:
         self._serialization = serialization
         self._version = version
         self.language = "JAVA"
+        self.begins_groups = True
+        """Whether a group exists before its first offset is stored, as a consumer's does."""
+        self._begun: set[object] = set()
         self._opaques = itertools.count(1)
         self._answers: dict[int, RemotingCommand] = {}
         self.arrived: list[int] = []
@@ -64,6 +67,8 @@ class RemotingClient:
         flag: int = 0,
     ) -> int:
         """Send a request; return its opaque."""
+        if code == RequestCode.UPDATE_CONSUMER_OFFSET and self.begins_groups and fields:
+            self._begin(fields)
         opaque = next(self._opaques)
         texts = None if fields is None else {name: str(value) for name, value in fields.items()}
         command = RemotingCommand(
@@ -71,6 +76,14 @@ class RemotingClient:
         )
         self._socket.sendall(b"".join(encode_command(command, self._serialization)))
         return opaque
+
+    def _begin(self, fields: Mapping[str, object]) -> None:
+        """Have the broker know a group by a pull from a queue that does not exist."""
+        group = fields.get("consumerGroup")
+        if group not in self._begun:
+            self._begun.add(group)
+            pull = {name: str(fields[name]) for name in ("consumerGroup", "topic")}
+            self.pull(**pull, queueId=1 << 20)
 
     def answer(self, opaque: int, seconds: float = SECONDS_MAX) -> RemotingCommand:
         """Return the answer to a request. TimeoutError: none has come."""

@@ -11,7 +11,7 @@ from headrace.cli.trace import live as trace_live
 from headrace.cli.trace.live import PartitionState, changes
 from headrace.client.transport.port import CannotConnect
 from headrace.model.nouns import TopicPartition
-from headrace.testing.sim.textbook_cases import CASES
+from headrace.testing.sim.textbook.cases import CASES
 
 
 def test_all_cases_are_listed_with_what_they_show(capsys: pytest.CaptureFixture[str]) -> None:

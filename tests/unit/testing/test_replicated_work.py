@@ -19,13 +19,13 @@ from headrace.cluster.membership.lease import Lease
 from headrace.cluster.store.stored_topic import StoredTopic
 from headrace.cluster.store.znodes import PartitionState
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
-from headrace.testing.sim.before_epochs import cut_to_high_watermark
 from headrace.testing.sim.disk import LoopDisk
 from headrace.testing.sim.faults.swarm import ELECTIONS_MIN
 from headrace.testing.sim.history import Broken
 from headrace.testing.sim.loop import Standstill
 from headrace.testing.sim.replicated import ACKNOWLEDGED_MIN, Told, replicated_work
 from headrace.testing.sim.stories import play
+from headrace.testing.sim.textbook.before_epochs import cut_to_high_watermark
 from tests.support.cluster.planted_isr import ask_for_without_union, join_below_the_start
 
 SEEDS = 3

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.testing.sim.before_epochs import cut_to_high_watermark
-from headrace.testing.sim.textbook_cases import CASES, play_case
-from headrace.testing.sim.textbook_cluster import A, B, TextbookCluster
+from headrace.testing.sim.textbook.before_epochs import cut_to_high_watermark
+from headrace.testing.sim.textbook.cases import CASES, play_case
+from headrace.testing.sim.textbook.cluster import A, B, TextbookCluster
 from tests.support.cluster.planted_isr import ask_for_without_union, join_below_the_start
 
 Marks = tuple[tuple[int, int] | None, ...]
@@ -233,6 +233,26 @@ def test_a_join_below_the_start_of_a_term_loses_what_was_acknowledged(
     join_below_the_start(monkeypatch)
     ends = [played("lagging-join", seed).trace.steps[-1].told for seed in range(8)]
     assert any(told.endswith("all replicas hold: message 0") for told in ends)
+
+
+@every_seed
+def test_async_master_loses_a_message_that_had_send_ok(seed: int) -> None:
+    case = played("async-master", seed)
+    assert_all_hold(case, b"message 0")
+    assert '"message 1" is acknowledged, acks=1' in told(case)
+
+
+@every_seed
+def test_sync_master_stores_a_message_twice_whose_answer_is_lost(seed: int) -> None:
+    case = played("sync-master", seed)
+    assert_all_hold(case, b"message 0", b"message 0")
+    assert told(case).count("is acknowledged") == 1
+
+
+def test_async_flush_may_lose_a_message_that_had_send_ok() -> None:
+    found = [played("async-flush", seed) for seed in range(6)]
+    assert all('"message 0" is acknowledged' in told(case) for case in found)
+    assert {len(case.values(A)) for case in found} == {0, 1}
 
 
 def test_each_case_has_a_test_of_its_table() -> None:

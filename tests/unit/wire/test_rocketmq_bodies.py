@@ -109,6 +109,9 @@ def test_a_body_is_nested_to_a_depth_and_no_deeper(opening: bytes) -> None:
         ("%DLQ%a%b", "__rocketmq..25DLQ.25a.25b"),
         ("__rocketmq%x", "__rocketmq.25x"),
         ("|x", ".7Cx"),
+        ("RMQ_SYS_TRACE_TOPIC", "__rocketmq.RMQ_SYS_TRACE_TOPIC"),
+        ("rmq_sys_x%", "__rocketmq.rmq_sys_x.25"),
+        ("RMQ_SYS", "RMQ_SYS"),
     ],
 )
 def test_a_topic_returns_from_its_kafka_name(topic: str, kafka: str) -> None:
@@ -117,7 +120,20 @@ def test_a_topic_returns_from_its_kafka_name(topic: str, kafka: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "kafka", ["a.b", "a.", ".", ".25x", "__rocketmq.delays", "__rocketmq.x.25", "a.7c", "__amqp.q"]
+    "kafka",
+    [
+        "a.b",
+        "a.",
+        ".",
+        ".25x",
+        "__rocketmq.delays",
+        "__rocketmq.x.25",
+        "a.7c",
+        "__amqp.q",
+        "RMQ_SYS_TRACE_TOPIC",
+        "__rocketmq.orders",
+        "__rocketmq.half",
+    ],
 )
 def test_other_kafka_topics_have_no_rocketmq_name(kafka: str) -> None:
     assert rocketmq_name(kafka) is None

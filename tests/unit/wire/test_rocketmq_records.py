@@ -98,6 +98,18 @@ def test_a_pulled_message_is_the_sent_one() -> None:
     )
 
 
+@pytest.mark.parametrize("born_host", [BORN_HOST, host_bytes("2001:db8::7", 1)])
+def test_a_committed_message_says_where_its_half_was(born_host: bytes) -> None:
+    facts = FACTS._replace(born_host=born_host, prepared_offset=(7 << 40) + 3)
+    found = sent(1, facts)
+    assert found[0].headers[0][1] is not None
+    assert found[0].headers[0][1][0] == 2
+    (message,) = messages_of(pulled(found))
+    assert message.prepared_offset == (7 << 40) + 3
+    assert message.properties == FACTS.properties + ADDED
+    assert decode_facts(found[0].headers[0][1][: 21 + len(born_host)]) is None, "it is cut short"
+
+
 @pytest.mark.parametrize("store_host", [STORE_HOST, host_bytes("::1", 10911)])
 @pytest.mark.parametrize("born_host", [BORN_HOST, host_bytes("2001:db8::7", 1)])
 @pytest.mark.parametrize("topic", [b"t", b"t" * 127, b"t" * 128])
@@ -235,8 +247,9 @@ FORGED = encode_facts(FACTS)
         None,
         b"",
         b"text",
-        b"\x02" + FORGED[1:],
+        b"\x03" + FORGED[1:],
         FORGED[:28],
+        b"\x02" + FORGED[1:36],
         FORGED[:29][:5] + struct.pack(">i", 0x10) + FORGED[9:30],
         FORGED[:29] + bytes(32768),
     ],

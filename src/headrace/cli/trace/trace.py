@@ -10,7 +10,7 @@ from headrace.terminal.failure import EXIT_NOT_FOUND, CommandError, UsageError
 from headrace.terminal.output import print_columns, print_json, print_line, print_table
 
 if TYPE_CHECKING:
-    from headrace.testing.sim.textbook_cases import Case
+    from headrace.testing.sim.textbook.cases import Case
 
 
 def trace(
@@ -59,7 +59,7 @@ def trace(
 
 
 def _list_cases(*, json: bool) -> None:
-    from headrace.testing.sim.textbook_cases import CASES
+    from headrace.testing.sim.textbook.cases import CASES
 
     if json:
         print_json([{"case": name, "shows": case.shows} for name, case in CASES.items()])
@@ -68,7 +68,7 @@ def _list_cases(*, json: bool) -> None:
 
 
 def _play(name: str, seed: int, *, json: bool) -> None:
-    from headrace.testing.sim.textbook_cases import play_case
+    from headrace.testing.sim.textbook.cases import play_case
 
     case = _case(name)
     with silenced("headrace"):  # the log lines of simulated brokers would only confuse
@@ -83,7 +83,7 @@ def _play(name: str, seed: int, *, json: bool) -> None:
 def _case(name: str) -> "Case":
     from difflib import get_close_matches
 
-    from headrace.testing.sim.textbook_cases import CASES
+    from headrace.testing.sim.textbook.cases import CASES
 
     case = CASES.get(name)
     if case is None:

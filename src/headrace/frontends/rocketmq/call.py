@@ -115,6 +115,8 @@ class RemotingCall:
         if send is None:
             return
         command = self.command
+        if answer.code:
+            self.broker.counts.answered(command.code, answer.code)
         if not command.is_one_way:
             send(
                 RemotingCommand(

@@ -55,6 +55,7 @@ def handle(call: "RemotingCall", signed: "SignedRequests") -> None:
     `signed` authenticates the request first.
     """
     code = call.command.code
+    call.broker.counts.requests[code if code in HANDLERS else -1] += 1
     handler = HANDLERS.get(code)
     if handler is None:
         remark = f" request type {code} not supported"

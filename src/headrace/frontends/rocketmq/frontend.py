@@ -1,6 +1,5 @@
 """Assembly of the RocketMQ frontend of a broker; `server.frontends` imports this file by name."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
@@ -8,23 +7,25 @@ from headrace.broker.broker import Broker
 from headrace.cluster.controller_port import ControllerPort
 from headrace.config.listeners import parse_address
 from headrace.coordination.coordinators import Coordinators
+from headrace.frontends.rocketmq.administration.disk_cleaning import CleaningRules
+from headrace.frontends.rocketmq.administration.metrics import add_metrics
 from headrace.frontends.rocketmq.administration.operations import operations_of
 from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
-from headrace.frontends.rocketmq.held.held_topics import HeldTopics, topic_config
+from headrace.frontends.rocketmq.held.held_topics import topic_config
 from headrace.frontends.rocketmq.held.own_topics import OwnTopics
 from headrace.frontends.rocketmq.held.transactions import ask_producer
 from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
-from headrace.frontends.rocketmq.serving import RemotingSettings, ServedBroker
+from headrace.frontends.rocketmq.send_modes import SendMode
+from headrace.frontends.rocketmq.serving import ServedBroker
 from headrace.frontends.rocketmq.session import RemotingFrontend
+from headrace.frontends.rocketmq.settings import RemotingSettings
 from headrace.frontends.rocketmq.signed_requests import SignedRequests
 from headrace.model.errors import ConfigError
 from headrace.model.protocols import ROCKETMQ_TOPICS
 from headrace.net.write_pass import WritePass, Writes
-from headrace.observe.metrics import Metrics
 from headrace.operations.registry import Operations
 from headrace.ports.store import Store
-from headrace.subscriptions.held.delays import Delays
-from headrace.subscriptions.held.half_messages import AskingRules, HalfMessages
+from headrace.subscriptions.held.half_messages import AskingRules
 from headrace.subscriptions.new_groups import ZeroOffsetRule
 from headrace.wire.rocketmq.settings import RocketmqKeys, parse_access_keys
 
@@ -87,8 +88,21 @@ def frontend(parts: RemotingParts) -> RemotingFrontend:
             keys.rocketmq_transaction_check_interval_ms, keys.rocketmq_transaction_check_max
         ),
         keys.rocketmq_server_side_reset,
+        SendMode(
+            keys.rocketmq_flush_disk_type == "SYNC_FLUSH" and config.log_flush_on_ack,
+            keys.rocketmq_broker_role == "SYNC_MASTER",
+            keys.rocketmq_below_min_insync == "store",
+            keys.rocketmq_sync_flush_timeout_ms / 1000,
+            keys.rocketmq_slave_timeout_ms / 1000,
+        ),
+        CleaningRules(
+            keys.rocketmq_disk_clean_used_percent,
+            keys.rocketmq_disk_clean_forcibly_used_percent,
+            keys.rocketmq_clean_file_forcibly_enable,
+        ),
         keys.rocketmq_disk_max_used_percent,
         topic_config(keys.rocketmq_file_reserved_hours),
+        keys.rocketmq_trace_topic_enable,
     )
     parts.broker.topic_keepers.add(ROCKETMQ_TOPICS, OwnTopics(parts.broker, parts.controller))
     broker = ServedBroker(
@@ -101,40 +115,7 @@ def frontend(parts: RemotingParts) -> RemotingFrontend:
     )
     parts.operations.add(operations_of(broker))
     broker.held.ask = partial(ask_producer, broker)
-    _gauges(parts.broker.metrics, broker.held)
+    add_metrics(parts.broker.metrics, broker)
     secrets = parse_access_keys(keys.rocketmq_access_keys)
     signed = SignedRequests(secrets, parts.broker.audit)
     return RemotingFrontend(broker, WritePass(parts.writes), signed)
-
-
-def _gauges(metrics: Metrics, held: HeldTopics) -> None:
-    """Register the numbers of messages that wait, and of those that will never be delivered."""
-
-    def half(count: Callable[[HalfMessages], int]) -> int:
-        return 0 if held.half.value is None else count(held.half.value)
-
-    def delays(count: Callable[[Delays], int]) -> int:
-        return 0 if held.delays.value is None else count(held.delays.value)
-
-    metrics.gauge(
-        "headrace_rocketmq_delayed_messages",
-        "RocketMQ messages that wait for their time",
-        lambda: delays(len),
-    )
-    metrics.gauge(
-        "headrace_rocketmq_undecided_messages",
-        "RocketMQ messages of transactions that are neither committed nor rolled back",
-        lambda: half(len),
-    )
-    metrics.gauge(
-        "headrace_rocketmq_discarded_messages_total",
-        "Delayed RocketMQ messages whose topic was deleted before their time",
-        lambda: delays(lambda each: each.discarded),
-        counter=True,
-    )
-    metrics.gauge(
-        "headrace_rocketmq_given_up_messages_total",
-        "RocketMQ messages of transactions that went to TRANS_CHECK_MAX_TIME_TOPIC",
-        lambda: half(lambda each: each.given_up),
-        counter=True,
-    )

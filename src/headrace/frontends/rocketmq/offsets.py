@@ -3,7 +3,12 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.frontends.rocketmq.answers import NOT_FOUND_TEXT, RemotingAnswer, refusal_of
+from headrace.frontends.rocketmq.answers import (
+    NOT_FOUND_TEXT,
+    RemotingAnswer,
+    RequestRefused,
+    refusal_of,
+)
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.security.authorizer import Operation
 from headrace.subscriptions.group_offsets import UNSET
@@ -91,13 +96,17 @@ def update_offset(call: "RemotingCall") -> None:
     """Answer UPDATE_CONSUMER_OFFSET (15) once the offset is on disk.
 
     A queue that does not exist is answered with success, as by RocketMQ, and so is an offset of a
-    group whose operator has reset it; nothing is stored.
+    group whose operator has reset it; nothing is stored. A group that never sent a heartbeat or a
+    pull, and has neither settings nor offsets, is refused.
     """
     asked = offset_request(call.command)
     broker = call.broker
     broker.require_group(call.identity, asked.consumer_group)
     topic = broker.topic(asked.topic)
     broker.require_topic(call.identity, Operation.READ, topic)
+    if not broker.may_store_offsets(asked.consumer_group):
+        text = f"Group {asked.consumer_group} not exist!"
+        raise RequestRefused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text, {})
     if not 0 <= asked.queue_id < topic.queues:
         call.answer(RemotingAnswer(fields={}))
         return

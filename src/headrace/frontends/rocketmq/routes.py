@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
 from headrace.frontends.rocketmq.replies import is_reply_topic
-from headrace.frontends.rocketmq.topics import AUTO_CREATE_TOPIC
 from headrace.security.authorizer import Operation
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.fastjson import FastJson, Keyed, encode_body
 from headrace.wire.rocketmq.requests import Fields
 from headrace.wire.rocketmq.topic_configs import INHERITED, READ_WRITE, WRITABLE
+from headrace.wire.rocketmq.topic_names import AUTO_CREATE_TOPIC
 
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.call import RemotingCall

@@ -5,17 +5,19 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.model.errors import ApiError, ErrorCode
+from headrace.frontends.rocketmq.send_modes import DURABLE, Event, SendMode, StoreWaits
+from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import TopicPartition
 from headrace.record.batch import parse_header, recompress
 from headrace.record.batch_layout import HEADER_BYTES
 from headrace.record.stored_codec import level_of, stored_codec
+from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.sent_messages import SentMessage, encode_batch_of
 
 if TYPE_CHECKING:
-    from headrace.broker.appended import Appended
     from headrace.broker.broker import Broker
     from headrace.broker.partition import Partition
+    from headrace.ports.deadlines import Deadlines
     from headrace.record.compression import Codec
 
 BATCH_BYTES_MAX = 512 * 1024
@@ -31,6 +33,11 @@ class QueuedSend(NamedTuple):
     messages: list[SentMessage]
     done: Callable[[int | ApiError], None]
     """Called once, with the first message's offset, or with why they may not be stored."""
+    late: Callable[[int, ResponseCode], None] | None = None
+    """Called before `done`, at most once, with the first offset of messages that are stored, but
+    not flushed or replicated in time; None: `done` alone counts, however long it takes."""
+    mode: SendMode = DURABLE
+    """The event that `done` waits for, by its settings."""
 
     @property
     def size(self) -> int:
@@ -59,8 +66,10 @@ class Sending:
     the turn of a request is held, later messages of that queue wait.
     """
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Broker", deadlines: "Deadlines") -> None:
         self._broker = broker
+        self.waits = StoreWaits(deadlines)
+        """The waits for flush and replicas."""
         self._open: dict[TopicPartition, deque[QueuedSend | HeldTurn]] = {}
         self._compressing: set[TopicPartition] = set()
         """Queues of which a batch is compressed on a thread."""
@@ -174,22 +183,56 @@ class Sending:
             self._write_queue(place)
 
     def _append(self, sends: list[QueuedSend], partition: "Partition", content: bytearray) -> None:
+        """Append a batch of messages with one mode, and report each at the mode's event."""
+        mode = sends[0].mode
+        event = mode.event(partition)
         try:
             appended = partition.append(
-                memoryview(content), parse_header(content), now_ms=self._broker.clock.wall_ms()
+                memoryview(content),
+                parse_header(content),
+                now_ms=self._broker.clock.wall_ms(),
+                required_acks=mode.acks(event, partition),
             )
+            if event is Event.APPENDED:
+                partition.write_held()
         except ApiError as error:
             _refuse(sends, error)
             return
-        partition.when_committed(appended.commit_offset, partial(_committed, sends, appended))
+        except StorageError as error:
+            _refuse(sends, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+            return
+        first = int(appended.base_offset)
+        ended = partial(self._ended, sends, first, mode.answer(partition))
+        if event is Event.APPENDED:
+            ended(None)
+            return
+        late = partial(self._late, sends, first)
+        self.waits.wait(mode, event, partition, appended.commit_offset, late, ended)
+
+    def _late(self, sends: list[QueuedSend], offset: int, code: ResponseCode) -> None:
+        for send in sends:
+            if send.late is not None:
+                self.waits.counts[code] += 1
+                send.late(offset, code)
+            offset += len(send.messages)
+
+    def _ended(
+        self, sends: list[QueuedSend], first: int, code: ResponseCode, error: ApiError | None
+    ) -> None:
+        if error is not None:
+            _refuse(sends, error)
+            return
+        if code is not ResponseCode.SUCCESS:
+            self._late(sends, first, code)
+        _report(sends, first)
 
 
 def _batches(queue: list[QueuedSend], bytes_max: int) -> Iterator[list[QueuedSend]]:
-    """Yield requests that fit into one batch; a larger request has a batch of its own."""
+    """Yield requests of one mode that fit into one batch; a larger one has a batch of its own."""
     some: list[QueuedSend] = []
     size = 0
     for send in queue:
-        if some and size + send.size > bytes_max:
+        if some and (size + send.size > bytes_max or send.mode is not some[0].mode):
             yield some
             some, size = [], 0
         some.append(send)
@@ -203,11 +246,8 @@ def _limit(partition: "Partition") -> int:
     return min(config.max_message_bytes, config.segment_bytes) - HEADER_BYTES
 
 
-def _committed(sends: list[QueuedSend], appended: "Appended", error: ApiError | None) -> None:
-    if error is not None:
-        _refuse(sends, error)
-        return
-    offset = int(appended.base_offset)
+def _report(sends: list[QueuedSend], offset: int) -> None:
+    """Report stored messages, the first of which has this offset."""
     for send in sends:
         send.done(offset)
         offset += len(send.messages)

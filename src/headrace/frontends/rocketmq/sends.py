@@ -4,7 +4,8 @@
 2  the body is decompressed, a large one on a thread
 3  messages of one pass and queue are one record batch, written when the pass ends
    (`sending.Sending`); a delayed message goes to the log of delays (`later.held_topics`)
-4  the answer leaves when the batch is committed, as for Kafka's acks=all
+4  the answer leaves at the event that the send mode names: by default when the batch is
+   committed, as for Kafka's acks=all (`send_modes`)
 """
 
 from collections import deque
@@ -21,6 +22,7 @@ from headrace.frontends.rocketmq.held.held_topics import (
 )
 from headrace.frontends.rocketmq.held.send_back import retried
 from headrace.frontends.rocketmq.held.transactions import first_ask_ms, half_of, is_undecided
+from headrace.frontends.rocketmq.send_modes import UNWAITED, SendMode, waits_until_stored
 from headrace.frontends.rocketmq.sending import HeldTurn, QueuedSend
 from headrace.frontends.rocketmq.serving import ServedBroker, ServedTopic
 from headrace.frontends.rocketmq.topics import created_for_send
@@ -53,7 +55,7 @@ from headrace.wire.rocketmq.sent_messages import (
     plain_body,
 )
 from headrace.wire.rocketmq.stored_messages import SystemFlag
-from headrace.wire.rocketmq.topic_names import RETRY_PREFIX
+from headrace.wire.rocketmq.topic_names import NOT_SENDABLE, RETRY_PREFIX
 
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.call import RemotingCall
@@ -68,6 +70,9 @@ _HINTS = (b"DELAY", b"TIMER_", b"TRAN_MSG")
 def send(call: "RemotingCall") -> None:
     """Answer a send, later. Sends to a topic keep their order, also those that wait for it."""
     request = send_request(call.command)
+    if request.topic in NOT_SENDABLE:
+        text = f"Sending message to topic[{request.topic}] is forbidden."
+        raise RequestRefused(ResponseCode.NO_PERMISSION, text)
     if request.topic.startswith(RETRY_PREFIX):
         request = retried(call, request)
     broker = call.broker
@@ -123,7 +128,8 @@ def store_sent(
         THREAD_FROM_BYTES
     )
     work = partial(_sent, request, messages, call.peer.born_host)
-    queue = _SentTo(topic, queue_id, numbers[queue_id])
+    mode = broker.settings.send_mode if waits_until_stored(request.properties) else UNWAITED
+    queue = _SentTo(topic, queue_id, numbers[queue_id], mode)
     have = partial(_have_sent, call, queue, waits)
     if large:
         # What arrives meanwhile for the same queue is stored behind it.
@@ -226,11 +232,12 @@ def _tried(work: "partial[list[SentMessage]]") -> list[SentMessage] | MessageIll
 
 
 class _SentTo(NamedTuple):
-    """The queue of a send, and its number in the cluster."""
+    """The queue of a send, its number in the cluster, and what the answer waits for."""
 
     topic: ServedTopic
     queue_id: int
     number: int
+    mode: SendMode
 
     @property
     def place(self) -> TopicPartition:
@@ -249,7 +256,8 @@ def _have_sent(
     sending = call.broker.sending
     queued = None
     if waits is None and isinstance(sent, list):
-        queued = QueuedSend(queue.place, sent, partial(_stored, call, queue, sent))
+        stored = partial(_stored, call, queue, sent)
+        queued = QueuedSend(queue.place, sent, stored, stored, queue.mode)
     if turn is not None:
         sending.end_turn(turn, queued)
     elif queued is not None:
@@ -299,7 +307,7 @@ def _held(
         call.fail(offset)
         return
     in_log = queue._replace(number=call.broker.held.number(topic))
-    _stored(call, in_log, [message], offset, recall_handle)
+    _stored(call, in_log, [message], offset, recall_handle=recall_handle)
 
 
 def _stored(
@@ -307,9 +315,15 @@ def _stored(
     queue: _SentTo,
     sent: list[SentMessage],
     offset: int | ApiError,
+    code: ResponseCode = ResponseCode.SUCCESS,
     recall_handle: str | None = None,
 ) -> None:
-    """Answer for stored messages, the first of which has this offset, or for the error."""
+    """Answer for stored messages, the first of which has this offset, or for the error.
+
+    A send that was answered because its flush or its replicas were late is not answered again.
+    """
+    if call.is_answered:
+        return
     if isinstance(offset, ApiError):
         call.fail(offset)
         return
@@ -331,4 +345,4 @@ def _stored(
     if recall_handle is not None:
         fields["recallHandle"] = recall_handle
     fields["queueOffset"] = str(offset)
-    call.answer(RemotingAnswer(fields=fields))
+    call.answer(RemotingAnswer(code, fields))

@@ -1,19 +1,22 @@
 """The broker as RocketMQ's requests see it: topics by their RocketMQ names, groups, permissions."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.broker.metadata_image import ImageDelta, TopicInfo
+from headrace.frontends.rocketmq.administration.disk_cleaning import DiskCleaner
 from headrace.frontends.rocketmq.administration.disk_watermark import DiskWatermark
+from headrace.frontends.rocketmq.administration.request_counts import RequestCounts
 from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
 from headrace.frontends.rocketmq.administration.traffic import Traffic
 from headrace.frontends.rocketmq.answers import FORBIDDEN, GROUP_FORBIDDEN, RequestRefused
 from headrace.frontends.rocketmq.held.held_topics import HeldTopics
 from headrace.frontends.rocketmq.pulling.parked_pulls import ParkedPulls
 from headrace.frontends.rocketmq.sending import QueuedSend, Sending
+from headrace.frontends.rocketmq.settings import RemotingSettings
 from headrace.log.directory.holds import WantsNothing
 from headrace.model.errors import ApiError, Malformed
 from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
@@ -23,10 +26,8 @@ from headrace.ports.deadlines import Deadlines
 from headrace.security.authorizer import Operation, Resource, ResourceType
 from headrace.security.identity import Identity
 from headrace.subscriptions.group_offsets import GroupOffsets, OwnCommits
-from headrace.subscriptions.held.half_messages import AskingRules
 from headrace.subscriptions.kafka_members import has_kafka_members
 from headrace.subscriptions.members import GroupMembers
-from headrace.subscriptions.new_groups import ZeroOffsetRule
 from headrace.subscriptions.producers import ProducerGroups
 from headrace.subscriptions.queue_locks import QueueLocks
 from headrace.wire.rocketmq.codes import ResponseCode
@@ -38,6 +39,7 @@ from headrace.wire.rocketmq.topic_names import (
     TOPIC_CHARACTERS_MAX,
     check_name,
     group_of,
+    is_own,
     kafka_name,
     rocketmq_name,
 )
@@ -59,32 +61,6 @@ _UNKNOWN_TOPIC = (
     "topic[{}] not exist, apply first please! \n"
     "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 )
-
-
-class RemotingSettings(NamedTuple):
-    """The settings of RocketMQ's listeners."""
-
-    cluster: str
-    region: str
-    advertised: tuple[str, int] | None
-    """The address in routes; None: the one that the client has connected to."""
-    zero_offset: ZeroOffsetRule
-    memory_bytes: int
-    """The machine's memory, which the rule 4.9 asks for."""
-    queues_default: int
-    """Queues of a topic that a send creates, at most."""
-    delay_ms_max: int
-    """The longest delay of a message that names a time."""
-    recalls: bool
-    """Whether delayed messages may be recalled."""
-    asked_after_ms: int
-    """After what time the producer of an undecided message is asked first."""
-    asking: AskingRules
-    resets_on_server: bool
-    """Whether a reset is answered to the next pull; if not, it is pushed to the members."""
-    disk_used_percent_max: int
-    """The used part of a disk above which sends are refused."""
-    topic_config: Mapping[str, str]
 
 
 class ServedTopic(NamedTuple):
@@ -137,7 +113,8 @@ class ServedBroker:
         self.commits = cache(lambda: OwnCommits(coordinators.groups))
         """The group coordinator, made by its first use."""
         self.offsets = GroupOffsets(self.commits, broker.clock)
-        self.sending = Sending(broker)
+        self.deadlines = Deadlines(broker.clock)
+        self.sending = Sending(broker, self.deadlines)
         self.producers: ProducerGroups[RemotingClientSide] = ProducerGroups()
         self.held = HeldTopics(
             broker,
@@ -149,12 +126,13 @@ class ServedBroker:
             settings.topic_config,
         )
         self.watermark = DiskWatermark(broker, settings.disk_used_percent_max)
+        self.cleaner = DiskCleaner(broker, settings.cleaning, self._may_clean)
         self.traffic = Traffic(broker, numbers)
+        self.counts = RequestCounts()
         self.waiting_sends: dict[str, deque[tuple[RemotingCall, SendRequest]]] = {}
         """By topic: sends that wait until it exists and its partitions have numbers, in order."""
         self.making = asyncio.Lock()
         """Held while a group's topic is created."""
-        self.deadlines = Deadlines(broker.clock)
         self.writes_wiped = False
         """Whether routes show no queue to producers, by WIPE_WRITE_PERM_OF_BROKER."""
         self.started_ms = broker.clock.wall_ms()
@@ -197,8 +175,16 @@ class ServedBroker:
         await self.numbers.delete(gone)
         for key in list(self.configs.topics):
             if bytes.fromhex(key) not in self.broker.image.topics_by_id:
-                with suppress(ApiError):  # a topic id is never given again
+                with suppress(ApiError):  # the next start deletes it; an id is never given again
                     await self.configs.topics.remove(key)
+
+    def _may_clean(self, place: TopicPartition) -> bool:
+        """Return whether unexpired messages may be deleted: of topics that clients created."""
+        info = self.broker.image.topics.get(place.topic)
+        if info is None or info.internal:
+            return False
+        config = self.configs.topics.get(info.topic_id.hex())
+        return config is not None and config.made
 
     async def ready(self) -> None:
         """Load settings, and create the coordinator's topic of offsets. Raises ApiError."""
@@ -206,6 +192,7 @@ class ServedBroker:
         await self.configs.topics.load()
         await self.controller.ensure_internal_topic(OFFSETS_TOPIC)
         await self.numbers.prune(self.broker.image.topics_by_id)
+        await self._forget_deleted(set())
         self.coordinators.groups.elsewhere = self._protocol_of
         self.held.start()
 
@@ -275,15 +262,15 @@ class ServedBroker:
     def topic_if_any(self, name: str) -> ServedTopic | None:
         """Return a topic by RocketMQ's name, None if it does not exist or is internal.
 
-        Topics of retries and of dead letters are internal for Kafka's clients only. Raises
-        RequestRefused for a name that is no topic's.
+        Topics of RocketMQ's own are internal for Kafka's clients only. Raises RequestRefused for a
+        name that is no topic's.
         """
         try:
             check_name(name, TOPIC_CHARACTERS_MAX, "topic")
             info = self.broker.image.topics.get(kafka_name(name))
         except Malformed as error:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(error)) from None
-        if info is None or (info.internal and not name.startswith("%")):
+        if info is None or (info.internal and not is_own(name)):
             return None
         return ServedTopic(name, info, self.configs.topics.get(info.topic_id.hex()))
 
@@ -299,19 +286,28 @@ class ServedBroker:
 
     def is_known(self, group: str) -> bool:
         """Return whether a group has settings, members or offsets; no while the latter load."""
-        if self.configs.groups.get(group) is not None or self.members.client_ids(group):
-            return True
         try:
-            return bool(self.commits().offsets(group))
+            return self._exists(group)
         except ApiError:
             return False
+
+    def _exists(self, group: str) -> bool:
+        return (
+            self.configs.groups.get(group) is not None
+            or bool(self.members.client_ids(group))
+            or bool(self.commits().offsets(group))
+        )
+
+    def may_store_offsets(self, group: str) -> bool:
+        """Return whether a group is known, or has pulled since the start. ApiError: loading."""
+        return self.traffic.has_pulled(group) or self._exists(group)
 
     def topic_names(self) -> dict[str, TopicInfo]:
         """Return the topics that have a RocketMQ name and are not internal, by that name."""
         found = {}
         for info in self.broker.image.topics.values():
             name = rocketmq_name(info.name)
-            if name is not None and (not info.internal or name.startswith("%")):
+            if name is not None and (not info.internal or is_own(name)):
                 found[name] = info
         return found
 

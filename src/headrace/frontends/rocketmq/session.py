@@ -9,6 +9,7 @@ from headrace.frontends.rocketmq.answers import RequestRefused
 from headrace.frontends.rocketmq.call import RemotingCall, RemotingPeer
 from headrace.frontends.rocketmq.dispatch import handle
 from headrace.frontends.rocketmq.serving import ServedBroker
+from headrace.frontends.rocketmq.topics import make_trace_topic
 from headrace.ports.callbacks import Done
 from headrace.ports.clock import Timer
 from headrace.security.identity import Identity
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 REQUESTS_MAX = 4096
 """Requests of one connection that wait for their answers; above it nothing is read."""
 EXPIRY_SECONDS = SAMPLE_SECONDS
-"""Seconds between two looks for members without heartbeats, and two samples of traffic."""
+"""Seconds between two looks for members without heartbeats and for full disks, and between two
+samples of traffic."""
 
 
 def _local_address(connection: "Connection") -> tuple[str, int]:
@@ -234,6 +236,8 @@ class RemotingFrontend:
     async def start(self) -> None:
         """Make the topic of offsets, and begin to look for members without heartbeats."""
         await self.broker.ready()
+        if self.broker.settings.trace_topic:
+            self.broker.work(make_trace_topic(self.broker))
         self._expire()
 
     def _expire(self) -> None:
@@ -241,6 +245,7 @@ class RemotingFrontend:
         self.broker.members.expire(clock.monotonic())
         self.broker.producers.expire(clock.monotonic())
         self.broker.traffic.sample()
+        self.broker.cleaner.look()
         self._timer = clock.call_later(EXPIRY_SECONDS, self._expire)
 
     async def stop(self) -> None:

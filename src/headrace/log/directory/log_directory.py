@@ -85,8 +85,7 @@ class LogDirectory:
         self.publish = self.bounds.publish
         self.published_end = self.bounds.end_of
         self.gaps = parts.gaps
-        self.allow_gap = self.gaps.allow
-        self.gaps_below = self.gaps.below
+        self.allow_gap, self.gaps_below = self.gaps.allow, self.gaps.below
         self.loader = DirectoryLoader(parts)
         self.load = self.loader.load
         self.load_blocking = self.loader.load_blocking
@@ -98,6 +97,7 @@ class LogDirectory:
         self.truncate_logs, self.reset_logs = truncations.truncate, truncations.reset
         self._thinning = Thinning(parts, self.checkpoint)
         self._housekeeping = Housekeeping(parts, self.checkpoint, self._thinning)
+        self.retain_soon = self._housekeeping.retain_soon
         self.remove_later = self._housekeeping.remove_later
         leaving = LeavingLogs(parts, self.checkpoint, self.remove_later)
         self.delete_log = leaving.delete_log

@@ -139,7 +139,7 @@ class PulledQueue:
         facts: MessageFacts,
         properties: bytes,
     ) -> None:
-        flag, system_flag, born_at_ms, reconsume_times, born_host, _ = facts
+        flag, system_flag, born_at_ms, reconsume_times, born_host, _, prepared_offset = facts
         if record.offset > OFFSET_MAX:
             raise ValueError(f"offset {record.offset} has more than 40 bits")
         parts += (
@@ -157,7 +157,7 @@ class PulledQueue:
             born_host,
             STORED_AT.pack(record.timestamp),
             self._store_host,
-            TAIL.pack(reconsume_times, 0, len(body)),
+            TAIL.pack(reconsume_times, prepared_offset, len(body)),
             body,
             self._topic,
             SIZE_I16.pack(len(properties)),

@@ -4,8 +4,11 @@ A message is stored as a record: its body is the value, its KEYS property the ke
 named `rocketmq` has the rest, in a form from which a stored message is put together without reading
 the properties:
 
-    version, u8 1 | flag, i32 | system flag, i32 | born at, ms, i64 | reconsume times, i32 |
-    born host, 8 or 20 bytes | properties as sent
+    version, u8 | flag, i32 | system flag, i32 | born at, ms, i64 | reconsume times, i32 |
+    born host, 8 or 20 bytes | version 2: prepared transaction offset, i64 | properties as sent
+
+Version 2 has committed messages of transactions; it says where their half was. All others have
+version 1.
 
 The system flag has no bits of compression, for bodies are stored as they are, and says by
 BORN_HOST_V6 which size the host has.
@@ -20,8 +23,9 @@ from headrace.wire.rocketmq.properties import PROPERTIES_BYTES_MAX
 from headrace.wire.rocketmq.stored_messages import SystemFlag
 
 NAME = "rocketmq"
-VERSION = 1
+VERSION, VERSION_PREPARED = 1, 2
 FIXED = struct.Struct(">Biiqi")
+_PREPARED = struct.Struct(">q")
 STORED_FLAGS = ~(
     SystemFlag.COMPRESSED
     | SystemFlag.COMPRESSION_TYPE
@@ -43,6 +47,8 @@ class MessageFacts(NamedTuple):
     reconsume_times: int
     born_host: bytes
     properties: bytes
+    prepared_offset: int = 0
+    """The physical offset of a committed message's half; 0: it was in no transaction."""
 
 
 def encode_facts(facts: MessageFacts) -> bytes:
@@ -50,8 +56,11 @@ def encode_facts(facts: MessageFacts) -> bytes:
     flag = facts.system_flag & STORED_FLAGS
     if len(facts.born_host) == HOST_V6_BYTES:
         flag |= SystemFlag.BORN_HOST_V6
-    fixed = FIXED.pack(VERSION, facts.flag, flag, facts.born_at_ms, facts.reconsume_times)
-    return fixed + facts.born_host + facts.properties
+    version, prepared = VERSION, b""
+    if facts.prepared_offset:
+        version, prepared = VERSION_PREPARED, _PREPARED.pack(facts.prepared_offset)
+    fixed = FIXED.pack(version, facts.flag, flag, facts.born_at_ms, facts.reconsume_times)
+    return b"".join((fixed, facts.born_host, prepared, facts.properties))
 
 
 def decode_facts(value: bytes | None) -> MessageFacts | None:
@@ -59,11 +68,18 @@ def decode_facts(value: bytes | None) -> MessageFacts | None:
 
     Any Kafka producer can write such a header: what no pull could deliver is another form, too.
     """
-    if value is None or len(value) < FIXED.size + HOST_V4_BYTES or value[0] != VERSION:
+    if value is None or len(value) < FIXED.size + HOST_V4_BYTES:
         return None
-    _, flag, system_flag, born_at_ms, reconsume_times = FIXED.unpack_from(value)
+    version, flag, system_flag, born_at_ms, reconsume_times = FIXED.unpack_from(value)
     v6 = system_flag & SystemFlag.BORN_HOST_V6
-    properties_at = FIXED.size + (HOST_V6_BYTES if v6 else HOST_V4_BYTES)
+    properties_at = host_end = FIXED.size + (HOST_V6_BYTES if v6 else HOST_V4_BYTES)
+    prepared_offset = 0
+    if version == VERSION_PREPARED:
+        properties_at += _PREPARED.size
+        if len(value) >= properties_at:
+            (prepared_offset,) = _PREPARED.unpack_from(value, host_end)
+    elif version != VERSION:
+        return None
     if not properties_at <= len(value) <= properties_at + PROPERTIES_BYTES_MAX:
         return None
     return MessageFacts(
@@ -71,8 +87,9 @@ def decode_facts(value: bytes | None) -> MessageFacts | None:
         system_flag & _READ_FLAGS,
         born_at_ms,
         reconsume_times,
-        value[FIXED.size : properties_at],
+        value[FIXED.size : host_end],
         value[properties_at:],
+        prepared_offset,
     )
 
 

@@ -45,6 +45,29 @@ class RocketmqKeys(Keys):
         " between them.",
         form=(r"(\S+:\d{1,5})?", "HOST:PORT"),
     )
+    rocketmq_below_min_insync = key(
+        Kind.STRING,
+        "refuse",
+        "What happens to a send of RocketMQ's clients while fewer replicas are in sync than"
+        " min.insync.replicas. refuse: nothing is stored, SERVICE_NOT_AVAILABLE (14). store: the"
+        " message is stored on the leader and answered with SLAVE_NOT_AVAILABLE (11), as by"
+        " RocketMQ; clients count that as success.",
+        words=("refuse", "store"),
+    )
+    rocketmq_broker_role = key(
+        Kind.STRING,
+        "SYNC_MASTER",
+        "Whether the answer to a RocketMQ send waits for all in-sync replicas, as RocketMQ's"
+        " brokerRole and Kafka's acks=all. ASYNC_MASTER: it does not, as with acks=1.",
+        words=("SYNC_MASTER", "ASYNC_MASTER"),
+    )
+    rocketmq_clean_file_forcibly_enable = key(
+        Kind.BOOLEAN,
+        False,
+        "Whether unexpired segments are deleted above rocketmq.disk.clean.forcibly.used.percent, as"
+        " RocketMQ's cleanFileForciblyEnable, which is true there. The oldest of the topics that"
+        " RocketMQ clients have created are deleted, no other topic's.",
+    )
     rocketmq_cluster_name = key(
         Kind.STRING,
         "DefaultCluster",
@@ -58,6 +81,23 @@ class RocketmqKeys(Keys):
         " RocketMQ's defaultTopicQueueNums. The producer asks for a number, 4 by default. Topics"
         " are created if auto.create.topics.enable is true.",
         between=(1, 1024),
+    )
+    rocketmq_disk_clean_forcibly_used_percent = key(
+        Kind.INT,
+        85,
+        "While more of a log directory's file system is used, and"
+        " rocketmq.clean.file.forcibly.enable is true, unexpired segments are deleted, as above"
+        " RocketMQ's diskSpaceCleanForciblyRatio. It counts above"
+        " rocketmq.disk.clean.used.percent.",
+        between=(1, 100),
+    )
+    rocketmq_disk_clean_used_percent = key(
+        Kind.INT,
+        75,
+        "While more of a log directory's file system is used, expired segments are deleted every"
+        " 10 s instead of every log.retention.check.interval.ms, as above RocketMQ's"
+        " diskMaxUsedSpaceRatio. 100: never. Only with a ROCKETMQ listener.",
+        between=(1, 100),
     )
     rocketmq_disk_max_used_percent = key(
         Kind.INT,
@@ -74,6 +114,14 @@ class RocketmqKeys(Keys):
         " fileReservedTime. It is stored as retention.ms of the topic when it is created."
         " -1: without an end.",
         between=(-1, 24 * 36_500),
+    )
+    rocketmq_flush_disk_type = key(
+        Kind.STRING,
+        "SYNC_FLUSH",
+        "Whether the answer to a RocketMQ send waits until the message is on disk, as RocketMQ's"
+        " flushDiskType. ASYNC_FLUSH: until it is appended. log.flush.on.ack=false has the same"
+        " effect, for the clients of all protocols.",
+        words=("SYNC_FLUSH", "ASYNC_FLUSH"),
     )
     rocketmq_recall_message_enable = key(
         Kind.BOOLEAN,
@@ -94,6 +142,20 @@ class RocketmqKeys(Keys):
         " pulls, as RocketMQ's useServerSideResetOffset. false: it is pushed to the members that"
         " are online, as by RocketMQ 4.9.",
     )
+    rocketmq_slave_timeout_ms = key(
+        Kind.INT,
+        3000,
+        "How long the answer to a RocketMQ send waits for the in-sync replicas, as RocketMQ's"
+        " slaveTimeout. Then it is FLUSH_SLAVE_TIMEOUT (12); the message stays stored.",
+        between=(1, 3_600_000),
+    )
+    rocketmq_sync_flush_timeout_ms = key(
+        Kind.INT,
+        5000,
+        "How long the answer to a RocketMQ send waits for the flush, as RocketMQ's"
+        " syncFlushTimeout. Then it is FLUSH_DISK_TIMEOUT (10); the message stays stored.",
+        between=(1, 3_600_000),
+    )
     rocketmq_timer_max_delay_seconds = key(
         Kind.INT,
         259_200,
@@ -109,6 +171,13 @@ class RocketmqKeys(Keys):
         " (ssl.keystore.*), else only those without TLS. enforcing: only clients with TLS."
         " disabled: only those without.",
         words=("disabled", "permissive", "enforcing"),
+    )
+    rocketmq_trace_topic_enable = key(
+        Kind.BOOLEAN,
+        False,
+        "Whether the broker creates RMQ_SYS_TRACE_TOPIC at its start, as RocketMQ's"
+        " traceTopicEnable. Without it, the first client with enableMsgTrace creates the topic if"
+        " auto.create.topics.enable is true.",
     )
     rocketmq_transaction_check_interval_ms = key(
         Kind.INT,

@@ -30,6 +30,8 @@ class TopicConfig(NamedTuple):
     grown: tuple[tuple[int, int], ...] = ()
     """Growths of `read_queues`, oldest first: the first queue that was added, and when, in ms since
     1970. A queue that was hidden is new to the groups of that time."""
+    made: bool = False
+    """Whether a client of this protocol has created the topic; older topics do not say it."""
 
     @property
     def is_readable(self) -> bool:
@@ -98,7 +100,13 @@ def changed_topic_config(
     grown = present.grown
     if asked.read_queues > before:
         grown = (*(each for each in grown if each[0] < before), (before, now_ms))
-    return asked._replace(read_queues=read, write_queues=write, attributes=attributes, grown=grown)
+    return asked._replace(
+        read_queues=read,
+        write_queues=write,
+        attributes=attributes,
+        grown=grown,
+        made=present.made,
+    )
 
 
 def topic_config_json(name: str, config: TopicConfig, partitions: int) -> dict[str, FastJson]:
@@ -143,6 +151,7 @@ def stored_topic_config(value: Mapping[str, FastJson]) -> TopicConfig:
             value.get("order") is True,
             attributes if isinstance(attributes, dict) else {},
             tuple((first, at) for first, at in pairs if type(first) is int and type(at) is int),
+            value.get("made") is True,
         )
     )
 
@@ -153,6 +162,7 @@ def stored_topic_config_json(config: TopicConfig) -> dict[str, FastJson]:
     return {
         "attributes": dict(config.attributes),
         "grown": grown,
+        "made": config.made,
         "order": config.ordered,
         "perm": config.permission,
         "readQueueNums": config.read_queues,

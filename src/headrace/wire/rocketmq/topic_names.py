@@ -2,13 +2,15 @@
 
 RocketMQ allows letters, digits, `_`, `-`, `%` and `|`, Kafka letters, digits, `.`, `_` and `-`. A
 RocketMQ name has no dot, so the dot escapes: `%` is `.25` and `|` is `.7C`, as in a URL. RocketMQ's
-own topics, which begin with `%`, lie below the reserved prefix:
+own topics, which begin with `%` or `RMQ_SYS_`, lie below the reserved prefix:
 
-    orders            orders
-    INST%orders       INST.25orders
-    %RETRY%billing    __rocketmq..25RETRY.25billing
+    orders                 orders
+    INST%orders            INST.25orders
+    %RETRY%billing         __rocketmq..25RETRY.25billing
+    RMQ_SYS_TRACE_TOPIC    __rocketmq.RMQ_SYS_TRACE_TOPIC
 
-The encoding is injective. Kafka's topics with other dots in their names have no RocketMQ name.
+The encoding is injective. Kafka's topics with other dots in their names have no RocketMQ name, nor
+have those that begin with `RMQ_SYS_` themselves.
 """
 
 import re
@@ -21,7 +23,24 @@ TOPIC_CHARACTERS_MAX = 127
 GROUP_CHARACTERS_MAX = 120
 RETRY_PREFIX = "%RETRY%"
 DEAD_LETTER_PREFIX = "%DLQ%"
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+"""The topic to which clients send the traces of messages."""
+AUTO_CREATE_TOPIC = "TBW102"
+"""The name whose route a producer asks for when its topic does not exist."""
+NOT_SENDABLE = frozenset(
+    (
+        "OFFSET_MOVED_EVENT",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "SCHEDULE_TOPIC_XXXX",
+        "SELF_TEST_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+    )
+)
+"""RocketMQ's topics that clients may not send to."""
+_NOT_CREATABLE = NOT_SENDABLE | {AUTO_CREATE_TOPIC, "BenchmarkTest"}
 _KAFKA_CHARACTERS_MAX = 249
+_OWN = re.compile(r"%|rmq_sys_", re.IGNORECASE)
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 _ESCAPED = re.compile(r"\.(25|7C)")
 _CHARACTERS = {"25": "%", "7C": "|"}
@@ -40,10 +59,20 @@ def check_name(name: str, characters_max: int, noun: str) -> None:
         )
 
 
+def is_own(topic: str) -> bool:
+    """Return whether a RocketMQ name is that of a topic of RocketMQ's own, below the prefix."""
+    return _OWN.match(topic) is not None
+
+
+def is_creatable(topic: str) -> bool:
+    """Return whether clients may create a topic of this RocketMQ name by request 17."""
+    return not is_own(topic) and topic not in _NOT_CREATABLE
+
+
 def kafka_name(topic: str) -> str:
     """Return Kafka's name of a RocketMQ topic. Malformed: Kafka has no name for it."""
     name = topic.replace("%", ".25").replace("|", ".7C")
-    if topic.startswith("%"):
+    if is_own(topic):
         name = RESERVED_PREFIX + name
     if not _LEGAL.fullmatch(topic) or len(name) > _KAFKA_CHARACTERS_MAX:
         raise Malformed(f"topic {topic!r} has no Kafka name")
@@ -52,10 +81,11 @@ def kafka_name(topic: str) -> str:
 
 def rocketmq_name(topic: str) -> str | None:
     """Return RocketMQ's name of a Kafka topic, None if it has none."""
-    reserved = topic.startswith(RESERVED_PREFIX + ".25")
-    escaped = topic.removeprefix(RESERVED_PREFIX) if reserved else topic
+    own = topic.removeprefix(RESERVED_PREFIX)
+    is_reserved = own != topic and (own.startswith(".25") or is_own(own))
+    escaped = own if is_reserved else topic
     name = _ESCAPED.sub(lambda found: _CHARACTERS[found[1]], escaped)
-    if "." in name or name.startswith("%") is not reserved:
+    if "." in name or is_own(name) is not is_reserved:
         return None
     return name
 

@@ -4,6 +4,7 @@ import logging
 import ssl
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,17 +13,16 @@ from headrace.frontends.rocketmq.signed_requests import (
     _NO_SUCH_KEY,
     ACCESS_KEY,
     SIGNATURE,
-    signature_of,
 )
 from headrace.model.secret import Secret
 from headrace.security.acl import AclBinding, AclEntry, AclFilter, Permission
 from headrace.security.authorizer import Operation, Resource, ResourceType
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
-from headrace.wire.rocketmq.commands import RemotingCommand
 from headrace.wire.rocketmq.frames import Serialization
 from tests.support.rocketmq.client import RemotingClient, messages_in
 from tests.support.rocketmq.kit import PARKED, SETTINGS, code, made, port_of
+from tests.support.rocketmq.signing_client import SigningClient
 from tests.support.security.certificates import Authority
 
 KEYS = {"orders": "12345678", "audit": "s/+=ecret:with"}
@@ -32,40 +32,9 @@ WITH_KEYS = SETTINGS | {
 TOPIC, GROUP = Resource(ResourceType.TOPIC, "t"), Resource(ResourceType.GROUP, "CG")
 
 
-class SigningClient(RemotingClient):
-    """A client that signs its requests; `change` alters a request after it was signed."""
-
-    def __init__(
-        self,
-        port: int,
-        key: str,
-        secret: str = "",
-        *,
-        changed: Mapping[str, str] | None = None,
-        cut: str = "",
-        appended: bytes = b"",
-        serialization: Serialization = Serialization.JSON,
-        version: int = 513,
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
-        super().__init__(port, serialization, version, tls)
-        self._key, self._secret = key, Secret(secret or KEYS.get(key, "unknown!"))
-        self._changed, self._cut, self._appended = changed or {}, cut, appended
-
-    def ask(
-        self,
-        code: int,
-        fields: Mapping[str, object] | None = None,
-        body: bytes = b"",
-        flag: int = 0,
-    ) -> int:
-        texts = {name: str(value) for name, value in (fields or {}).items()}
-        texts[ACCESS_KEY] = self._key
-        command = RemotingCommand(code, 0, flag, texts, body, version=self._version)
-        texts[SIGNATURE] = signature_of(command, self._secret).decode()
-        texts.update(self._changed)
-        texts.pop(self._cut, None)
-        return super().ask(code, texts, body + self._appended, flag)
+def signing(port: int, key: str, secret: str = "", **more: Any) -> SigningClient:
+    """Return a client with one of the keys, or with an unknown key or secret."""
+    return SigningClient(port, key, secret or KEYS.get(key, "unknown!"), **more)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +71,7 @@ def allow(broker: BrokerThread, *rights: tuple[str, Operation, Resource]) -> Non
 
 def end_of_queue(broker: BrokerThread) -> str:
     """Return the offset behind the last message of the topic t."""
-    with SigningClient(port_of(broker), "audit") as client:
+    with signing(port_of(broker), "audit") as client:
         answer = client.call(RequestCode.GET_MAX_OFFSET, {"topic": "t", "queueId": 0})
     return dict(answer.fields or {})["offset"]
 
@@ -110,7 +79,7 @@ def end_of_queue(broker: BrokerThread) -> str:
 @pytest.mark.parametrize("serialization", Serialization)
 def test_signed_requests_are_served(broker: BrokerThread, serialization: Serialization) -> None:
     for key in KEYS:
-        with SigningClient(port_of(broker), key, serialization=serialization) as client:
+        with signing(port_of(broker), key, serialization=serialization) as client:
             topic = made(client, f"signed-{key}-{serialization.name}")
             assert code(client.send(topic, b"\x00\xff" * 5000)) is ResponseCode.SUCCESS
             parked = client.ask_pull(topic, 1, **PARKED)
@@ -150,7 +119,7 @@ def test_wrong_signatures_and_unknown_keys_are_refused_alike(
     broker: BrokerThread, key: str, secret: str, wrong: Mapping[str, object]
 ) -> None:
     before = end_of_queue(broker)
-    with SigningClient(port_of(broker), key, secret, **wrong) as client:  # type: ignore[arg-type]
+    with signing(port_of(broker), key, secret, **wrong) as client:
         for _ in range(2):
             answer = client.send("t", b"forged")
             assert code(answer) is ResponseCode.NO_PERMISSION
@@ -161,7 +130,7 @@ def test_wrong_signatures_and_unknown_keys_are_refused_alike(
 def test_a_refused_request_leaves_its_connection_and_the_next_one_is_served(
     broker: BrokerThread,
 ) -> None:
-    with SigningClient(port_of(broker), "orders") as client:
+    with signing(port_of(broker), "orders") as client:
         client._changed = {SIGNATURE: "AAAA"}
         refused = [client.ask_send("t") for _ in range(3)]
         client._changed = {}
@@ -173,7 +142,7 @@ def test_a_refused_request_leaves_its_connection_and_the_next_one_is_served(
 def test_oneway_requests_with_a_wrong_signature_do_nothing(broker: BrokerThread) -> None:
     group = {"consumerGroup": "OW", "topic": "t", "queueId": 0, "commitOffset": 5}
     query = {"consumerGroup": "OW", "topic": "t", "queueId": 0, "setZeroIfNotFound": "false"}
-    with SigningClient(port_of(broker), "orders") as client:
+    with signing(port_of(broker), "orders") as client:
         client.call(RequestCode.UPDATE_CONSUMER_OFFSET, group | {"commitOffset": 3})
         client._secret = Secret("12345679")
         client.one_way(RequestCode.UPDATE_CONSUMER_OFFSET, group)
@@ -186,10 +155,10 @@ def test_old_clients_add_one_field_behind_their_signature(broker: BrokerThread) 
     asked = {"topic": "t", "key": "k", "maxNum": 1, "beginTimestamp": 0, "endTimestamp": 9}
     added = {"_UNIQUE_KEY_QUERY": "false"}
     for version, expected in ((399, True), (400, False), (513, False)):
-        with SigningClient(port_of(broker), "orders", changed=added, version=version) as client:
+        with signing(port_of(broker), "orders", changed=added, version=version) as client:
             refused = client.call(RequestCode.QUERY_MESSAGE, asked).code == 16
             assert refused is not expected
-    with SigningClient(port_of(broker), "orders", version=513) as client:
+    with signing(port_of(broker), "orders", version=513) as client:
         answer = client.call(RequestCode.QUERY_MESSAGE, asked | added)
         assert code(answer) is not ResponseCode.NO_PERMISSION
 
@@ -203,7 +172,7 @@ def test_the_access_key_is_the_user_whose_rules_apply(guarded: BrokerThread) -> 
         ("ANONYMOUS", Operation.ALL, TOPIC),
     )
     port = port_of(guarded)
-    with SigningClient(port, "orders") as client:
+    with signing(port, "orders") as client:
         assert code(client.send("t")) is ResponseCode.SUCCESS
         assert code(client.pull("t")) is ResponseCode.NO_PERMISSION
         client._key, client._secret = "audit", Secret(KEYS["audit"])  # the same connection
@@ -220,12 +189,12 @@ def test_refusals_are_audited_without_secrets(
 ) -> None:
     allow(guarded)
     caplog.set_level(logging.INFO)
-    with SigningClient(port_of(guarded), "orders", "planted-secret") as client:
+    with signing(port_of(guarded), "orders", "planted-secret") as client:
         for _ in range(20):
             client.send("t")
-    with SigningClient(port_of(guarded), "x" * 5000, "planted-secret") as client:
+    with signing(port_of(guarded), "x" * 5000, "planted-secret") as client:
         client.send("t")
-    with SigningClient(port_of(guarded), "orders") as client:
+    with signing(port_of(guarded), "orders") as client:
         client.send("t")
     lines = [one.getMessage() for one in caplog.records if "audit" in one.name]
     wrong = [line for line in lines if 'reason="wrong signature"' in line]
@@ -254,12 +223,12 @@ def test_a_certificate_serves_for_unsigned_requests_and_not_for_wrong_ones(tmp_p
         for tls, expected in ((shown, ResponseCode.SUCCESS), (bare, ResponseCode.NO_PERMISSION)):
             with RemotingClient(port, tls=tls) as client:
                 assert code(client.send("t")) is expected
-            with SigningClient(port, "orders", tls=tls) as client:
+            with signing(port, "orders", tls=tls) as client:
                 assert code(client.send("t")) is ResponseCode.SUCCESS
                 client._secret = Secret("12345679")
                 assert code(client.send("t")) is ResponseCode.NO_PERMISSION
 
 
 def test_without_access_keys_signatures_are_ignored() -> None:
-    with BrokerThread(SETTINGS) as broker, SigningClient(port_of(broker), "any") as client:
+    with BrokerThread(SETTINGS) as broker, signing(port_of(broker), "any") as client:
         assert code(client.call(RequestCode.GET_BROKER_CLUSTER_INFO)) is ResponseCode.SUCCESS

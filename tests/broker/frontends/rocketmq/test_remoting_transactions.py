@@ -84,6 +84,7 @@ def test_a_message_is_unseen_until_its_commit(broker: BrokerThread, client: Remo
     assert code(end(client, sent, COMMIT)) is ResponseCode.SUCCESS
     (message,) = messages_in(client.pull(topic, queueId=1))
     assert (message.body, message.flag, message.system_flag & 0xC) == (b"first", 7, COMMIT)
+    assert message.prepared_offset == int(sent["msgId"][-16:], 16), "the half's physical offset"
     assert message.properties == (
         b"KEYS\x01k\x02TRAN_MSG\x01true\x02UNIQ_KEY\x01first\x02PGROUP\x01PG\x02TAGS\x01A\x02"
         b"__transactionId__\x01first\x02" + ADDED

@@ -11,6 +11,7 @@ from headrace.config.log_config import LogConfig
 from headrace.frontends.rocketmq.sending import QueuedSend, Sending
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import LeaderEpoch, TopicPartition
+from headrace.ports.deadlines import Deadlines
 from headrace.wire.rocketmq.record_header import MessageFacts
 from headrace.wire.rocketmq.sent_messages import SentMessage
 from tests.support.log.log import World, values
@@ -49,7 +50,7 @@ class Queues:
             disk=self.disk,
             partition=lambda topic, number: self.partitions[number],
         )
-        self.sending = Sending(broker)
+        self.sending = Sending(broker, Deadlines(self.world.clock))
         self.told: dict[str, int | ApiError] = {}
 
     def _led(self, number: int) -> Partition:

@@ -10,6 +10,7 @@ from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.fastjson import FastJson, Keyed, encode_body
 from headrace.wire.rocketmq.requests import Fields
 from headrace.wire.rocketmq.sent_messages import BODY_BYTES_MAX
+from headrace.wire.rocketmq.topic_names import TRACE_TOPIC
 
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.call import RemotingCall
@@ -150,17 +151,25 @@ def _settings(call: "RemotingCall") -> dict[str, object]:
         "brokerId": 0,
         "brokerName": broker.name,
         "brokerPermission": 6,
-        "brokerRole": "SYNC_MASTER",
+        "cleanFileForciblyEnable": settings.cleaning.forcibly,
+        "diskMaxUsedSpaceRatio": settings.cleaning.expired_percent,
+        "diskSpaceCleanForciblyRatio": settings.cleaning.forcibly_percent,
+        "diskSpaceWarningLevelRatio": settings.disk_used_percent_max,
+        "brokerRole": "SYNC_MASTER" if settings.send_mode.replicates else "ASYNC_MASTER",
         "defaultTopicQueueNums": settings.queues_default,
         "fileReservedTime": -1 if retention_ms < 0 else retention_ms // 3_600_000,
-        "flushDiskType": "SYNC_FLUSH" if config.log_flush_on_ack else "ASYNC_FLUSH",
+        "flushDiskType": "SYNC_FLUSH" if settings.send_mode.flushes else "ASYNC_FLUSH",
         "listenPort": port,
         "litePullMessageEnable": True,
         "longPollingEnable": True,
         "maxMessageSize": BODY_BYTES_MAX,
+        "msgTraceTopicName": TRACE_TOPIC,
         "namesrvAddr": call.peer.endpoint,
         "regionId": settings.region,
+        "slaveTimeout": int(settings.send_mode.replicas_seconds * 1000),
+        "syncFlushTimeout": int(settings.send_mode.flush_seconds * 1000),
         "traceOn": True,
+        "traceTopicEnable": settings.trace_topic,
         SERVER_SIDE_RESET: settings.resets_on_server,
     }
 

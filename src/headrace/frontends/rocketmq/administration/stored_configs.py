@@ -84,17 +84,26 @@ class StoredConfigs(Generic[C]):
 
     async def put(self, key: str, config: C) -> None:
         """Store settings; two changes of one key are made in order. Raises ApiError."""
-        path, value = f"{self._path}/{key}", encode_body(self._encode(config))
         async with self._lock:
+            await self._put(key, config)
+
+    async def add(self, key: str, config: C) -> None:
+        """Store settings unless there are some. Raises ApiError."""
+        async with self._lock:
+            if key not in self._known:
+                await self._put(key, config)
+
+    async def _put(self, key: str, config: C) -> None:
+        path, value = f"{self._path}/{key}", encode_body(self._encode(config))
+        try:
             try:
-                try:
-                    await self._store.set(path, value)
-                except NoNode:
-                    await self._make_path()
-                    await self._store.create(path, value)
-            except StoreError as error:
-                raise _unavailable(error) from error
-            self._known[key] = config
+                await self._store.set(path, value)
+            except NoNode:
+                await self._make_path()
+                await self._store.create(path, value)
+        except StoreError as error:
+            raise _unavailable(error) from error
+        self._known[key] = config
 
     async def remove(self, key: str) -> None:
         """Delete settings, if there are some. Raises ApiError."""

@@ -1,15 +1,15 @@
 """Kafka clients' changes of the topics below the reserved prefix.
 
-A group's topics of retries and dead letters are deleted and purged like others. They are created
-again with the next message. The internal ones hold messages that were answered, so neither is
-allowed.
+A group's topics of retries and dead letters and the topic of traces are deleted and purged like
+others. They are created again with the next message. The internal ones hold messages that were
+answered, so neither is allowed.
 """
 
 from typing import TYPE_CHECKING
 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.posix.awaiting import called_back
-from headrace.wire.rocketmq.topic_names import group_of, rocketmq_name
+from headrace.wire.rocketmq.topic_names import rocketmq_name
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -32,7 +32,7 @@ class OwnTopics:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
 
     async def delete(self, topic: str) -> ApiError | None:
-        """Delete a group's topic; return the error."""
+        """Delete a topic that is not internal; return the error."""
         refusal = _refusal(topic)
         if refusal is not None:
             return refusal
@@ -43,7 +43,7 @@ class OwnTopics:
         return False
 
     async def purge(self, topic: str, partition: int, before: int) -> int:
-        """Remove a group topic's records below an offset, -1: all; return the log start offset.
+        """Remove records below an offset, -1: all; return the log start offset.
 
         Raises ApiError.
         """
@@ -56,9 +56,8 @@ class OwnTopics:
 
 
 def _refusal(topic: str) -> ApiError | None:
-    """Return why an internal topic may not be changed; None: the topic is a group's."""
-    name = rocketmq_name(topic)
-    if name is not None and group_of(name) is not None:
+    """Return why an internal topic may not be changed; None: clients of RocketMQ's can name it."""
+    if rocketmq_name(topic) is not None:
         return None
     text = f"{topic} has delayed messages or messages of transactions, which would be lost"
     return ApiError(ErrorCode.POLICY_VIOLATION, text)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
 from headrace.frontends.rocketmq.held.held_topics import QueueName, held_message
 from headrace.frontends.rocketmq.held.lookup import find_message
-from headrace.frontends.rocketmq.topics import GROUP_TOPIC, group_topic
+from headrace.frontends.rocketmq.topics import GROUP_TOPIC, own_topic
 from headrace.model.errors import Malformed
 from headrace.model.nouns import TopicPartition
 from headrace.posix.awaiting import called_back
@@ -78,10 +78,11 @@ async def _sent_back(call: "RemotingCall", request: SendBackRequest) -> Remoting
     properties = sent_back_properties(facts.properties, found.topic.name, origin_id, level)
     times = min(facts.reconsume_times, _INT32_MAX - 1) + 1
     sent = SentMessage(
-        found.record.value or b"", facts._replace(properties=properties, reconsume_times=times)
+        found.record.value or b"",
+        facts._replace(properties=properties, reconsume_times=times, prepared_offset=0),
     )
     prefix = RETRY_PREFIX if level else DEAD_LETTER_PREFIX
-    topic = await group_topic(broker, prefix + request.group)
+    topic = await own_topic(broker, prefix + request.group)
     await _stored(broker, topic, sent, level)
     return RemotingAnswer()
 

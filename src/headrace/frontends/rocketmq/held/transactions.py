@@ -125,7 +125,7 @@ async def _ended(call: "RemotingCall", request: EndTransactionRequest) -> Remoti
         _check_decision(call, request, message)
 
     def commit(message: "HeldMessage", done: "Done[int | ApiError]") -> None:
-        _commit(broker, message, half.asked(offset), done)
+        _commit(broker, message, request.physical_offset, half.asked(offset), done)
 
     commits = request.decision == SystemFlag.COMMITTED
     if not await half.decide(offset, check, commit if commits else None):
@@ -157,9 +157,16 @@ def _check_decision(
 
 
 def _commit(
-    broker: "ServedBroker", message: "HeldMessage", asked: int, done: "Done[int | ApiError]"
+    broker: "ServedBroker",
+    message: "HeldMessage",
+    physical: int,
+    asked: int,
+    done: "Done[int | ApiError]",
 ) -> None:
-    """Store a committed message in its queue, or in the log of delays if it asks for a delay."""
+    """Store a committed message in its queue, or in the log of delays if it asks for a delay.
+
+    `physical`: the physical offset of the half; `asked`: how often its producer was asked.
+    """
     clock = broker.broker.clock
     sent = sent_message(message, clock.wall_ms())
     facts = sent.facts
@@ -171,7 +178,8 @@ def _commit(
         later = None  # its delay was wrong when it was sent
     if later is not None:
         properties = later.properties
-    sent = sent._replace(facts=facts._replace(system_flag=flag, properties=properties))
+    facts = facts._replace(system_flag=flag, properties=properties, prepared_offset=physical)
+    sent = sent._replace(facts=facts)
     if later is None:
         broker.store(message.target, sent, done)
         return

@@ -250,6 +250,7 @@ def pull(call: "RemotingCall") -> None:
         return
     topic = broker.topic(request.topic)
     broker.require_topic(call.identity, Operation.READ, topic)
+    broker.traffic.note_pull(request.consumer_group)
     if topic.config is not None and not topic.config.is_readable:
         text = f"the topic[{topic.name}] pulling message is forbidden"
         raise RequestRefused(ResponseCode.NO_PERMISSION, text, {FORBIDDEN: TOPIC_FORBIDDEN})

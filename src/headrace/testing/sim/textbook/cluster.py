@@ -17,6 +17,8 @@ from headrace.testing.sim.replica_watch import contents
 from headrace.testing.sim.world import WALL_MS
 
 CONTROLLER, A, B, C = (BrokerId(number) for number in (1, 2, 3, 4))
+WRITER = "writer"
+"""The producer's machine."""
 TOPIC = "t"
 LOOK_SECONDS = 0.005
 LOOKS_MAX = 6000
@@ -119,7 +121,7 @@ class TextbookCluster:
 
         `patient`: retry until it is. Otherwise try once, and note the error in the trace.
         """
-        client = self.client("writer")
+        client = self.client(WRITER)
         client.retry_seconds = 60.0 if patient else 0.0
         producer = Producer(client, idempotent=False, acks=acks)
         try:
@@ -140,8 +142,8 @@ class TextbookCluster:
         """Return a client that knows all brokers, on a machine of its own."""
         return self.cluster.client(name)
 
-    def cut(self, source: BrokerId, target: BrokerId) -> None:
-        """Cut the link from one broker to another."""
+    def cut(self, source: BrokerId, target: BrokerId | str) -> None:
+        """Cut the link from one broker to another, or to the producer."""
         self.cluster.network.cut(_machine(source), _machine(target))
 
     def mend(self, source: BrokerId, target: BrokerId, *, anew: bool = False) -> None:
@@ -176,8 +178,18 @@ class TextbookCluster:
         self.cluster.world(broker).resume()
 
 
-def _machine(broker: BrokerId) -> str:
-    return f"broker-{broker}"
+def _machine(broker: BrokerId | str) -> str:
+    return broker if isinstance(broker, str) else f"broker-{broker}"
+
+
+def held_messages(played: TextbookCluster) -> str:
+    """Return the final contents of each replica's log as text."""
+    found = {broker: b" | ".join(played.values(broker)).decode() for broker in played.replicas}
+    if len(set(found.values())) == 1:
+        return f"all replicas hold: {found[A]}"
+    names = dict(zip(played.replicas, "ABC", strict=False))
+    held = "; ".join(f"{names[broker]}: {messages}" for broker, messages in found.items())
+    return f"the replicas differ. {held}"
 
 
 Settings = Mapping[str, str]

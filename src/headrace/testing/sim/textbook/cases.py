@@ -13,10 +13,19 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from headrace.model.nouns import BrokerId
-from headrace.testing.sim.before_epochs import before_leader_epochs
 from headrace.testing.sim.cluster import LAG_SECONDS, SimCluster
 from headrace.testing.sim.loop import SimLoop
-from headrace.testing.sim.textbook_cluster import A, B, C, Settings, TextbookCluster, until
+from headrace.testing.sim.textbook import send_modes
+from headrace.testing.sim.textbook.before_epochs import before_leader_epochs
+from headrace.testing.sim.textbook.cluster import (
+    A,
+    B,
+    C,
+    Settings,
+    TextbookCluster,
+    held_messages,
+    until,
+)
 
 SLOW = 300
 """Factor on a link's delay, where intermediate steps are to be visible."""
@@ -95,7 +104,7 @@ async def loss(two: TextbookCluster) -> None:
     await two.write(b"message 2")
     await two.start(A)
     await until(lambda: len(two.marks()) == 1 and two.mark(A)[0] == two.mark(A)[1])
-    two.trace.note(_messages(two))
+    two.trace.note(held_messages(two))
 
 
 async def old_leader_truncates(two: TextbookCluster, *, written: bool = True) -> None:
@@ -116,7 +125,7 @@ async def old_leader_truncates(two: TextbookCluster, *, written: bool = True) ->
     await two.start(A)
     end = 3 if written else 2
     await until(lambda: two.marks() == {(end, end)})
-    two.trace.note(_messages(two))
+    two.trace.note(held_messages(two))
 
 
 async def f_failures(three: TextbookCluster) -> None:
@@ -135,7 +144,7 @@ async def f_failures(three: TextbookCluster) -> None:
     for broker in (A, B):
         await three.start(broker)
     await until(lambda: three.marks() == {(3, 3)} and len(three.in_sync(C)) == 3)
-    three.trace.note(_messages(three))
+    three.trace.note(held_messages(three))
 
 
 async def min_insync_replicas(three: TextbookCluster) -> None:
@@ -155,7 +164,7 @@ async def min_insync_replicas(three: TextbookCluster) -> None:
     for broker in (B, C):
         three.mend(A, broker)
     await until(lambda: three.marks() == {(2, 2)})
-    three.trace.note(_messages(three))
+    three.trace.note(held_messages(three))
 
 
 async def _acknowledged_by_one(two: TextbookCluster, *, unclean: bool) -> "asyncio.Task[None]":
@@ -179,7 +188,7 @@ async def all_isr_down(two: TextbookCluster) -> None:
     two.mend(A, B)
     await two.start(A)
     await until(lambda: two.marks() == {(2, 2)})
-    two.trace.note(_messages(two))
+    two.trace.note(held_messages(two))
 
 
 async def unclean_election(two: TextbookCluster) -> None:
@@ -192,7 +201,7 @@ async def unclean_election(two: TextbookCluster) -> None:
     two.mend(A, B)
     await two.start(A)
     await until(lambda: two.marks() == {(2, 2)})
-    two.trace.note(_messages(two))
+    two.trace.note(held_messages(two))
 
 
 async def zombie_leader(two: TextbookCluster) -> None:
@@ -216,7 +225,7 @@ async def zombie_leader(two: TextbookCluster) -> None:
     two.trace.note("A goes on, and believes that it leads" if two.leads(A) else "A goes on")
     await waiting
     await until(lambda: two.marks() == {(2, 2)})
-    two.trace.note(_messages(two))
+    two.trace.note(held_messages(two))
 
 
 async def lagging_join(three: TextbookCluster) -> None:
@@ -244,17 +253,7 @@ async def lagging_join(three: TextbookCluster) -> None:
     for broker in (A, B):
         await three.start(broker)
     await until(lambda: three.marks() in ({(2, 2)}, {(1, 1)}))
-    three.trace.note(_messages(three))
-
-
-def _messages(played: TextbookCluster) -> str:
-    """Return the final contents of each replica's log as text."""
-    found = {broker: b" | ".join(played.values(broker)).decode() for broker in played.replicas}
-    if len(set(found.values())) == 1:
-        return f"all replicas hold: {found[A]}"
-    names = dict(zip(played.replicas, "ABC", strict=False))
-    held = "; ".join(f"{names[broker]}: {messages}" for broker, messages in found.items())
-    return f"the replicas differ. {held}"
+    three.trace.note(held_messages(three))
 
 
 # --- the table ----------------------------------------------------------------------------------
@@ -339,6 +338,20 @@ CASES: dict[str, Case] = {
     "zombie-leader": Case(
         "a paused leader wakes up when another leads: it acknowledges nothing, and truncates",
         zombie_leader,
+    ),
+    "async-master": Case(
+        "brokerRole=ASYNC_MASTER is acks=1: SEND_OK before a slave has the message, which is lost",
+        send_modes.async_master,
+    ),
+    "sync-master": Case(
+        "brokerRole=SYNC_MASTER is acks=all: a lost answer is sent again, which makes two copies",
+        send_modes.lost_answer,
+    ),
+    "async-flush": Case(
+        "flushDiskType=ASYNC_FLUSH: SEND_OK before the flush, and a power cut takes the message",
+        send_modes.async_flush,
+        (A,),
+        {"log.flush.on.ack": "false"},
     ),
     "lagging-join": Case(
         "a new leader's HW lags: who lacks committed messages is not in sync by it",
