@@ -25,6 +25,7 @@ from tests.support.security.remoting_table import (
     print_remoting_table,
     rows,
     uncovered,
+    with_cluster,
 )
 
 README = Path(__file__).parent / "README.md"
@@ -51,7 +52,7 @@ class House(NamedTuple):
         bindings = [
             *self._bindings(Player.RULED, allowed, row.asked.needs),
             *self._bindings(Player.DENIED, allowed, ANYTHING),
-            *self._bindings(Player.DENIED, Permission.DENY, (row.missing,)),
+            *self._bindings(Player.DENIED, Permission.DENY, with_cluster(row.missing)),
             *self._bindings(Player.SUPER, Permission.DENY, ANYTHING),
         ]
 
@@ -94,7 +95,7 @@ def test_the_printed_table_is_the_one_that_is_played() -> None:
     assert print_remoting_table() in README.read_text(), "python -m tests.security.write_table"
 
 
-@pytest.mark.parametrize("row", rows(), ids=str)
+@pytest.mark.parametrize("row", list(rows()), ids=str)
 def test_each_role_is_answered_as_the_table_says(house: House, row: Row) -> None:
     house.rule(row)
     asked = row.asked

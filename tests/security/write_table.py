@@ -23,7 +23,9 @@ def main() -> int:
     for name, made in _TABLES.items():
         table = made()
         print(table, end="")
-        text = re.sub(_TABLE.format(name), lambda _, table=table: table, text, flags=re.DOTALL)
+        old = re.search(_TABLE.format(name), text, re.DOTALL)
+        assert old is not None, name
+        text = text[: old.start()] + table + text[old.end() :]
     if "--check" in sys.argv:
         return int(text != before)
     README.write_text(text)

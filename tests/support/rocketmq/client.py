@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from headrace.wire.rocketmq.batch_bodies import BatchedMessage, encode_batch
-from headrace.wire.rocketmq.codes import RequestCode
+from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from headrace.wire.rocketmq.commands import (
     CommandFlag,
     RemotingCommand,
@@ -81,9 +81,9 @@ class RemotingClient:
         """Have the broker know a group by a pull from a queue that does not exist."""
         group = fields.get("consumerGroup")
         if group not in self._begun:
-            self._begun.add(group)
-            pull = {name: str(fields[name]) for name in ("consumerGroup", "topic")}
-            self.pull(**pull, queueId=1 << 20)
+            pulled = self.pull(str(fields.get("topic")), consumerGroup=group, queueId=1 << 20)
+            if pulled.code == ResponseCode.INVALID_PARAMETER:
+                self._begun.add(group)
 
     def answer(self, opaque: int, seconds: float = SECONDS_MAX) -> RemotingCommand:
         """Return the answer to a request. TimeoutError: none has come."""

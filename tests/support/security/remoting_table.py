@@ -68,6 +68,14 @@ ANYTHING = [
 ]
 
 
+def with_cluster(right: Right) -> tuple[Right, ...]:
+    """Return a right, and that to the cluster where it suffices instead, as in Kafka."""
+    operation, resource = right
+    if operation not in (Operation.CREATE, Operation.DELETE):
+        return (right,)
+    return right, (operation, Resource(ResourceType.CLUSTER, CLUSTER_NAME))
+
+
 class Player(Enum):
     """A role: what its client may do."""
 

@@ -10,6 +10,7 @@ from headrace.server.assembly import Server
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.batch_bodies import BatchedMessage, encode_batch
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
+from headrace.wire.rocketmq.commands import CommandFlag
 from tests.support.rocketmq.client import RemotingClient, messages_in
 from tests.support.rocketmq.kit import SETTINGS, code, fields, made, port_of
 
@@ -89,7 +90,7 @@ def test_one_way_sends_are_stored_without_an_answer(impatient: BrokerThread) -> 
         named = {"a": "PG", "b": topic, "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 5, "h": 0,
                  "i": "", "j": 0, "k": "false", "m": "false"}  # fmt: skip
         for _ in range(3):
-            client.one_way(RequestCode.SEND_MESSAGE_V2, named)
+            client.ask(RequestCode.SEND_MESSAGE_V2, named, b"x", CommandFlag.ONE_WAY)
         assert fields(client.send(topic))["queueOffset"] == "3"
         assert len(client.arrived) == 2, "of the topic's creation and of the last send"
 

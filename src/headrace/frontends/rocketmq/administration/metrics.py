@@ -55,21 +55,21 @@ def _add_requests(metrics: "Metrics", broker: "ServedBroker") -> None:
         "headrace_rocketmq_requests_total",
         "Requests of RocketMQ clients by code, one-way ones included",
         counts.by_request,
-        "request",
+        label="request",
         counter=True,
     )
     metrics.gauge(
         "headrace_rocketmq_errors_total",
         "Errors answered to RocketMQ clients by codes of request and response",
         counts.by_error,
-        ("request", "response"),
+        label=("request", "response"),
         counter=True,
     )
     metrics.gauge(
         "headrace_rocketmq_stored_late_total",
         "RocketMQ messages that are stored, but not flushed or replicated in time",
         lambda: {code.name.lower(): late[code] for code in _LATE},
-        "status",
+        label="status",
         counter=True,
     )
 
