@@ -7,25 +7,28 @@ has the rows in which Headrace differs, each with its reason; a reason with `if`
 
 import csv
 import re
-import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from headrace.testing import BrokerThread
-from tests.outside.rocketmq.jvm import JVM, compiled, has_maven, libraries
-from tests.support.rocketmq.client import RemotingClient
-from tests.support.rocketmq.kit import SETTINGS, fields, made, port_of
+from tests.outside.rocketmq.golden.comparison import (
+    DIFFERENCES,
+    differences,
+    read_explained,
+    shown_differences,
+    unexplained,
+)
+from tests.outside.rocketmq.golden.programs import mqadmin_lines, programs
+from tests.outside.rocketmq.golden.record import golden_by_client, recorded_of_headrace
+from tests.outside.rocketmq.golden.recording import Entry
+from tests.outside.rocketmq.jvm import has_maven
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 VERSION = "5.5.0"
 DIFFERENCES_MAX = 40
-MINUTES_MAX = 12
-OPENS = [
-    f"--add-opens=java.base/{package}=ALL-UNNAMED"
-    for package in ("java.nio", "sun.nio.ch", "java.lang", "java.util")
-]
+CLIENT, PUSHED = "admin5.5", "admin5.5-push220"
+"""The recordings of the commands, and of those around a pushed reset."""
 
 _EXCEPTION = re.compile(r"(?:! )?(?:java|org)\.[\w.]*?(\w*(?:Exception|Error))\b")
 _CODE = re.compile(r"CODE: (\d+)")
@@ -77,38 +80,20 @@ def test_an_outcome_is_a_result_a_code_and_columns() -> None:
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """The output of each recorded command against our broker."""
+def recorded() -> tuple[list[Entry], str]:
+    """The frames and the output of the recorded commands against our broker."""
     if not has_maven():
         pytest.skip("needs Maven and a JDK")
-    folder = tmp_path_factory.mktemp("mqadmin")
-    path = compiled(folder, libraries(VERSION, "mqadmin.xml"), "AdminLines.java")
-    with BrokerThread(SETTINGS) as broker:
-        address = f"127.0.0.1:{port_of(broker)}"
-        with RemotingClient(port_of(broker)) as client:
-            made(client, "AdmViewed")
-            viewed = fields(client.send("AdmViewed", b"viewed"))["msgId"]
-        names = {"{address}": address, "{broker}": "headrace-0", "{id}": viewed}
-        recorded = [row["line"] for row in rows(f"mqadmin-{VERSION}.tsv")]
-        asked = {line: replaced(line, names) for line in recorded}
-        played = subprocess.run(
-            [*JVM, *OPENS, f"-Duser.home={folder}", "-cp", path, "AdminLines", address],
-            input="".join(f"{line}\n" for line in asked.values()),
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            timeout=MINUTES_MAX * 60, check=False, cwd=folder,
-        )  # fmt: skip
-    assert "=== end" in played.stdout, played.stdout[-3000:]
-    blocks = {
-        block.splitlines()[0]: block.splitlines()[1:] for block in played.stdout.split("=== ")[1:]
-    }
-    return {line: blocks[sent] for line, sent in asked.items()}
+    return recorded_of_headrace(CLIENT, programs({})[CLIENT])
 
 
-def replaced(line: str, names: dict[str, str]) -> str:
-    """Return a recorded command with this broker's names."""
-    for name, value in names.items():
-        line = line.replace(name, value)
-    return line
+@pytest.fixture(scope="module")
+def shown(recorded: tuple[list[Entry], str]) -> dict[str, list[str]]:
+    """The output of each recorded command."""
+    output = recorded[1]
+    assert "=== end" in output, output[-3000:]
+    blocks = [block.splitlines()[1:] for block in output.split("=== ")[1:-1]]
+    return dict(zip(mqadmin_lines(), blocks, strict=True))
 
 
 def test_mqadmin_shows_what_it_shows_of_rocketmq(shown: dict[str, list[str]]) -> None:
@@ -132,3 +117,24 @@ def test_mqadmin_shows_what_it_shows_of_rocketmq(shown: dict[str, list[str]]) ->
     assert certain <= differing.keys(), "a difference in the list is gone"
     for line in differing:
         assert found[line].result == explained[line]["result"], line
+
+
+def test_mqadmin_and_the_broker_send_each_other_what_they_send_at_rocketmq(
+    recorded: tuple[list[Entry], str],
+) -> None:
+    check_frames(CLIENT, recorded[0])
+
+
+def test_a_reset_is_pushed_as_by_rocketmq() -> None:
+    if not has_maven():
+        pytest.skip("needs Maven and a JDK")
+    check_frames(PUSHED, recorded_of_headrace(PUSHED, programs({})[PUSHED])[0])
+
+
+def check_frames(client: str, entries: list[Entry]) -> None:
+    """Check that the differences from a golden recording are those of the list."""
+    listed = read_explained(DIFFERENCES)
+    found = differences(golden_by_client()[client], entries)
+    left, unused = unexplained(found, [row for row in listed if row.client == client])
+    assert not left, shown_differences(left)
+    assert not unused

@@ -197,7 +197,7 @@ def ask_producer(broker: "ServedBroker", stored: "StoredMessage", count: int) ->
     offset = stored.place.offset
     physical = physical_offset(PlaceInCluster(broker.held.number(HALF_TOPIC), offset))
     unique = (find_property(facts.properties, UNIQUE_KEY) or b"").decode("utf-8", "replace")
-    properties = asked_properties(facts.properties, count)
+    properties = asked_properties(facts.properties, count) + broker.added_properties
     topic, queue_id = message.target
     host = producer.peer.store_host
     body = encode_message(
