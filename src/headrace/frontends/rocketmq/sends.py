@@ -47,7 +47,6 @@ from headrace.wire.rocketmq.properties import (
 from headrace.wire.rocketmq.record_header import MessageFacts
 from headrace.wire.rocketmq.requests import InvalidField, SendRequest, send_request
 from headrace.wire.rocketmq.sent_messages import (
-    MessageIllegal,
     SentMessage,
     check_sent,
     plain_body,
@@ -205,7 +204,7 @@ def _waits(
 def _sent(
     request: SendRequest, messages: list[BatchedMessage], born_host: bytes
 ) -> list[SentMessage]:
-    """Return messages as they are stored. Raises MessageIllegal. On any thread."""
+    """Return messages as they are stored. Raises MessageIllegal, Malformed. On any thread."""
     sent = []
     for flag, body, properties in messages:
         check_sent(body, properties)
@@ -221,10 +220,10 @@ def _sent(
     return sent
 
 
-def _tried(work: "partial[list[SentMessage]]") -> list[SentMessage] | MessageIllegal:
+def _tried(work: "partial[list[SentMessage]]") -> list[SentMessage] | HeadraceError:
     try:
         return work()
-    except MessageIllegal as error:
+    except HeadraceError as error:
         return error
 
 
@@ -246,7 +245,7 @@ def _have_sent(
     queue: _SentTo,
     waits: _Waits | None,
     turn: HeldTurn | None,
-    sent: "list[SentMessage] | MessageIllegal | BaseException",
+    sent: "list[SentMessage] | BaseException",
 ) -> None:
     """Store messages as the next ones of their queue, or in the turn that was held for them."""
     sending = call.broker.sending
@@ -257,7 +256,7 @@ def _have_sent(
         sending.end_turn(turn, queued)
     elif queued is not None:
         sending.add(queued)
-    if isinstance(sent, MessageIllegal):
+    if isinstance(sent, HeadraceError):
         call.fail(sent)
         return
     if isinstance(sent, BaseException):

@@ -112,7 +112,7 @@ def test_a_reply_that_is_not_acknowledged_is_refused_and_not_stored(
         ({"i": "MSG_TYPE\x01reply\x02"}, b"x", ResponseCode.SYSTEM_ERROR),
         ({"b": "orders"}, b"x", ResponseCode.INVALID_PARAMETER),
         ({"b": "%RETRY%g"}, b"x", ResponseCode.INVALID_PARAMETER),
-        ({}, b"", ResponseCode.MESSAGE_ILLEGAL),
+        ({}, b"", ResponseCode.SYSTEM_ERROR),
         ({"d": "x"}, b"x", ResponseCode.SYSTEM_ERROR),
     ],
 )

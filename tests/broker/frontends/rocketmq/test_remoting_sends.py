@@ -187,7 +187,7 @@ def test_numbers_of_a_deleted_topic_leave_the_metadata_store(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("body", "changed", "expected"),
     [
-        (b"", {}, ResponseCode.MESSAGE_ILLEGAL),
+        (b"", {}, ResponseCode.SYSTEM_ERROR),
         (bytes((4 << 20) + 1), {}, ResponseCode.MESSAGE_ILLEGAL),
         (b"x", {"i": "p\x01" + "x" * 32_768}, ResponseCode.MESSAGE_ILLEGAL),
         (b"no zlib", {"f": 1}, ResponseCode.MESSAGE_ILLEGAL),

@@ -94,6 +94,7 @@ class Recorder:
         self.scenario = NOT_RECORDED
         self.addresses: list[Address] = []
         """What each port is in front of; set before the first client connects."""
+        self._open: list[asyncio.AbstractServer | asyncio.DatagramTransport] = []
         self._began = time.monotonic()
         self._connections = 0
         self._counts: Counter[tuple[str, int, str, bool]] = Counter()
@@ -130,12 +131,16 @@ class Recorder:
 
             server = await asyncio.start_server(serve, "127.0.0.1", port, limit=1 << 20)
             self.ports[index] = server.sockets[0].getsockname()[1]
+            self._open.append(server)
         transport, _ = await self._loop.create_datagram_endpoint(
             lambda: _Labels(self), local_addr=("127.0.0.1", self.label_port)
         )
         self.label_port = transport.get_extra_info("sockname")[1]
+        self._open.append(transport)
 
     async def _close(self) -> None:
+        for each in self._open:
+            each.close()
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in others:
             task.cancel()

@@ -25,7 +25,8 @@ VOLATILE_FIELDS = frozenset(
         "bornTimestamp", "g", "storeTimestamp", "msgId", "offsetMsgId", "transactionId",
         "clientID", "commitLogOffset", "tranStateTableOffset", "popTime", "bornTime", "extraInfo",
         "startOffsetInfo", "msgOffsetInfo", "subVersion", "timestamp", "consumeTimestamp", "t",
-        "recallHandle", "clientHost", "Signature",
+        "recallHandle", "clientHost", "Signature", "totalGroupNum", "wipeTopicCount",
+        "addTopicCount",
     }
 )  # fmt: skip
 PLACES = frozenset(
@@ -46,6 +47,8 @@ MESSAGES_IN = (
     RequestCode.QUERY_MESSAGE,
 )  # fmt: skip
 BATCH = RequestCode.SEND_BATCH_MESSAGE
+MAPS = ("Table", "groupTopicMap", "consumeStatsList[]")
+"""Members of bodies whose own members have names of topics, groups or clients."""
 REMARK_CHARACTERS = 60
 TEXT_CHARACTERS = 120
 OWN_BROKER, GOLDEN_BROKER = "headrace-0", "broker-a"
@@ -53,12 +56,14 @@ OWN_BROKER, GOLDEN_BROKER = "headrace-0", "broker-a"
 _NUMBER = re.compile(r"\d{3,}")
 _HEX = re.compile(r"\b[0-9A-Fa-f]{16,}\b")
 _NAMES = re.compile(r"^(?:%\w+%)?(?:Sc|Raw|Adm|CG_|PG_|Go)\w*(?:@.*)?$|^(?:TBW102|.*@.*)$")
+_HOST = re.compile(r"\b\d+\.\d+\.\d+\.\d+\b")
 _ADDRESS = re.compile(r"^[\d.]+:\d+$")
 
 
 def mask(text: str) -> str:
     """Return a text without long numbers, ids and the broker's name."""
-    return _NUMBER.sub("#", _HEX.sub("~", text.replace(OWN_BROKER, GOLDEN_BROKER)))
+    text = _HOST.sub("HOST", text.replace(OWN_BROKER, GOLDEN_BROKER))
+    return _NUMBER.sub("#", _HEX.sub("~", text))
 
 
 def facts(entry: Entry, *, has_places: bool) -> dict[str, str]:
@@ -70,11 +75,12 @@ def facts(entry: Entry, *, has_places: bool) -> dict[str, str]:
     if command.is_response:
         found["code"] = _code(command.code)
         if command.remark:
-            found["remark"] = mask(command.remark)[:REMARK_CHARACTERS]
+            found["remark"] = mask(" ".join(command.remark.split()))[:REMARK_CHARACTERS]
     for name, value in (command.fields or {}).items():
         if name == OWN_FIELD:
             continue
-        found[f"ext.{name}"] = _field(name, value, has_places)
+        is_physical = entry.request == RequestCode.CONSUMER_SEND_MSG_BACK and name == "offset"
+        found[f"ext.{name}"] = VOLATILE if is_physical else _field(name, value, has_places)
     found.update(_body(entry, command))
     return found
 
@@ -117,6 +123,8 @@ def _body(entry: Entry, command: RemotingCommand) -> Iterator[tuple[str, str]]:
         return
     if _has_messages(entry, command):
         yield "body", "messages"
+    elif not command.is_response and entry.request == RequestCode.HEART_BEAT:
+        return  # which groups have started by now is the client's matter
     elif not command.is_response and entry.request == BATCH:
         yield "body", f"{len(decode_batch(body))} messages"
     elif not command.is_response and entry.request in (
@@ -137,7 +145,8 @@ def _shape(path: str, value: FastJson) -> Iterator[tuple[str, str]]:
     match value:
         case dict() if value:
             for name, member in value.items():
-                yield from _shape(f"{path}.{_member(name)}", member)
+                shown = VOLATILE if path.endswith(MAPS) else _member(name)
+                yield from _shape(f"{path}.{shown}", member)
         case Keyed(pairs) if pairs:
             for key, member in pairs:
                 yield from _shape(f"{path}<key>", key)
@@ -153,7 +162,7 @@ def _member(name: str) -> str:
     """Return the name of an object's member; * for a topic, a group, a client or an address."""
     if _NAMES.match(name) or _ADDRESS.match(name) or name.isdigit():
         return "*"
-    return mask(name)
+    return mask(re.sub("/.*", "/", name))  # a path
 
 
 def _message(message: PulledMessage, has_places: bool) -> dict[str, str]:

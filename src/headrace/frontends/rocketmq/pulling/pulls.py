@@ -57,6 +57,9 @@ if TYPE_CHECKING:
     from headrace.log.log import Log
     from headrace.ports.disk import Buffer
 
+_HELP = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+NO_MEMBERS = f"the consumer's group info not exist{_HELP}"
+NO_SUBSCRIPTION = f"the consumer's subscription not exist{_HELP}"
 NO_MATCH = "NO_MATCHED_MESSAGE"
 MESSAGES_MAX = 1024
 """Messages of one pull at most; clients ask for 32."""
@@ -322,7 +325,7 @@ def _filter(call: "RemotingCall", request: PullRequest) -> PullFilter:
     if known is None:
         raise RequestRefused(
             ResponseCode.SUBSCRIPTION_NOT_EXIST,
-            f"group {request.consumer_group} has no subscription of {request.topic}",
+            NO_SUBSCRIPTION if call.broker.members.topics(request.consumer_group) else NO_MEMBERS,
         )
     if known.version >= request.subscription_version:
         return filter_of(known.expression_type, known.expression)
