@@ -69,6 +69,7 @@ _HINTS = (b"DELAY", b"TIMER_", b"TRAN_MSG")
 def send(call: "RemotingCall") -> None:
     """Answer a send, later. Sends to a topic keep their order, also those that wait for it."""
     request = send_request(call.command)
+    check_has_body(call)
     broker = call.broker
     call.error_fields = broker.sent_fields
     if request.topic.startswith(RETRY_PREFIX):
@@ -84,6 +85,12 @@ def send(call: "RemotingCall") -> None:
         broker.work(_send_waiting(broker, request.topic))
         return
     store_sent(call, request, topic, numbers)
+
+
+def check_has_body(call: "RemotingCall") -> None:
+    """Raise InvalidField if a send has no body."""
+    if not call.command.body:
+        raise InvalidField("the message body is empty")
 
 
 async def _send_waiting(broker: ServedBroker, name: str) -> None:
@@ -204,7 +211,7 @@ def _waits(
 def _sent(
     request: SendRequest, messages: list[BatchedMessage], born_host: bytes
 ) -> list[SentMessage]:
-    """Return messages as they are stored. Raises MessageIllegal, Malformed. On any thread."""
+    """Return messages as they are stored. Raises MessageIllegal. On any thread."""
     sent = []
     for flag, body, properties in messages:
         check_sent(body, properties)

@@ -57,12 +57,7 @@ def half_properties(properties: bytes) -> bytes:
 
 def asked_properties(properties: bytes, count: int) -> bytes:
     """Return the properties of a message about which a producer was asked; 0: never."""
-    if not count:
-        return properties
-    asked = with_property_if_room(properties, CHECK_TIMES, b"%d" % count)
-    return with_property_if_room(
-        asked, WAITS_FOR_STORE, b"false"
-    )  # as RocketMQ, which stores it again
+    return with_property_if_room(properties, CHECK_TIMES, b"%d" % count) if count else properties
 
 
 def committed_properties(properties: bytes, asked: int) -> bytes:

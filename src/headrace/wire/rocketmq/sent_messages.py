@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from headrace.model.errors import HeadraceError, Malformed
+from headrace.model.errors import HeadraceError
 from headrace.record.compression import Codec, CorruptBatch, UnfoldsTooLarge, decompress
 from headrace.record.record import sized
 from headrace.record.record_parts import Parts, build_of_parts
@@ -36,9 +36,9 @@ class SentMessage(NamedTuple):
 
 
 def check_sent(body: bytes | memoryview, properties: bytes) -> None:
-    """Raise MessageIllegal if a body or properties are too large, Malformed if a body is empty."""
+    """Raise MessageIllegal if a body is empty or too large, or properties are too large."""
     if not body:
-        raise Malformed("the message body is empty")
+        raise MessageIllegal("the message body is empty")
     if len(body) > BODY_BYTES_MAX:
         raise MessageIllegal(f"the message body has {len(body)} bytes, max {BODY_BYTES_MAX}")
     if len(properties) > PROPERTIES_BYTES_MAX:

@@ -68,11 +68,11 @@ def test_undecided_and_aborted_transactions_are_not_pulled(
     topic = made(client, "transactional")
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "t"})
     producer.init_transactions(30)
-    for body, commits in ((b"aborted", False), (b"committed", True)):
+    for begin, body, commits in ((0, b"aborted", False), (2, b"committed", True)):
         producer.begin_transaction()
         producer.produce(topic, body)
         assert producer.flush(30) == 0
-        parked = client.ask_pull(topic, **PARKED)
+        parked = client.ask_pull(topic, begin, **PARKED)
         if commits:
             client.send(topic, b"behind")
             assert fields(client.call(30, {"topic": topic, "queueId": 0})) == {"offset": "2"}
