@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
+from headrace.wire.rocketmq.commands import encode_command
+from headrace.wire.rocketmq.frames import Serialization
 from tests.outside.rocketmq.golden.comparison import (
     DIFFERENCES,
     Difference,
@@ -22,7 +24,7 @@ from tests.outside.rocketmq.golden.comparison import (
 )
 from tests.outside.rocketmq.golden.programs import Program, programs
 from tests.outside.rocketmq.golden.record import golden_by_client, recorded_of_headrace
-from tests.outside.rocketmq.golden.recording import Entry
+from tests.outside.rocketmq.golden.recording import RESPONSE, Entry
 from tests.outside.rocketmq.jvm import has_maven, libraries
 
 ROWS_MAX = 40
@@ -109,3 +111,41 @@ def test_each_listed_difference_is_found(
     found = [each for run in compared.values() for each in run.found]
     of_clients = [row for row in rows if not row.client.startswith("admin")]
     assert unexplained(found, of_clients)[1] == []
+
+
+def changed(entry: Entry, **parts: object) -> Entry:
+    """Return a frame with another header or body."""
+    command = entry.command._replace(**parts)  # type: ignore[arg-type]
+    raw = b"".join(encode_command(command, Serialization.JSON))
+    return entry._replace(raw=raw, size=len(raw))
+
+
+@pytest.mark.parametrize(
+    ("scenario", "request_code", "parts", "expected"),
+    [
+        ("max-30", 30, {"code": 1}, ("code", "SUCCESS", "SYSTEM_ERROR")),
+        ("max-30", 30, {"fields": {"offset": "11"}}, ("ext.offset", "12", "11")),
+        ("query-14-unknown-topic", 14, {"remark": "no"}, ("remark", "Not found*", "no")),
+        ("consumer-list-38", 38, {"body": b'{"consumerIdList":[]}'}, ("body*", "*", "*")),
+        ("pull-max-1", 11, {"body": b""}, ("body", "messages", "-")),
+        ("max-30", 30, None, ("frames", "1", "0")),
+    ],
+)
+def test_a_change_in_a_recording_is_a_difference(
+    golden: dict[str, list[Entry]],
+    scenario: str,
+    request_code: int,
+    parts: dict[str, object] | None,
+    expected: tuple[str, str, str],
+) -> None:
+    expected_entries, entries = golden["raw-json"], []
+    for entry in expected_entries:
+        is_meant = entry.scenario.endswith(f"/{scenario}") and entry.direction == RESPONSE
+        if not is_meant or entry.request != request_code:
+            entries.append(entry)
+        elif parts is not None:
+            entries.append(changed(entry, **parts))
+    found = differences(expected_entries, entries)
+    assert {each.scenario for each in found} == {scenario}
+    row = Explained("raw-*", scenario, "*", *expected, reason="changed here")
+    assert any(row.matches(each) for each in found), found
