@@ -52,6 +52,8 @@ RANDOM_QUEUE = "send-negative-queue-random"
 BY_FACT = "admin"
 """Recordings of commands, which ask for each topic and queue of the broker: how many these are
 differs, and which of them have messages."""
+LOCKED = "body.lockOKMQSet"
+"""The queues that a consumer has locked: which ones depends on when the other one leaves them."""
 EMPTY = ("dict", "list")
 """Facts of an empty object or list in a body."""
 DIFFERENCES = Path(__file__).parents[3] / "golden" / "rocketmq-differences.tsv"
@@ -73,7 +75,7 @@ SKIPPED = frozenset({"java4.9-binary/pull-sql92"})
 """The recorded client refused this itself, before its first heartbeat was answered."""
 SHORT = frozenset({"java5.5-LZ4", "java5.5-ZSTD"})
 """Recordings that may end before the first heartbeat."""
-_NAME = re.compile(r"\S*(?:Sc|Adm|CG_)\S*")
+_NAME = re.compile(r"\S*(?:Sc|Adm|CG_|Raw)\S*")
 _REQUESTS = {code.value: code.name for code in RequestCode}
 SOMETIMES = "if "
 """How the reason of a difference begins that does not always occur."""
@@ -169,7 +171,11 @@ def _grouped(entries: Iterable[Entry]) -> Groups:
         if is_general:
             if is_pooled and _is_retry(view):
                 continue
-            view = {path: _general(path, text) for path, text in view.items()}
+            view = {
+                path: _general(path, text)
+                for path, text in view.items()
+                if not is_pooled or not (text in EMPTY or path.startswith(LOCKED))
+            }
         name = _REQUESTS.get(entry.request, str(entry.request))
         shown = ANY if is_pooled else scenario
         key = _Key(entry.client, shown, name, entry.direction, is_set)
@@ -234,7 +240,12 @@ def _sets(theirs: Groups, ours: Groups, key: _Key) -> Iterator[Difference]:
 
 
 def _merged(theirs: Groups, ours: Groups, key: _Key) -> Iterator[Difference]:
-    """Yield the differences of all frames of a command together, fact by fact."""
+    """Yield the differences of all frames of a command together, fact by fact.
+
+    Requests of the clients that stand by are left out: other recordings have them.
+    """
+    if key.scenario == ANY:
+        return
     golden, other = (
         {
             (path, text)

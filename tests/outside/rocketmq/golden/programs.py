@@ -35,7 +35,7 @@ GOLDEN_NAMES = {
     "{broker}": "broker-a",
     "{id}": "7F00000100002A9F0000000000000000",
 }
-"""What the recorded commands of mqadmin have in place of the names in its lines."""
+"""The names that the recorded commands of mqadmin have."""
 MQADMIN = Path(__file__).parents[3] / "golden" / "mqadmin-5.5.0.tsv"
 PUSHED_RESET = (
     "updateTopic -c DefaultCluster -t AdmT -r 2 -w 2",
@@ -149,16 +149,25 @@ def in_turn(*played_programs: Program) -> Program:
     return play
 
 
-def admin(client: str, lines: Sequence[str]) -> Program:
+def admin(client: str, lines: Sequence[str], consumed: str) -> Program:
     """Return the program that runs commands of mqadmin 5.5.0 (`java/AdminLines.java`).
 
-    `{address}`, `{broker}` and `{id}` in a line are the broker's and a message's.
+    `{address}`, `{broker}` and `{id}` in a line are the broker's and a message's. Of the topic
+    `consumed` a group has offsets before, as groups of the recorded broker had.
     """
 
     def play(peers: Peers) -> str:
-        _topic(peers, "AdmViewed")
+        for topic in ("AdmViewed", consumed):
+            _topic(peers, topic, queues=2)
+        _groups(peers, "CG_adm")
         with RemotingClient(peers.broker[1]) as operator:
             viewed = fields(operator.send("AdmViewed", b"viewed"))["msgId"]
+            for queue in range(2):
+                stored: dict[str, object] = {
+                    "consumerGroup": "CG_adm", "topic": consumed, "queueId": queue,
+                    "commitOffset": 0,
+                }  # fmt: skip
+                operator.call(RequestCode.UPDATE_CONSUMER_OFFSET, stored)
         names = {
             "{address}": text(peers.broker), "{broker}": peers.broker_name, "{id}": viewed,
         }  # fmt: skip
@@ -219,11 +228,12 @@ def raw(entries: list[Entry], *groups: str) -> Program:
     return play
 
 
-def _topic(peers: Peers, topic: str) -> None:
-    """Create a topic of one queue, with all fields that RocketMQ wants."""
+def _topic(peers: Peers, topic: str, queues: int = 1) -> None:
+    """Create a topic, with all fields that RocketMQ wants."""
     with RemotingClient(peers.broker[1]) as client:
         asked: dict[str, object] = {
-            "topic": topic, "defaultTopic": "TBW102", "readQueueNums": 1, "writeQueueNums": 1,
+            "topic": topic, "defaultTopic": "TBW102", "readQueueNums": queues,
+            "writeQueueNums": queues,
             "perm": 6, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": "false",
         }  # fmt: skip
         client.call(RequestCode.UPDATE_AND_CREATE_TOPIC, asked)
@@ -232,8 +242,13 @@ def _topic(peers: Peers, topic: str) -> None:
 def _prepare(peers: Peers, *groups: str) -> None:
     """Create the topics and groups that the recorded client created outside of its scenarios."""
     _topic(peers, "RawX")
+    _groups(peers, "RawXG", "L" * 124, *groups)
+
+
+def _groups(peers: Peers, *groups: str) -> None:
+    """Create groups."""
     with RemotingClient(peers.broker[1]) as client:
-        for group in ("RawXG", "L" * 124, *groups):
+        for group in groups:
             settings = {
                 "groupName": group, "consumeEnable": True, "retryQueueNums": 1,
                 "retryMaxTimes": 2, "brokerId": 0,
@@ -261,8 +276,8 @@ def programs(golden: Mapping[str, list[Entry]]) -> dict[str, Program]:
             "4.9.7", "java4.9-binary", ("send", "tx", "pull", "push", "retry"), BINARY
         ),
         "go2.1 cpp0.4.4 ali-ons3.12": in_turn(go, cpp, node),
-        "admin5.5": admin("admin5.5", mqadmin_lines()),
-        "admin5.5-push220": admin("admin5.5-push220", PUSHED_RESET),
+        "admin5.5": admin("admin5.5", mqadmin_lines(), "AdmViewed"),
+        "admin5.5-push220": admin("admin5.5-push220", PUSHED_RESET, "AdmT"),
         "raw-json": raw(golden.get("raw-json", []), "RawNoG"),
         "raw-binary": raw(golden.get("raw-binary", [])),
         "raw2": raw(golden.get("raw2", [])),

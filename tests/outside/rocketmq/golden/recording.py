@@ -93,7 +93,7 @@ class Recorder:
         self.label_port = label_port
         self.scenario = NOT_RECORDED
         self.addresses: list[Address] = []
-        """What each port is in front of; set before the first client connects."""
+        """The address behind each port; set before the first client connects."""
         self._open: list[asyncio.AbstractServer | asyncio.DatagramTransport] = []
         self._began = time.monotonic()
         self._connections = 0

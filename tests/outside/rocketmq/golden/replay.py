@@ -81,7 +81,8 @@ class Replay:
         self._labels = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._label_address = ("127.0.0.1", label_port)
         self._connections: dict[int, _Connection] = {}
-        self._moved_ms: int | None = None
+        self._began_ms: int | None = None
+        """When the recording began, ms since 1970."""
         self._offsets: dict[str, str] = {}
         """Physical offsets here, by the recorded ones."""
 
@@ -140,9 +141,10 @@ class Replay:
         fields = fields_of(command)
         for name, value in fields.items():
             if name in TIMES and value.isdigit() and int(value) > TIMES_FROM:
-                if self._moved_ms is None:
-                    self._moved_ms = int(time.time() * 1000) - int(value)
-                fields[name] = str(int(value) + self._moved_ms)
+                if self._began_ms is None:
+                    self._began_ms = int(value) - entry.ms
+                age_ms = self._began_ms + entry.ms - int(value)
+                fields[name] = str(int(time.time() * 1000) - age_ms)
             elif command.code == RequestCode.CONSUMER_SEND_MSG_BACK and name == "offset":
                 fields[name] = self._offsets.get(value, value)
         body = bytes(command.body)

@@ -69,7 +69,7 @@ def clients(golden: dict[str, list[Entry]]) -> dict[str, Program]:
 
 
 class Compared(NamedTuple):
-    """What the recording of a client differs in, and what its program has printed."""
+    """The differences of a recording, and the output of its program."""
 
     found: list[Difference]
     output: str

@@ -57,6 +57,10 @@ _NUMBER = re.compile(r"\d{3,}")
 _HEX = re.compile(r"\b[0-9A-Fa-f]{16,}\b")
 _NAMES = re.compile(r"^(?:%\w+%)?(?:Sc|Raw|Adm|CG_|PG_|Go)\w*(?:@.*)?$|^(?:TBW102|.*@.*)$")
 _HOST = re.compile(r"\b\d+\.\d+\.\d+\.\d+\b")
+_EXCEPTION = re.compile(r"(?:java|org|com)\.[\w.]+(?:Exception|Error)\b")
+_PROPERTY = re.compile(r"\w+=")
+_OWN_PART = re.compile(r"(?:/.*|(?<=_)\d+)$")
+"""A path, or the number of a delay level, at the end of a name."""
 _ADDRESS = re.compile(r"^[\d.]+:\d+$")
 
 
@@ -75,7 +79,7 @@ def facts(entry: Entry, *, has_places: bool) -> dict[str, str]:
     if command.is_response:
         found["code"] = _code(command.code)
         if command.remark:
-            found["remark"] = mask(" ".join(command.remark.split()))[:REMARK_CHARACTERS]
+            found["remark"] = _remark(command.remark)
     for name, value in (command.fields or {}).items():
         if name == OWN_FIELD:
             continue
@@ -83,6 +87,12 @@ def facts(entry: Entry, *, has_places: bool) -> dict[str, str]:
         found[f"ext.{name}"] = VOLATILE if is_physical else _field(name, value, has_places)
     found.update(_body(entry, command))
     return found
+
+
+def _remark(text: str) -> str:
+    """Return a remark on one line, of a Java exception its class alone."""
+    exception = _EXCEPTION.match(text)
+    return exception[0] if exception else mask(" ".join(text.split()))[:REMARK_CHARACTERS]
 
 
 def messages(entry: Entry, *, has_places: bool) -> list[dict[str, str]]:
@@ -135,7 +145,8 @@ def _body(entry: Entry, command: RemotingCommand) -> Iterator[tuple[str, str]]:
         try:
             value = decode_body(body)
         except (Malformed, UnicodeDecodeError):
-            yield "body", mask(body.decode("utf-8", "replace"))[:TEXT_CHARACTERS]
+            shown = mask(body.decode("utf-8", "replace"))[:TEXT_CHARACTERS]
+            yield "body", "properties" if _PROPERTY.match(shown) else shown
         else:
             yield from sorted(_shape("body", value))
 
@@ -162,7 +173,7 @@ def _member(name: str) -> str:
     """Return the name of an object's member; * for a topic, a group, a client or an address."""
     if _NAMES.match(name) or _ADDRESS.match(name) or name.isdigit():
         return "*"
-    return mask(re.sub("/.*", "/", name))  # a path
+    return _OWN_PART.sub("*", mask(name))
 
 
 def _message(message: PulledMessage, has_places: bool) -> dict[str, str]:
