@@ -104,7 +104,15 @@ def test_a_pull_without_its_own_filter_has_that_of_the_heartbeat(client: Remotin
     client.send(topic, b"a", i="TAGS\x01A\x02")
     client.send(topic, b"b", i="TAGS\x01B\x02")
     own: dict[str, Any] = {"sysFlag": 0, "consumerGroup": "CG_sub", "subVersion": 5}
-    assert code(client.pull(topic, **own)) is ResponseCode.SUBSCRIPTION_NOT_EXIST
+    cases: list[tuple[dict[str, str], str]] = [
+        ({}, "group info"), ({"other": "*"}, "subscription"),
+    ]  # fmt: skip
+    for known, text in cases:
+        if known:
+            client.heartbeat("one", "CG_sub", known)
+        refused = client.pull(topic, **own)
+        assert code(refused) is ResponseCode.SUBSCRIPTION_NOT_EXIST
+        assert (refused.remark or "").startswith(f"the consumer's {text} not exist")
     client.heartbeat("one", "CG_sub", {topic: "B"}, version=5)
     assert [message.body for message in messages_in(client.pull(topic, **own))] == [b"b"]
     newer = client.pull(topic, **{**own, "subVersion": 6})

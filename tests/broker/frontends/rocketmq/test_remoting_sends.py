@@ -12,7 +12,7 @@ from headrace.frontends.rocketmq.partition_numbers import TOPICS
 from headrace.log import file_names
 from headrace.posix.store.embedded_store import EmbeddedStore
 from headrace.testing import BrokerThread
-from headrace.wire.rocketmq.batch_bodies import BatchedMessage
+from headrace.wire.rocketmq.batch_bodies import BatchedMessage, encode_batch
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from headrace.wire.rocketmq.frames import Serialization
 from headrace.wire.rocketmq.message_ids import physical_offset_of, place_of
@@ -122,8 +122,8 @@ def test_a_batch_has_an_offset_and_an_id_for_each_message(client: RemotingClient
     topic = made(client, "batched")
     sent = [BatchedMessage(n, b"b%d" % n, b"TAGS\x01%d\x02" % n) for n in range(3)]
     client.send(topic)
-    answer = fields(client.send_batch(topic, sent))
-    assert answer["queueOffset"] == "1"
+    answer = fields(client.send(topic, encode_batch(sent), m="true", i="UNIQ_KEY\x01outer\x02"))
+    assert (answer["queueOffset"], answer["transactionId"]) == ("1", "outer")
     places = [place_of(physical_offset_of(text)) for text in answer["msgId"].split(",")]
     assert [place.offset for place in places] == [1, 2, 3]
     pulled = messages_in(client.pull(topic, 1))
@@ -207,6 +207,8 @@ def test_a_send_that_cannot_be_stored_is_refused_and_stores_nothing(
     topic = made(client, "refused")
     answer = client.send(topic, body, **changed)
     assert code(answer) is expected, answer.remark
+    if expected is not ResponseCode.SYSTEM_ERROR:
+        assert fields(answer) == {"TRACE_ON": "true", "MSG_REGION": "DefaultRegion"}
     assert fields(client.call(30, {"topic": topic, "queueId": 0})) == {"offset": "0"}
 
 
