@@ -70,7 +70,7 @@ ANYTHING = [
 
 def with_cluster(right: Right) -> tuple[Right, ...]:
     """Return a right, and that to the cluster where it suffices instead, as in Kafka."""
-    operation, resource = right
+    operation, _ = right
     if operation not in (Operation.CREATE, Operation.DELETE):
         return (right,)
     return right, (operation, Resource(ResourceType.CLUSTER, CLUSTER_NAME))

@@ -102,7 +102,10 @@ def update_offset(call: "RemotingCall") -> None:
     asked = offset_request(call.command)
     broker = call.broker
     broker.require_group(call.identity, asked.consumer_group)
-    topic = broker.topic(asked.topic)
+    topic = broker.topic_if_any(asked.topic)
+    if topic is None:
+        text = f"Topic {asked.topic} not exist!"
+        raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, text)
     broker.require_topic(call.identity, Operation.READ, topic)
     if not broker.may_store_offsets(asked.consumer_group):
         text = f"Group {asked.consumer_group} not exist!"

@@ -84,7 +84,7 @@ def test_messages_with_wait_false_are_answered_before_the_flush(impatient: Broke
             assert code(waits) is ResponseCode.FLUSH_DISK_TIMEOUT
 
 
-def test_one_way_sends_are_stored_without_an_answer(impatient: BrokerThread) -> None:
+def test_sends_one_way_are_stored_without_an_answer(impatient: BrokerThread) -> None:
     with RemotingClient(port_of(impatient)) as client:
         topic = made(client, "one-way")
         named = {"a": "PG", "b": topic, "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 5, "h": 0,
