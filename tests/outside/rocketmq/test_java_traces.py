@@ -9,7 +9,6 @@ import pytest
 from headrace.testing import BrokerThread
 from tests.outside.rocketmq.conftest import CLIENTS
 from tests.outside.rocketmq.jvm import JVM, compiled, has_maven, libraries
-from tests.outside.rocketmq.test_mqadmin import OPENS
 from tests.support.rocketmq.client import RemotingClient, messages_in
 from tests.support.rocketmq.kit import SETTINGS, port_of
 
@@ -20,7 +19,7 @@ SECONDS_MAX = 240
 def java(folder: Path, path: str, *given: str) -> str:
     """Run a Java program; return its output. It must succeed."""
     played = subprocess.run(
-        [*JVM, *OPENS, f"-Duser.home={folder}", "-cp", path, *given],
+        [*JVM, f"-Duser.home={folder}", "-cp", path, *given],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS_MAX,
         check=False, cwd=folder,
     )  # fmt: skip
