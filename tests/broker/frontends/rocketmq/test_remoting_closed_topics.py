@@ -1,4 +1,4 @@
-"""Messages that wait are closed to all clients: Kafka, share groups, AMQP, tools, RocketMQ itself.
+"""Messages that wait are closed to all clients: those of Kafka, AMQP and RocketMQ, and tools.
 
 No ACL opens them: half messages are undecided, and delayed ones are not due.
 """
@@ -8,10 +8,6 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from headrace.client.admin import topics as admin
-from headrace.client.consumer.share_consumer import ShareConsumer
-from headrace.client.consumer.share_member import ShareMember
-from headrace.client.sync import connect, run
 from headrace.frontends.rocketmq.held.held_topics import DELAYS_TOPIC, HALF_TOPIC
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.protocols import ROCKETMQ_TOPICS
@@ -78,22 +74,6 @@ def test_kafka_producers_do_not_write_held_messages(holding: BrokerThread, topic
     values = [record.value for record in log_records(holding, topic)]
     assert b"forged" not in values
     assert before == 1
-
-
-@pytest.mark.parametrize("topic", [DELAYS_TOPIC, HALF_TOPIC])
-def test_share_groups_do_not_acquire_held_messages(holding: BrokerThread, topic: str) -> None:
-    with connect(holding.bootstrap, retry_seconds=10) as client:
-        earliest = {"share.auto.offset.reset": "earliest"}
-        run(admin.alter_configs(client, admin.GROUP_RESOURCE, "sg", set_=earliest))
-        consumer = ShareConsumer(client, ShareMember(client, "sg", [topic]))
-
-        def polled_until_refused() -> None:
-            for _ in range(100):  # the member is assigned only after a while
-                assert run(consumer.poll(max_wait_ms=200, records_max=10)) == []
-
-        with pytest.raises(ApiError) as refused:
-            polled_until_refused()
-        assert refused.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 @pytest.mark.parametrize("topic", [DELAYS_TOPIC, HALF_TOPIC])
