@@ -101,8 +101,7 @@ def test_members_share_queues_alike_and_no_queue_has_two_owners() -> None:
         await asyncio.sleep(60 + 2 * REBALANCE_SECONDS)
         assert held == {"c": set(range(QUEUES))}
         ended.add("c")
-        ends = await asyncio.gather(*tasks, return_exceptions=True)
-        assert [type(each) for each in ends] == [type(None), ConnectionError, type(None)]
+        await asyncio.gather(*tasks)
 
     remoting(story)
 
