@@ -46,7 +46,7 @@ KINDS = ("delayed", "sent back", "decided", "offsets")
 
 @dataclass
 class Work:
-    """What the broker has acknowledged, by kind."""
+    """Requests that the broker has acknowledged, by kind."""
 
     chance: random.Random
     delayed: dict[str, float] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is in the topics, against what was acknowledged."""
+    """Contents of the topics, compared with the acknowledged requests."""
 
     kills: int
     answered: list[int]

@@ -69,7 +69,7 @@ class Half:
 
 @dataclass
 class Model:
-    """What clients know."""
+    """The state of the broker, as far as its clients know it."""
 
     sent: dict[str, Sent] = field(default_factory=dict)
     handles: dict[str, str] = field(default_factory=dict)

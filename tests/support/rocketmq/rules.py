@@ -20,6 +20,7 @@ _LIVES = (
     "test_a_broker_delivers_retries_delays_and_transactions_and_keeps_offsets"
 )
 _WAITING = f"{_SIM}/test_rules_of_held_messages.py"
+_DECIDED = f"{_SIM}/test_rules_of_transactions.py"
 _OFFSETS = f"{_SIM}/test_rules_of_offsets.py"
 _MEMBERS = f"{_SIM}/test_rules_of_members.py"
 RULES: dict[int, Rule] = {
@@ -46,7 +47,7 @@ RULES: dict[int, Rule] = {
         ),
     ),
     3: Rule(
-        "offsets as said, backwards too, -1 is none; never older after kill -9; kept",
+        "offsets as said, backwards too, -1 deletes; never older after kill -9; kept",
         (
             f"{_BROKER}/test_remoting_offsets.py::"
             "test_an_offset_is_stored_as_said_and_minus_one_removes_it",
@@ -147,15 +148,15 @@ RULES: dict[int, Rule] = {
             "test_kafka_consumers_do_not_read_held_messages",
             f"{_BROKER}/test_remoting_closed_topics.py::"
             "test_kafka_producers_do_not_write_held_messages",
-            "tests/unit/broker/test_partition.py::"
+            "tests/unit/broker/test_internal_appends.py::"
             "test_a_closed_topic_is_read_and_written_by_its_broker_alone",
             f"{_BROKER}/test_remoting_closed_topics.py::"
             "test_exchanges_and_streams_of_amqp_are_not_bound_to_held_messages",
             f"{_BROKER}/test_remoting_closed_topics.py::"
             "test_tools_and_rocketmq_clients_do_not_read_held_messages",
             "tests/spark/test_spark_remoting.py::test_spark_does_not_read_messages_that_wait",
-            f"{_WAITING}::test_a_lost_decision_is_asked_for_and_each_live_producer_in_turn",
-            f"{_WAITING}::test_a_message_is_given_up_after_15_checks_counted_and_logged",
+            f"{_DECIDED}::test_a_lost_decision_is_asked_for_and_each_live_producer_in_turn",
+            f"{_DECIDED}::test_a_message_is_given_up_after_15_checks_counted_and_logged",
             f"{_BROKER}/test_remoting_signatures.py::"
             "test_a_producer_without_the_right_to_the_topic_is_not_asked",
         ),
@@ -163,8 +164,8 @@ RULES: dict[int, Rule] = {
     12: Rule(
         "no producer: the question waits; two commits are one; no commit after a rollback",
         (
-            f"{_WAITING}::test_a_producer_that_is_away_for_long_is_asked_when_it_is_back",
-            f"{_WAITING}::test_decisions_at_once_and_with_a_question_decide_a_message_once",
+            f"{_DECIDED}::test_a_producer_that_is_away_for_long_is_asked_when_it_is_back",
+            f"{_DECIDED}::test_decisions_at_once_and_with_a_question_decide_a_message_once",
             f"{_BROKER}/test_remoting_transactions.py::"
             "test_a_message_committed_twice_is_stored_once",
             f"{_BROKER}/test_remoting_transactions.py::test_a_rolled_back_message_is_never_seen",

@@ -12,7 +12,6 @@ from headrace.log.directory.state_files import durable_read_bounds
 from headrace.log.log import Log, ReadResult
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, LeaderEpoch, Offset, TopicPartition
-from headrace.model.protocols import ROCKETMQ_TOPICS
 from headrace.record.batch import ControlType, Record, build, build_marker, parse_header
 from headrace.testing.clock import SimClock, SimRandom
 from headrace.testing.disk import SimDisk
@@ -224,25 +223,6 @@ def test_internal_topics_are_closed_to_clients_and_open_to_coordinators() -> Non
     heard = told(place.partition, appended.commit_offset)
     place.flush()
     assert heard == [None]
-
-
-@pytest.mark.parametrize("topic", sorted(ROCKETMQ_TOPICS.closed))
-def test_a_closed_topic_is_read_and_written_by_its_broker_alone(topic: str) -> None:
-    place = Place(topic, LogConfig(cleanup_policy=frozenset({"compact"})))
-    partition, content = place.partition, bytearray(build([Record(0, NOW, b"k", b"v")]))
-    header = parse_header(content)
-    with pytest.raises(ApiError) as refused:
-        partition.append(memoryview(content), header, now_ms=NOW)
-    assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert partition.append_run([memoryview(content)], [header], now_ms=NOW) == 0
-    partition.append_internal(content, now_ms=NOW)
-    place.flush()
-    for committed in (False, True):
-        for read in (partition.read, partition.serve):
-            with pytest.raises(ApiError) as refused:
-                read(Offset(0), 1 << 20, read_committed=committed)
-            assert refused.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    assert partition.log.read_from_disk(Offset(0), 1 << 20, below=partition.high_watermark).data
 
 
 @pytest.mark.parametrize(
