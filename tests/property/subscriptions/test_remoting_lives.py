@@ -175,13 +175,13 @@ class Play:
     async def commit_offset(self, value: int) -> None:
         """Store an offset."""
         model, offset = self.model, value % READ_MESSAGES
-        pending = {each for each in model.resets if each is not None}
+        pending: set[int | None] = model.resets - {None}
         model.offsets |= {offset}
         answer = await self.client.commit(GROUP, READ, offset)
         assert answer.code == ResponseCode.SUCCESS, answer.remark
         if answer.remark == "Offset has been previously reset":
             assert pending, "no reset is pending"
-            model.resets, model.offsets = pending, set(pending)
+            model.resets, model.offsets = {*pending}, {*pending}
         else:
             assert None in model.resets, "the reset is ignored"
             model.resets, model.offsets = {None}, {offset}

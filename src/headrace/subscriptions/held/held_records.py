@@ -39,6 +39,11 @@ class HeldPlace(NamedTuple):
     offset: int
     key: bytes
 
+    @property
+    def time_ms(self) -> int:
+        """The message's time in ms since 1970."""
+        return int(_KEY.unpack(self.key)[0])
+
 
 class StoredMessage(NamedTuple):
     """A held message in the log."""

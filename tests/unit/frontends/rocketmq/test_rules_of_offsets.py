@@ -7,8 +7,9 @@ import random
 import pytest
 
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
+from headrace.wire.rocketmq.message_ids import place_of
 from tests.support.rocketmq.client import messages_in
-from tests.support.rocketmq.simulated import Remoting, SimRemotingClient, remoting
+from tests.support.rocketmq.simulated import Remoting, SimRemotingClient, place_in, remoting
 
 PARKED = {"sysFlag": 6, "suspendTimeoutMillis": 20_000}
 IGNORED = "Offset has been previously reset"
@@ -75,6 +76,32 @@ def test_offsets_of_a_deleted_topic_are_not_those_of_the_next_one() -> None:
 
     for seed in SEEDS:
         remoting(story, seed=seed)
+
+
+def test_ids_of_a_deleted_topic_name_nothing_of_the_next_one() -> None:
+    async def story(room: Remoting) -> None:
+        client = await room.client()
+        place = place_in(await client.send("t", b"of the first"))
+
+        async def viewed() -> int:
+            return (await client.call(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": place})).code
+
+        assert await viewed() == ResponseCode.SUCCESS
+        deleted = await client.call(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "t"})
+        assert deleted.code == ResponseCode.SUCCESS
+        again = place_in(await client.send("t", b"of the second"))
+        for _ in range(2):
+            assert place_of(again).partition_number != place_of(place).partition_number
+            assert await viewed() == ResponseCode.SYSTEM_ERROR
+            refused = await client.send_back(place, "CG", -1)
+            assert refused.code == ResponseCode.SYSTEM_ERROR
+            assert await client.bodies("t") == ["of the second"]
+            await room.kill()
+            client = await room.client()
+        assert (await client.send_back(again, "CG", -1)).code == ResponseCode.SUCCESS
+        assert await client.bodies("%DLQ%CG") == ["of the second"]
+
+    remoting(story)
 
 
 # Rule 4

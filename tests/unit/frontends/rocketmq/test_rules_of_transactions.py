@@ -141,3 +141,54 @@ def test_a_producer_that_is_away_for_long_is_asked_when_it_is_back() -> None:
         assert await client.bodies("t") == []
 
     remoting(story, QUICK)
+
+
+def test_a_message_whose_topic_was_deleted_is_rolled_back_or_given_up() -> None:
+    async def story(room: Remoting) -> None:
+        client = await room.client()
+        await client.produces("p", "PG")
+        kept, rolled = await half(client, "kept"), await half(client, "rolled")
+        deleted = await client.call(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "t"})
+        assert deleted.code == ResponseCode.SUCCESS
+        assert (await client.end(rolled, ROLLBACK)).code == ResponseCode.SUCCESS
+        assert (await client.end(kept, COMMIT)).code == ResponseCode.TOPIC_NOT_EXIST
+        await room.kill()
+        client = await room.client()
+        for _ in range(30):
+            await client.produces("p", "PG")
+            assert "rolled" not in questions(client)
+            await asyncio.sleep(5)
+        assert await client.bodies("TRANS_CHECK_MAX_TIME_TOPIC") == ["kept"]
+        half_messages = room.served.held.half.value
+        assert half_messages is not None
+        assert len(half_messages) == 0
+
+    remoting(story, QUICK)
+
+
+def test_a_message_without_a_producer_is_given_up_after_the_reserved_hours(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As in RocketMQ; else one that names no group would stay."""
+
+    async def story(room: Remoting) -> None:
+        client = await room.client()
+        await half(client, "of a group")
+        await client.send("t", b"of none", i="UNIQ_KEY\x01n\x02TRAN_MSG\x01true\x02", f=4)
+        await asyncio.sleep(3600)
+        await room.kill()
+        await asyncio.sleep(3590)
+        half_messages = room.served.held.half.value
+        assert half_messages is not None
+        assert len(half_messages) == 2
+        await asyncio.sleep(30)
+        assert len(half_messages) == 0
+        client = await room.client()
+        given_up = await client.bodies("TRANS_CHECK_MAX_TIME_TOPIC")
+        assert sorted(given_up) == ["of a group", "of none"]
+        assert await client.bodies("t") == []
+
+    remoting(story, QUICK | {"rocketmq.file.reserved.hours": "2"})
+    warnings = [text for text in caplog.messages if "given up" in text]
+    assert len(warnings) == 2
+    assert all("was asked 0 times" in text for text in warnings)

@@ -70,8 +70,11 @@ async def queues(client: SimRemotingClient) -> object:
     body = decode_body(answer.body) if answer.code == ResponseCode.SUCCESS else None
     if not isinstance(body, dict):
         return None
-    (queue,) = body["queueDatas"]  # type: ignore[union-attr, misc]
-    return queue["readQueueNums"], queue["writeQueueNums"]  # type: ignore[index, call-overload]
+    listed = body["queueDatas"]
+    assert isinstance(listed, list)
+    (queue,) = listed
+    assert isinstance(queue, dict)
+    return queue["readQueueNums"], queue["writeQueueNums"]
 
 
 async def may_pull(client: SimRemotingClient) -> object:
@@ -127,7 +130,7 @@ async def fail_once(room: Remoting, change: Change, at: int, *, done: bool) -> b
     store = FailingStore(configs.groups._store, at, done=done)
     whole = configs.groups._store
     for kind in kinds:
-        kind._store = store  # type: ignore[assignment]
+        kind._store = store
     answer = await client.call(change.code, change.fields, change.body)
     for kind in kinds:
         kind._store = whole
@@ -185,7 +188,7 @@ def test_partition_numbers_are_given_once_although_the_store_fails(done: bool) -
                 {"topic": topic, "readQueueNums": 2, "writeQueueNums": 2, "perm": 6},
             )
             store = FailingStore(whole, at, done=done)
-            numbers._store = store  # type: ignore[assignment]
+            numbers._store = store
             answer = await client.send(topic, b"x")
             numbers._store = whole
             if store.has_failed:

@@ -38,7 +38,7 @@ HALF_TOPIC = f"{RESERVED_PREFIX}half"
 """The internal topic of messages whose producers have not decided yet."""
 GIVEN_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 """The topic, for operators, of messages whose producers never decided."""
-_MS_AN_HOUR = 3_600_000
+MS_AN_HOUR = 3_600_000
 INTERNAL_CONFIG = {
     "cleanup.policy": "compact",
     "compression.type": "producer",
@@ -107,7 +107,7 @@ def topic_config(reserved_hours: int) -> dict[str, str]:
     return {
         "message.timestamp.type": "LogAppendTime",
         "max.message.bytes": str(2 * BODY_BYTES_MAX),
-        "retention.ms": str(-1 if reserved_hours < 0 else reserved_hours * _MS_AN_HOUR),
+        "retention.ms": str(-1 if reserved_hours < 0 else reserved_hours * MS_AN_HOUR),
     }
 
 
