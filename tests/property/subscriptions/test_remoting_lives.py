@@ -256,6 +256,7 @@ class Play:
             case "pass":
                 await asyncio.sleep(value * value / 50)
             case "jump":
+                await self.delivered()
                 self.room.jump((value - 30) * 1000)
             case "kill":
                 await self.end(self.room.kill)
@@ -268,6 +269,12 @@ class Play:
                     "hurry": self.hurry,
                 }  # fmt: skip
                 await steps[kind](value)
+
+    async def delivered(self) -> None:
+        """Wait until no delivery is under way: its message may be early by a jump back alone."""
+        delays = self.room.served.held.delays.value
+        while delays is not None and delays._flying:
+            await asyncio.sleep(0.001)
 
     # The end
 
