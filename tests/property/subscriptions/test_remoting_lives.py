@@ -27,6 +27,7 @@ from tests.support.rocketmq.simulated import (
     place_in,
     remoting,
 )
+from tests.support.sim.cluster import until
 
 SOURCE, DELAYED, DECIDED, READ = "source", "delayed", "decided", "read"
 GROUP = "CG"
@@ -273,8 +274,8 @@ class Play:
     async def delivered(self) -> None:
         """Wait until no delivery is under way: its message may be early by a jump back alone."""
         delays = self.room.served.held.delays.value
-        while delays is not None and delays._flying:
-            await asyncio.sleep(0.001)
+        if delays is not None:
+            await until(lambda: not delays._flying)
 
     # The end
 
