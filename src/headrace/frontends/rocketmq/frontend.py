@@ -11,11 +11,7 @@ from headrace.frontends.rocketmq.administration.disk_cleaning import CleaningRul
 from headrace.frontends.rocketmq.administration.metrics import add_metrics
 from headrace.frontends.rocketmq.administration.operations import operations_of
 from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
-<<<<<<< HEAD
-from headrace.frontends.rocketmq.held.held_topics import topic_config
-=======
-from headrace.frontends.rocketmq.held.held_topics import MS_AN_HOUR, HeldTopics, topic_config
->>>>>>> main
+from headrace.frontends.rocketmq.held.held_topics import MS_AN_HOUR, topic_config
 from headrace.frontends.rocketmq.held.own_topics import OwnTopics
 from headrace.frontends.rocketmq.held.transactions import ask_producer
 from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
