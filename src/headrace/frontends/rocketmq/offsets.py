@@ -96,6 +96,7 @@ def update_offset(call: "RemotingCall") -> None:
     asked = offset_request(call.command)
     broker = call.broker
     broker.require_group(call.identity, asked.consumer_group)
+    broker.check_group_is_free(asked.consumer_group)
     topic = broker.topic(asked.topic)
     broker.require_topic(call.identity, Operation.READ, topic)
     if not 0 <= asked.queue_id < topic.queues:
