@@ -244,6 +244,7 @@ def test_a_recall_is_forbidden_by_default(client: RemotingClient) -> None:
     answer = recall(client, topic, handle)
     assert code(answer) is ResponseCode.NO_PERMISSION
     assert answer.remark == "recall failed, operation is forbidden"
+    assert fields(answer) == {"MSG_REGION": "DefaultRegion"}
     assert len(pulled(client, topic, 1)) == 1
 
 
@@ -261,6 +262,7 @@ def test_a_recalled_message_is_not_delivered_and_its_neighbours_are(tmp_path: Pa
         recalled = recall(client, topic, handle)
         assert code(recalled) is ResponseCode.SUCCESS
         assert fields(recalled) == {"msgId": "recalled", "MSG_REGION": "DefaultRegion"}
+        assert recalled.remark == "not set any response code", "as RocketMQ"
         assert code(recall(client, topic, handle)) is ResponseCode.ILLEGAL_OPERATION
         bodies = [message.body for message in pulled(client, topic, 2)]
         assert bodies == [b"before", b"behind"]

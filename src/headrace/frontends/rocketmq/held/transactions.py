@@ -20,6 +20,7 @@ from headrace.security.authorizer import Operation
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from headrace.wire.rocketmq.delays import DELAY, later_delivery
 from headrace.wire.rocketmq.later_properties import (
+    WAITS_FOR_STORE,
     asked_properties,
     committed_properties,
     half_properties,
@@ -31,7 +32,12 @@ from headrace.wire.rocketmq.message_ids import (
     physical_offset,
     place_of,
 )
-from headrace.wire.rocketmq.properties import UNIQUE_KEY, find_property
+from headrace.wire.rocketmq.properties import (
+    UNIQUE_KEY,
+    closed,
+    find_property,
+    with_property_if_room,
+)
 from headrace.wire.rocketmq.sent_messages import MessageIllegal, SentMessage
 from headrace.wire.rocketmq.stored_messages import PulledMessage, SystemFlag, encode_message
 from headrace.wire.rocketmq.topic_names import rocketmq_name
@@ -197,7 +203,11 @@ def ask_producer(broker: "ServedBroker", stored: "StoredMessage", count: int) ->
     offset = stored.place.offset
     physical = physical_offset(PlaceInCluster(broker.held.number(HALF_TOPIC), offset))
     unique = (find_property(facts.properties, UNIQUE_KEY) or b"").decode("utf-8", "replace")
-    properties = asked_properties(facts.properties, count)
+    # RocketMQ stores the message again before it asks, and changes WAIT of the one that it sends.
+    properties = with_property_if_room(
+        asked_properties(facts.properties, count), WAITS_FOR_STORE, b"false"
+    )
+    properties = closed(properties) + broker.added_properties
     topic, queue_id = message.target
     host = producer.peer.store_host
     body = encode_message(
