@@ -311,6 +311,6 @@ async def _deleted(call: "RemotingCall", group: str, clean: bool) -> None:
     await call.broker.configs.groups.remove(group)
     call.broker.traffic.forget_pulls(group)
     if clean:
-        code = await called_back(partial(call.broker.coordinators.groups.delete, group))
+        code = await called_back(partial(call.broker.commits().delete, group))
         if code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
             raise ApiError(code, f"the offsets of group {group} are not deleted")
