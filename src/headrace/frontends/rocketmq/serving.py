@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from headrace.broker.metadata_image import ImageDelta, TopicInfo
 from headrace.frontends.rocketmq.administration.disk_cleaning import DiskCleaner
 from headrace.frontends.rocketmq.administration.disk_watermark import DiskWatermark
-from headrace.frontends.rocketmq.administration.request_counts import RequestCounts
 from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
-from headrace.frontends.rocketmq.administration.traffic import Traffic
+from headrace.frontends.rocketmq.administration.traffic import RequestCounts, Traffic
 from headrace.frontends.rocketmq.answers import FORBIDDEN, GROUP_FORBIDDEN, RequestRefused
 from headrace.frontends.rocketmq.held.held_topics import HeldTopics
 from headrace.frontends.rocketmq.pulling.parked_pulls import ParkedPulls

@@ -152,13 +152,13 @@ def test_the_command_shows_offsets_and_lag_of_a_group(
 def test_an_offset_of_a_group_that_does_not_exist_is_refused(client: RemotingClient) -> None:
     topic = made(client, "no-group")
     client.begins_groups = False
-    named = {"consumerGroup": "CG_none", "topic": topic, "queueId": 0, "commitOffset": 1}
+    named = {"consumerGroup": "CG_refused", "topic": topic, "queueId": 0, "commitOffset": 1}
     refused = client.call(15, named)
     assert code(refused) is ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
-    assert refused.remark == "Group CG_none not exist!"
-    client.pull(topic, consumerGroup="CG_none")  # creates the group, as a heartbeat does
+    assert refused.remark == "Group CG_refused not exist!"
+    client.pull(topic, consumerGroup="CG_refused")  # creates the group, as a heartbeat does
     assert code(client.call(15, named)) is ResponseCode.SUCCESS
-    assert code(client.call(207, {"groupName": "CG_none", "cleanOffset": "true"})) is (
+    assert code(client.call(207, {"groupName": "CG_refused", "cleanOffset": "true"})) is (
         ResponseCode.SUCCESS
     )
     assert code(client.call(15, named)) is ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
