@@ -195,7 +195,7 @@ def test_a_producer_without_the_right_to_the_topic_is_not_asked() -> None:
         broker.create_topics("t")
         allow(broker, ("orders", Operation.WRITE, TOPIC), ("audit", Operation.READ, TOPIC))
         port = port_of(broker)
-        with signing(port, "audit") as curious, SigningClient(port, "orders") as client:
+        with signing(port, "audit") as curious, signing(port, "orders") as client:
             curious.produces("c", "PG")
             client.produces("p", "PG")
             half = "UNIQ_KEY\x01u\x02TRAN_MSG\x01true\x02PGROUP\x01PG\x02"
