@@ -183,7 +183,7 @@ def test_retry_topics_are_made_once_with_room_for_the_headers(
         assert len(known.topics["shop.t.retry"].partitions) == 1
         found = settings(client, "shop.t.retry")
         assert int(found["max.message.bytes"] or 0) > 5_000_000
-        assert (found["cleanup.policy"], found["retention.ms"]) == ("delete", str(30 * DAY_MS))
+        assert (found["cleanup.policy"], found["retention.ms"]) == ("delete", "-1")
 
 
 def test_a_retry_topic_that_may_not_be_made_is_the_error_of_the_start(
