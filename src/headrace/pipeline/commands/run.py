@@ -51,9 +51,7 @@ def run(
     ] = None,
     accept_loss: Annotated[
         tuple[str, ...],
-        Parameter(
-            help="Flow that goes on without records that were deleted unread."
-        ),
+        Parameter(help="Flow that goes on without records that were deleted unread."),
     ] = (),
     json: Json = False,
     options: BrokerOptions | None = None,
