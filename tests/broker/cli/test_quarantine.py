@@ -11,7 +11,6 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from headrace.client.admin.topics import TOPIC_RESOURCE, describe_configs
 from headrace.client.client import Client
 from headrace.client.producer import transactions
 from headrace.client.producer.producer import Producer
@@ -209,9 +208,6 @@ def test_a_replay_that_no_query_reads_yet_is_noted(says: Says, client: Client) -
         assert code == 0
         assert said.startswith("1 sent to shop.orders.retry for flow daily (once")
         assert ("shop.orders.retry is new: no query has read it" in noted) == (offset == 1)
-    entries = run(describe_configs(client, TOPIC_RESOURCE, "shop.orders.retry"))
-    values = {entry.name: entry.value for entry in entries}
-    assert (values["retention.ms"], values["retention.bytes"]) == ("-1", "-1")
 
 
 def test_pipelines_have_retry_topics_of_their_own(asked: Asked, client: Client) -> None:
