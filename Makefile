@@ -185,7 +185,7 @@ chaos: setup-dev ## Exactly-once copies while one broker, then three on ZooKeepe
 	@$(PY) -m tests.chaos --seconds $(or $(CHAOS_SECONDS),1800) $(ARGS)
 
 .PHONY: spark-kills
-spark-kills: setup-dev ## Spark's sinks: processes and real drivers killed at each named point, slow tasks tried twice (KILLS=5, 1 for a quick run; ARGS="--only live --table iceberg")
+spark-kills: setup-dev ## Spark's sinks: processes and real drivers killed at each named point, slow tasks tried twice (KILLS=5, 1 for a quick run; real drivers twice; ARGS="--only live --table iceberg")
 	@$(PY) -m tests.spark_kills --kills $(or $(KILLS),5) $(ARGS)
 
 .PHONY: bench
