@@ -22,11 +22,13 @@ class Coordinator:
         """Topic, partition and offset of each write; -1 for a deletion."""
         self.flying: list[Callable[[ErrorCode], None]] = []
         self.fails: ErrorCode | None = None
+        self.refuses: ErrorCode | None = None
+        """The error of commits alone."""
 
     def commit(self, request: CommitRequest, done: Done[ErrorCode]) -> None:
         """Note a commit."""
-        if self.fails:
-            raise ApiError(self.fails)
+        if self.fails or self.refuses:
+            raise ApiError(self.fails or self.refuses or ErrorCode.NONE)
         ((topic, partition, offset, epoch, metadata),) = request.offsets
         assert (request.generation, request.member_id) == (-1, "")
         self.asked.append((topic, partition, offset))
@@ -195,6 +197,26 @@ def test_a_coordinator_that_is_loading_is_reported_and_asked_again_later() -> No
     play.store(6)
     play.coordinator.land()
     assert play.read() == 6
+
+
+def test_a_commit_that_is_refused_is_answered_and_a_later_one_written() -> None:
+    play = Play()
+    play.coordinator.refuses = ErrorCode.GROUP_MAX_SIZE_REACHED
+    play.store(5)
+    assert play.answers == [(5, ErrorCode.GROUP_MAX_SIZE_REACHED)]
+    assert play.read() is None
+    play.coordinator.refuses = None
+    play.store(6)
+    play.coordinator.land()
+    assert play.answers[-1] == (6, ErrorCode.NONE)
+    reset(play, 2)
+    play.coordinator.land()
+    play.coordinator.refuses = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert [play.offsets.take_reset("g", "t", 0) for _ in range(2)] == [2, 2], "still pending"
+    play.coordinator.refuses = None
+    assert play.offsets.take_reset("g", "t", 0) == 2
+    play.coordinator.land()
+    assert play.offsets.take_reset("g", "t", 0) is None
 
 
 def test_a_store_out_of_a_callback_is_written_too() -> None:

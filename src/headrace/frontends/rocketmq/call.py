@@ -44,6 +44,8 @@ class RemotingClientSide(MemberConnection, Hashable, Protocol):
     """The language of the client, as its last heartbeat says."""
     version: int
     """The version of the client, as its last heartbeat says: RocketMQ's number of a release."""
+    identity: Identity
+    """The client's identity, by its certificate or as it signed its last heartbeat."""
 
     @property
     def address(self) -> str:

@@ -39,6 +39,7 @@ def heartbeat(call: "RemotingCall") -> RemotingAnswer:
     broker, now = call.broker, call.broker.broker.clock.monotonic()
     call.client.client_id = client_id = _text(body, "clientID")
     call.client.language, call.client.version = call.command.language, call.command.version
+    call.client.identity = call.identity
     broker.clients[client_id] = call.client
     producers = _list(body, "producerDataSet", _GROUPS_MAX)
     names = (_mapping(producer).get("groupName") for producer in producers)

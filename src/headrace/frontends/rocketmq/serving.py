@@ -204,8 +204,8 @@ class ServedBroker:
 
     async def ready(self) -> None:
         """Load settings, and create the coordinator's topic of offsets. Raises ApiError."""
-        await self.configs.groups.load()
-        await self.configs.topics.load()
+        for configs in (self.configs.groups, self.configs.topics, self.configs.values):
+            await configs.load()
         await self.controller.ensure_internal_topic(OFFSETS_TOPIC)
         await self.numbers.prune(self.broker.image.topics_by_id)
         self.coordinators.groups.elsewhere = self._protocol_of

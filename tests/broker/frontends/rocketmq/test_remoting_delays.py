@@ -3,8 +3,6 @@
 import time
 from pathlib import Path
 
-from confluent_kafka import Consumer
-
 from headrace.model.nouns import TopicPartition
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.batch_bodies import BatchedMessage
@@ -151,28 +149,6 @@ def test_delayed_messages_survive_a_restart_and_are_delivered_at_the_start(
     ):
         assert [message.body for message in pulled(client, topic, 2)] == [b"soon", b"down"]
         assert len(broker.records(topic)) == 2
-
-
-def test_kafkas_consumers_read_the_log_of_delays(
-    broker: BrokerThread, client: RemotingClient
-) -> None:
-    delayed(client, made(client, "seen"), b"seen later", 3_600_000)
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap,
-            "group.id": "looks",
-            "auto.offset.reset": "earliest",
-        }
-    )
-    consumer.subscribe(["__rocketmq.delays"])
-    bodies = []
-    deadline = time.monotonic() + 30
-    while b"seen later" not in bodies and time.monotonic() < deadline:
-        record = consumer.poll(1)
-        if record is not None and record.error() is None:
-            bodies.append(record.value())
-    consumer.close()
-    assert b"seen later" in bodies
 
 
 def test_retention_and_compaction_are_free_to_work_on_the_protocols_topics(

@@ -43,8 +43,8 @@ from headrace.wire.rocketmq.stored_messages import PulledMessage, SystemFlag, en
 from headrace.wire.rocketmq.topic_names import rocketmq_name
 
 if TYPE_CHECKING:
-    from headrace.frontends.rocketmq.call import RemotingCall
-    from headrace.frontends.rocketmq.serving import ServedBroker
+    from headrace.frontends.rocketmq.call import RemotingCall, RemotingClientSide
+    from headrace.frontends.rocketmq.serving import ServedBroker, ServedTopic
     from headrace.model.errors import ApiError
     from headrace.ports.callbacks import Done
     from headrace.subscriptions.held.held_records import HeldMessage, StoredMessage
@@ -156,10 +156,15 @@ def _check_decision(
     group = find_property(properties, PRODUCER_GROUP)
     if group is not None and group != request.producer_group.encode("utf-8", "replace"):
         raise RequestRefused(ResponseCode.SYSTEM_ERROR, "The producer group wrong")
-    name = rocketmq_name(message.target.topic)
-    topic = None if name is None else broker.topic_if_any(name)
+    topic = _target(broker, message)
     if topic is not None:
         broker.require_topic(call.identity, Operation.WRITE, topic)
+
+
+def _target(broker: "ServedBroker", message: "HeldMessage") -> "ServedTopic | None":
+    """Return the topic that a message waits for; None: it was deleted."""
+    name = rocketmq_name(message.target.topic)
+    return None if name is None else broker.topic_if_any(name)
 
 
 def _commit(
@@ -192,12 +197,18 @@ def _commit(
 def ask_producer(broker: "ServedBroker", stored: "StoredMessage", count: int) -> bool:
     """Ask a live producer about an undecided message; return whether there is one.
 
-    `count`: the number of questions about the message, this one included.
+    It gets the message, so it must be allowed to write to the topic, as for a decision. `count`:
+    the number of questions about the message, this one included.
     """
     message = stored.message
     facts = sent_message(message, 0).facts
     group = (find_property(facts.properties, PRODUCER_GROUP) or b"").decode("utf-8", "replace")
-    producer = broker.producers.any_member(group)
+    target = _target(broker, message)
+
+    def may_decide(client: "RemotingClientSide") -> bool:
+        return target is None or broker.may(client.identity, Operation.WRITE, target)
+
+    producer = broker.producers.any_member(group, may_decide)
     if producer is None:
         return False
     offset = stored.place.offset
