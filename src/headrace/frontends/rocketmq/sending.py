@@ -1,16 +1,17 @@
 """`Sending`: sent messages in their order on the way to the log, a batch for a queue and pass."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record.batch import parse_header, recompress
 from headrace.record.batch_layout import HEADER_BYTES
+from headrace.record.record_parts import Parts, build_of_parts
 from headrace.record.stored_codec import level_of, stored_codec
-from headrace.wire.rocketmq.sent_messages import SentMessage, encode_batch_of
+from headrace.wire.rocketmq.sent_messages import SentMessage, parts_of
 
 if TYPE_CHECKING:
     from headrace.broker.appended import Appended
@@ -20,24 +21,34 @@ if TYPE_CHECKING:
 
 BATCH_BYTES_MAX = 512 * 1024
 """Bytes of messages that are written as one batch, unless one request has more."""
-_MESSAGE_BYTES = 64
-"""Bytes of a record beside its body and its properties."""
+RECORD_BYTES = 16
+"""Bytes of a record beside its key, body and headers, at most."""
 
 
-class QueuedSend(NamedTuple):
-    """The messages of one request, and what to do when they are stored."""
+class QueuedSend:
+    """Messages of one or more requests, and what to do when they are stored."""
 
-    place: TopicPartition
-    messages: list[SentMessage]
-    done: Callable[[int | ApiError], None]
-    """Called once, with the first message's offset, or with why they may not be stored."""
+    __slots__ = ("done", "parts", "place", "size")
 
-    @property
-    def size(self) -> int:
+    def __init__(
+        self,
+        place: TopicPartition,
+        messages: Iterable[SentMessage],
+        done: Callable[[int | ApiError], None],
+    ) -> None:
+        self.place = place
+        self.parts = [parts_of(message) for message in messages]
+        """Their records but for the offsets."""
+        self.size = sum(map(size_of_parts, self.parts))
         """Bytes of the messages, about."""
-        return sum(
-            len(sent.body) + len(sent.facts.properties) + _MESSAGE_BYTES for sent in self.messages
-        )
+        self.done = done
+        """Called once, with the first message's offset, or with why they may not be stored."""
+
+
+def size_of_parts(parts: Parts) -> int:
+    """Return the bytes of a record, about."""
+    key, body, headers = parts
+    return len(key) + len(body) + len(headers) + RECORD_BYTES
 
 
 class HeldTurn:
@@ -80,7 +91,12 @@ class Sending:
     def end_turn(self, turn: HeldTurn, send: QueuedSend | None) -> None:
         """Let the messages of a held turn be stored, and those behind it; None: it has none."""
         turn.send, turn.ended = send, True
-        self._write_soon()
+        self._write_queue(turn.place)
+
+    def is_last(self, send: QueuedSend) -> bool:
+        """Return whether messages added to a send are behind all others of its queue."""
+        queue = self._open.get(send.place)
+        return queue is not None and queue[-1] is send
 
     @property
     def has_some(self) -> bool:
@@ -142,8 +158,8 @@ class Sending:
         return taken
 
     def _encoded(self, sends: list[QueuedSend]) -> bytes:
-        messages = [message for send in sends for message in send.messages]
-        return encode_batch_of(messages, self._broker.clock.wall_ms())
+        parts = [parts for send in sends for parts in send.parts]
+        return build_of_parts(parts, self._broker.clock.wall_ms())
 
     def _compress(self, sends: list[QueuedSend], partition: "Partition", codec: "Codec") -> None:
         """Compress a batch on a thread, then append it; later ones of the queue wait."""
@@ -210,7 +226,7 @@ def _committed(sends: list[QueuedSend], appended: "Appended", error: ApiError | 
     offset = int(appended.base_offset)
     for send in sends:
         send.done(offset)
-        offset += len(send.messages)
+        offset += len(send.parts)
 
 
 def _refuse(sends: list[QueuedSend], error: ApiError) -> None:

@@ -8,10 +8,16 @@ without a value is delivered with an empty body.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from struct import Struct
 from typing import NamedTuple
+from zlib import crc32
 
 from headrace.record.record import Header, Record
+from headrace.record.record_cursor import RecordCursor
+from headrace.wire.rocketmq.hot.sent_records import cut_sent
 from headrace.wire.rocketmq.message_ids import (
+    HOST_V4_BYTES,
     HOST_V6_BYTES,
     OFFSET_MAX,
     PlaceInCluster,
@@ -24,8 +30,15 @@ from headrace.wire.rocketmq.properties import (
     PROPERTIES_BYTES_MAX,
     closed,
 )
-from headrace.wire.rocketmq.record_header import NAME, MessageFacts, decode_facts
+from headrace.wire.rocketmq.record_header import (
+    FACTS_V4,
+    NAME,
+    READ_FLAGS,
+    MessageFacts,
+    decode_facts,
+)
 from headrace.wire.rocketmq.stored_messages import (
+    CRC_MASK,
     HEAD,
     SIZE_I16,
     STORED_AT,
@@ -41,6 +54,17 @@ _NO_TEXT = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 """Bytes that a property's name or value does not have, its separators among them."""
 _UNKNOWN_HOST = bytes(8)
 """The born host of a record that no RocketMQ client sent: 0.0.0.0, port 0."""
+
+
+_END = ENTRY_END[0]
+
+
+@cache
+def _forms(store_host_bytes: int, topic_bytes: int) -> tuple[Struct, Struct]:
+    """Return the fields before a body, with a born host of IPv4, and those before properties."""
+    head, stored_at, tail = HEAD.format[1:], STORED_AT.format[1:], TAIL.format[1:]
+    front = f">{head}{HOST_V4_BYTES}s{stored_at}{store_host_bytes}s{tail}"
+    return Struct(front), Struct(f">{topic_bytes}s{SIZE_I16.format[1:]}")
 
 
 class PulledBatch(NamedTuple):
@@ -78,6 +102,7 @@ class PulledQueue:
         self._store_host = store_host
         self._store_flag = SystemFlag.STORE_HOST_V6 if len(store_host) == HOST_V6_BYTES else 0
         self._added = broker_properties
+        self._front, self._tail = _forms(len(store_host), len(self._topic))
         self._fixed_bytes = HEAD.size + STORED_AT.size + len(store_host) + TAIL.size
         self._fixed_bytes += len(self._topic) + SIZE_I16.size
 
@@ -112,11 +137,82 @@ class PulledQueue:
                 more = self._fixed_bytes + len(facts.born_host) + len(body) + len(properties)
                 if count and size + more > bytes_max:
                     return PulledBatch(parts, count, size, following, True, seen)
-                self._append(parts, more, record, body, facts, properties)
+                parts += self._parts(more, record, body, facts, properties)
                 count += 1
                 size += more
             following = record.offset + 1
         return PulledBatch(parts, count, size, following, size >= bytes_max, seen)
+
+    def take(
+        self,
+        cursor: RecordCursor,
+        begin: int,
+        *,
+        count_max: int,
+        bytes_max: int,
+        seen_max: int = 1 << 31,
+        wanted: Wanted | None = None,
+        any_size: bool = True,
+    ) -> PulledBatch:
+        """Return messages of a batch's records, as `pulled`; the cursor stays before those left.
+
+        `any_size`: whether the first message may have any size. Raises CorruptBatch.
+        """
+        parts: list[bytes] = []
+        count = size = seen = 0
+        following = begin
+        if cursor.delta < begin - cursor.base_offset:
+            cursor.skip_to(begin)
+        while cursor.left:
+            if count >= count_max or seen >= seen_max:
+                return PulledBatch(parts, count, size, following, True, seen)
+            before = cursor.at, cursor.left, cursor.delta
+            offset, more, message = self._next(cursor)
+            if wanted is None or wanted(message[-1]):
+                if (count or not any_size) and size + more > bytes_max:
+                    cursor.at, cursor.left, cursor.delta = before
+                    return PulledBatch(parts, count, size, following, True, seen)
+                parts += message
+                count += 1
+                size += more
+            seen += 1
+            following = offset + 1
+        return PulledBatch(parts, count, size, following, size >= bytes_max, seen)
+
+    def _next(self, cursor: RecordCursor) -> tuple[int, int, Sequence[bytes]]:
+        """Return offset, size and parts of the next record's message; properties are the last part.
+
+        A record that a RocketMQ client sent is spliced: its properties are not looked at.
+        """
+        found = cut_sent(cursor)
+        if found is None:
+            record = cursor.read()
+            facts, properties = self._facts(record)
+            body = record.value or b""
+            more = self._fixed_bytes + len(facts.born_host) + len(body) + len(properties)
+            return record.offset, more, self._parts(more, record, body, facts, properties)
+        offset, timestamp, body, facts_at, end = found
+        data = cursor.data
+        _, flag, system_flag, born_at_ms, reconsume_times, born_host = FACTS_V4.unpack_from(
+            data, facts_at
+        )
+        properties = data[facts_at + FACTS_V4.size : end]
+        if properties and properties[-1] != _END:
+            properties += ENTRY_END
+        properties += self._added
+        if len(properties) > PROPERTIES_BYTES_MAX:
+            properties = data[facts_at + FACTS_V4.size : end]
+        if offset > OFFSET_MAX:
+            raise ValueError(f"offset {offset} has more than 40 bits")
+        more = self._fixed_bytes + HOST_V4_BYTES + len(body) + len(properties)
+        front = self._front.pack(
+            more, self._magic, crc32(body) & CRC_MASK, self._queue_id, flag, offset,
+            self._physical_base | offset, system_flag & READ_FLAGS | self._store_flag, born_at_ms,
+            born_host, timestamp, self._store_host, reconsume_times, 0, len(body),
+        )  # fmt: skip
+        return offset, more, (
+            front, body, self._tail.pack(self._topic, len(properties)), properties,
+        )  # fmt: skip
 
     def _facts(self, record: Record) -> tuple[MessageFacts, bytes]:
         """Return a record's facts, and its properties with those that the broker adds."""
@@ -130,19 +226,13 @@ class PulledQueue:
         properties = record_properties(record.key, headers, PROPERTIES_BYTES_MAX - len(self._added))
         return MessageFacts(0, 0, record.timestamp, 0, _UNKNOWN_HOST, b""), properties + self._added
 
-    def _append(
-        self,
-        parts: list[bytes],
-        total: int,
-        record: Record,
-        body: bytes,
-        facts: MessageFacts,
-        properties: bytes,
-    ) -> None:
+    def _parts(
+        self, total: int, record: Record, body: bytes, facts: MessageFacts, properties: bytes
+    ) -> Sequence[bytes]:
         flag, system_flag, born_at_ms, reconsume_times, born_host, _ = facts
         if record.offset > OFFSET_MAX:
             raise ValueError(f"offset {record.offset} has more than 40 bits")
-        parts += (
+        return (
             HEAD.pack(
                 total,
                 self._magic,

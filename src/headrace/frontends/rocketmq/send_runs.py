@@ -1,0 +1,217 @@
+"""`SendRuns`: plain sends of one connection, many of a pass at once.
+
+A producer's messages differ in queue, body and properties. In each pass the first one to a queue is
+checked as by `sends.send`, the others of the queue only become records, and all are answered
+together. All that is not plain goes to `sends.send`: delays, transactions, batches, compressed
+bodies, topics that do not exist, refusals.
+
+Such messages are one `QueuedSend`, so their order with others of the queue is that of arrival.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headrace.frontends.rocketmq.answers import RemotingAnswer, refusal_of
+from headrace.frontends.rocketmq.sending import QueuedSend, size_of_parts
+from headrace.model.errors import ApiError, HeadraceError
+from headrace.model.nouns import TopicPartition
+from headrace.record.record import sized
+from headrace.security.authorizer import Operation
+from headrace.wire.rocketmq.commands import CommandFlag, RemotingCommand, encode_command
+from headrace.wire.rocketmq.frames import HEADER_AT, LENGTH_BYTES
+from headrace.wire.rocketmq.hot.send_forms import SendForm, send_form
+from headrace.wire.rocketmq.message_ids import OFFSET_BITS
+from headrace.wire.rocketmq.properties import KEYS, PROPERTIES_BYTES_MAX, UNIQUE_KEY, find_property
+from headrace.wire.rocketmq.record_header import MessageFacts, encode_facts, encoded_header
+from headrace.wire.rocketmq.sent_messages import BODY_BYTES_MAX
+from headrace.wire.rocketmq.topic_names import RETRY_PREFIX
+
+if TYPE_CHECKING:
+    from headrace.frontends.rocketmq.call import RemotingPeer
+    from headrace.frontends.rocketmq.serving import ServedBroker, ServedTopic
+    from headrace.ports.disk import Buffer
+
+_TOPIC = "b"
+FORMS_MAX = 8
+"""Forms of one connection: groups and topics that it sends to."""
+_HEAD = struct.Struct(">iI")
+_MAY_WAIT = (b"DELAY", b"TIMER_", b"TRAN_MSG")
+"""Properties without these name neither a delay nor a transaction."""
+
+
+class SendRun(QueuedSend):
+    """Messages of one pass and connection for one queue."""
+
+    __slots__ = ("_end", "_head", "_id", "_middle", "_push", "_runs", "asked")
+
+    def __init__(
+        self, runs: "SendRuns", place: TopicPartition, number: int, peer: "RemotingPeer",
+        region: str, push: "Callable[[Buffer], None]",
+    ) -> None:  # fmt: skip
+        """`number`: that of the queue's partition; `region`: the broker's."""
+        super().__init__(place, (), self._stored)
+        self._runs = runs
+        self._push = push
+        self.asked: list[tuple[bytes, bytes]] = []
+        """Opaque and unique key of each message."""
+        self._id = number << OFFSET_BITS
+        self._head = b'{"code":0,"extFields":{"queueId":"%d","transactionId":"' % place.partition
+        self._middle = b'","msgId":"%b' % peer.store_host.hex().upper().encode()
+        self._end = (
+            f'","TRACE_ON":"true","MSG_REGION":"{region}","queueOffset":"'.encode(),
+            b'"},"flag":1,"language":"JAVA","opaque":',
+            b',"serializeTypeCurrentRPC":"JSON","version":513}',
+        )
+
+    def _stored(self, offset: int | ApiError) -> None:
+        """Answer for all messages, the first of which has this offset, or for the error."""
+        self._runs.answered(len(self.asked))
+        if isinstance(offset, ApiError):
+            self._push(self._refusals(refusal_of(offset)))
+            return
+        out: list[bytes] = []
+        head, middle, (behind, before_opaque, tail) = self._head, self._middle, self._end
+        pack, base = _HEAD.pack, self._id
+        for opaque, key in self.asked:
+            answer = b"%b%b%b%016X%b%d%b%b%b" % (
+                head, key, middle, base | offset, behind, offset, before_opaque, opaque, tail,
+            )  # fmt: skip
+            out += (pack(LENGTH_BYTES + len(answer), len(answer)), answer)
+            offset += 1
+        self._push(b"".join(out))
+
+    def _refusals(self, refused: RemotingAnswer) -> bytes:
+        answers = (
+            RemotingCommand(
+                refused.code, int(opaque), CommandFlag.RESPONSE, None, b"", refused.remark
+            )
+            for opaque, _ in self.asked
+        )
+        return b"".join(part for answer in answers for part in encode_command(answer))
+
+
+class SendRuns:
+    """The plain sends of one connection."""
+
+    __slots__ = (
+        "_answered", "_broker", "_checked", "_forms", "_peer", "_push", "_runs", "_topics",
+        "waiting",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        broker: "ServedBroker",
+        peer: "RemotingPeer",
+        push: "Callable[[Buffer], None]",
+        answered: Callable[[], None],
+    ) -> None:
+        """`push` sends the answers; `answered` is called when there are fewer waiting."""
+        self._broker = broker
+        self._peer = peer
+        self._push = push
+        self._answered = answered
+        self._forms: dict[SendForm, str] = {}
+        """By form: the topic by RocketMQ's name."""
+        self._topics: dict[SendForm, ServedTopic] = {}
+        """Topics that were found in this pass, and that the client may send to."""
+        self._runs: dict[tuple[SendForm, bytes], SendRun] = {}
+        """The newest run of each queue in this pass."""
+        self._checked = False
+        self.waiting = 0
+        """Messages that are not answered yet."""
+
+    @property
+    def has_forms(self) -> bool:
+        """Whether a send may be taken."""
+        return bool(self._forms)
+
+    def learn(self, header: bytes, command: RemotingCommand) -> None:
+        """Remember the form of a send's header."""
+        topic = (command.fields or {}).get(_TOPIC, "")
+        if len(self._forms) < FORMS_MAX and not topic.startswith(RETRY_PREFIX):
+            form = send_form(header)
+            if form is not None:
+                self._forms[form] = topic
+
+    def end_pass(self) -> None:
+        """Forget what was checked in this pass."""
+        if self._runs:
+            self._runs = {}
+            self._topics = {}
+
+    def answered(self, count: int) -> None:
+        """Note that messages are answered."""
+        self.waiting -= count
+        self._answered()
+
+    def take(self, data: bytes, at: int, waiting_max: int) -> int:
+        """Take the plain sends at the head of `data[at:]`; return the position of the first other.
+
+        At most `waiting_max` of all wait for answers.
+        """
+        before, count = at, len(data)
+        while count - at > HEADER_AT and self.waiting < waiting_max:
+            length, header_bytes = _HEAD.unpack_from(data, at)
+            body_at, end = at + HEADER_AT + header_bytes, at + LENGTH_BYTES + length
+            if not body_at < end <= count or not self._taken(data, at + HEADER_AT, body_at, end):
+                break
+            at = end
+        return max(before, at)
+
+    def _taken(self, data: bytes, at: int, body_at: int, end: int) -> bool:
+        """Take one send, if it is plain."""
+        for form in self._forms:
+            fields = form.read(data, at, body_at)
+            if fields is not None:
+                break
+        else:
+            return False
+        queue_id, born_at_ms, properties, opaque = fields
+        key = find_property(properties, UNIQUE_KEY)
+        if (
+            key is None
+            or end - body_at > BODY_BYTES_MAX
+            or len(properties) > PROPERTIES_BYTES_MAX
+            or any(word in properties for word in _MAY_WAIT)
+        ):
+            return False
+        run = self._runs.get((form, queue_id))
+        if run is None or not self._broker.sending.is_last(run):
+            run = self._run(form, queue_id)
+            if run is None:
+                return False
+        keys = find_property(properties, KEYS)
+        facts = MessageFacts(0, 0, born_at_ms, 0, self._peer.born_host, properties)
+        parts = sized(keys or None), data[body_at:end], encoded_header(encode_facts(facts))
+        run.parts.append(parts)
+        run.size += size_of_parts(parts)
+        run.asked.append((opaque, key))
+        self.waiting += 1
+        return True
+
+    def _run(self, form: SendForm, queue_id: bytes) -> SendRun | None:
+        """Return a new run behind all messages of its queue; None: `sends.send` has to decide."""
+        broker, name = self._broker, self._forms[form]
+        try:
+            topic = self._topics.get(form) or broker.topic_if_any(name)
+            if topic is None or name in broker.waiting_sends:
+                return None
+            numbers = broker.numbers.known(topic.info)
+            queue = int(queue_id)
+            if numbers is None or queue >= max(topic.read_queues, topic.write_queues):
+                return None
+            if form not in self._topics:
+                if not broker.may(self._peer.identity, Operation.WRITE, topic):
+                    return None
+                self._topics[form] = topic
+            broker.watermark.check(broker.partition(topic, queue).log)
+        except HeadraceError:
+            return None
+        run = SendRun(
+            self, TopicPartition(topic.info.name, queue), numbers[queue], self._peer,
+            broker.settings.region, self._push,
+        )  # fmt: skip
+        broker.sending.add(run)
+        self._runs[form, queue_id] = run
+        return run
