@@ -3,10 +3,13 @@
 package main
 
 import (
-	"bytes"
+	"net"
 	"regexp"
 	"strconv"
 )
+
+// queuesAtOnce are the queues that one request adds: each new one is an open file of a broker.
+const queuesAtOnce = 1000
 
 var (
 	addressInCluster = regexp.MustCompile(`"brokerAddrs":\{\"?0"?:"([^"]+)"`)
@@ -25,22 +28,34 @@ func brokerOf(nameServer string) string {
 	return string(found[1])
 }
 
+// create makes a topic, also of servers that start just now.
 func create(o options) {
-	count := strconv.Itoa(o.queues)
+	tried(func() bool {
+		socket, err := net.Dial("tcp", o.nameServer)
+		return err == nil && socket.Close() == nil
+	}, "nothing listens at "+o.nameServer)
 	broker := dial(brokerOf(o.nameServer))
+	names := dial(o.nameServer)
+	for count := 0; count < o.queues; {
+		count = min(count+queuesAtOnce, o.queues)
+		grow(broker, names, o.topic, strconv.Itoa(count))
+	}
+}
+
+// grow gives a topic so many queues, and returns when its route has them.
+func grow(broker, names *conn, topic, count string) {
 	said := broker.call(frame(updateTopic, fields(
-		"topic", o.topic, "defaultTopic", "TBW102", "readQueueNums", count, "writeQueueNums", count,
+		"topic", topic, "defaultTopic", "TBW102", "readQueueNums", count, "writeQueueNums", count,
 		"perm", "6", "topicFilterType", "SINGLE_TAG", "topicSysFlag", "0", "order", "false",
 	), nil))
 	if said.code != success {
-		said.refused("topic " + o.topic)
+		said.refused("topic " + topic)
 	}
-	names := dial(o.nameServer)
 	tried(func() bool {
-		said = names.call(frame(routeOfTopic, fields("topic", o.topic), nil))
+		said = names.call(frame(routeOfTopic, fields("topic", topic), nil))
 		found := queuesInRoute.FindSubmatch(said.body)
-		return said.code == success && found != nil && bytes.Equal(found[1], []byte(count))
-	}, "no route of topic "+o.topic)
+		return said.code == success && found != nil && string(found[1]) == count
+	}, "no route of topic "+topic)
 }
 
 func remove(o options) {

@@ -104,14 +104,9 @@ type conn struct {
 	pending int
 }
 
-// dial connects to a server, which may start just now.
 func dial(address string) *conn {
-	var socket net.Conn
-	tried(func() bool {
-		var err error
-		socket, err = net.Dial("tcp", address)
-		return err == nil
-	}, "nothing listens at "+address)
+	socket, err := net.Dial("tcp", address)
+	check(err)
 	in := bufio.NewReaderSize(socket, bufferBytes)
 	return &conn{socket, in, bufio.NewWriterSize(socket, bufferBytes), 0}
 }

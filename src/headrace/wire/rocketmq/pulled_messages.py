@@ -13,9 +13,9 @@ from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
-from headrace.record.record import Header, Record
+from headrace.record.record import Header, Record, short_numbers
 from headrace.record.record_cursor import RecordCursor
-from headrace.wire.rocketmq.hot.sent_records import cut_sent
+from headrace.wire.rocketmq.hot.sent_records import SentRecord, cut_sent, shape_of
 from headrace.wire.rocketmq.message_ids import (
     HOST_V4_BYTES,
     HOST_V6_BYTES,
@@ -159,60 +159,122 @@ class PulledQueue:
         `any_size`: whether the first message may have any size. Raises CorruptBatch.
         """
         parts: list[bytes] = []
-        count = size = seen = 0
+        count = size = seen = last_size = 0
         following = begin
         if cursor.delta < begin - cursor.base_offset:
             cursor.skip_to(begin)
         while cursor.left:
             if count >= count_max or seen >= seen_max:
                 return PulledBatch(parts, count, size, following, True, seen)
-            before = cursor.at, cursor.left, cursor.delta
-            offset, more, message = self._next(cursor)
+            start, left, delta = cursor.at, cursor.left, cursor.delta
+            record = cut_sent(cursor)
+            offset, message = (
+                self._read(cursor) if record is None else self._spliced(cursor, record)
+            )
+            more = sum(map(len, message))
             if wanted is None or wanted(message[-1]):
                 if (count or not any_size) and size + more > bytes_max:
-                    cursor.at, cursor.left, cursor.delta = before
+                    cursor.at, cursor.left, cursor.delta = start, left, delta
                     return PulledBatch(parts, count, size, following, True, seen)
                 parts += message
                 count += 1
                 size += more
+                if wanted is None and record is not None and more == last_size:
+                    room = min(count_max - count, seen_max - seen - 1, (bytes_max - size) // more)
+                    alike = self._splice_alike(cursor, start, record, parts, room)
+                    count += alike
+                    seen += alike
+                    size += alike * more
+                    offset += alike
+                last_size = more
             seen += 1
             following = offset + 1
         return PulledBatch(parts, count, size, following, size >= bytes_max, seen)
 
-    def _next(self, cursor: RecordCursor) -> tuple[int, int, Sequence[bytes]]:
-        """Return offset, size and parts of the next record's message; properties are the last part.
+    def _read(self, cursor: RecordCursor) -> tuple[int, Sequence[bytes]]:
+        """Return offset and parts of the next record's message; properties are the last part."""
+        record = cursor.read()
+        facts, properties = self._facts(record)
+        body = record.value or b""
+        size = self._fixed_bytes + len(facts.born_host) + len(body) + len(properties)
+        return record.offset, self._parts(size, record, body, facts, properties)
 
-        A record that a RocketMQ client sent is spliced: its properties are not looked at.
-        """
-        found = cut_sent(cursor)
-        if found is None:
-            record = cursor.read()
-            facts, properties = self._facts(record)
-            body = record.value or b""
-            more = self._fixed_bytes + len(facts.born_host) + len(body) + len(properties)
-            return record.offset, more, self._parts(more, record, body, facts, properties)
-        offset, timestamp, body, facts_at, end = found
+    def _spliced(self, cursor: RecordCursor, record: SentRecord) -> tuple[int, Sequence[bytes]]:
+        """Return the same of a record that was cut; its properties are not looked at."""
+        offset, timestamp, body_at, body_end, facts_at, end = record
         data = cursor.data
         _, flag, system_flag, born_at_ms, reconsume_times, born_host = FACTS_V4.unpack_from(
             data, facts_at
         )
-        properties = data[facts_at + FACTS_V4.size : end]
-        if properties and properties[-1] != _END:
-            properties += ENTRY_END
-        properties += self._added
-        if len(properties) > PROPERTIES_BYTES_MAX:
-            properties = data[facts_at + FACTS_V4.size : end]
+        body, properties = data[body_at:body_end], data[facts_at + FACTS_V4.size : end]
+        if len(properties) + len(self._added) < PROPERTIES_BYTES_MAX:
+            properties = closed(properties) + self._added
         if offset > OFFSET_MAX:
             raise ValueError(f"offset {offset} has more than 40 bits")
-        more = self._fixed_bytes + HOST_V4_BYTES + len(body) + len(properties)
         front = self._front.pack(
-            more, self._magic, crc32(body) & CRC_MASK, self._queue_id, flag, offset,
-            self._physical_base | offset, system_flag & READ_FLAGS | self._store_flag, born_at_ms,
-            born_host, timestamp, self._store_host, reconsume_times, 0, len(body),
+            self._fixed_bytes + HOST_V4_BYTES + len(body) + len(properties), self._magic,
+            crc32(body) & CRC_MASK, self._queue_id, flag, offset, self._physical_base | offset,
+            system_flag & READ_FLAGS | self._store_flag, born_at_ms, born_host, timestamp,
+            self._store_host, reconsume_times, 0, len(body),
         )  # fmt: skip
-        return offset, more, (
-            front, body, self._tail.pack(self._topic, len(properties)), properties,
-        )  # fmt: skip
+        return offset, (front, body, self._tail.pack(self._topic, len(properties)), properties)
+
+    def _splice_alike(
+        self,
+        cursor: RecordCursor,
+        start: int,
+        record: SentRecord,
+        parts: list[bytes],
+        count_max: int,
+    ) -> int:
+        """Add the messages of the records that follow `record` and have its sizes; return how many.
+
+        Most producers send messages of one size, one after another. What lies between body,
+        properties and the fixed fields is then the same, and is compared, not decoded.
+        """
+        data, numbers, unpack = cursor.data, short_numbers(), FACTS_V4.unpack_from
+        offset, timestamp, at, delta = record.offset, record.timestamp, record.end, cursor.delta
+        shape = shape_of(data, start, record, numbers[min(delta, len(numbers)) - 1])
+        head, delta_at, delta_size, middle, middle_at, body_at, header, body_end, facts_at = shape
+        properties_at, step = facts_at + FACTS_V4.size, at - start
+        added, size = self._added, step - properties_at + len(self._added)
+        room = min(count_max, cursor.left, (cursor.end - at) // step, len(numbers) - delta)
+        if size >= PROPERTIES_BYTES_MAX or offset + cursor.left > OFFSET_MAX:
+            return 0
+        body_size, number = body_end - body_at, 0
+        total = self._fixed_bytes + HOST_V4_BYTES + body_size + size
+        pack, tail = self._front.pack, self._tail.pack(self._topic, size)
+        magic, queue_id, base = self._magic, self._queue_id, self._physical_base
+        host, store_flag = self._store_host, self._store_flag
+        while number < room:
+            encoded = numbers[delta]
+            if (
+                len(encoded) != delta_size
+                or not data.startswith(encoded, at + delta_at)
+                or not data.startswith(header, at + body_end)
+                or not data.startswith(middle, at + middle_at)
+                or not data.startswith(head, at)
+                or data[at + step - 1] != _END
+            ):
+                break
+            _, flag, system_flag, born_at_ms, reconsume_times, born_host = unpack(
+                data, at + facts_at
+            )
+            if system_flag & SystemFlag.BORN_HOST_V6:
+                break
+            number, delta, offset = number + 1, delta + 1, offset + 1
+            body = data[at + body_at : at + body_end]
+            parts += (
+                pack(
+                    total, magic, crc32(body) & CRC_MASK, queue_id, flag, offset, base | offset,
+                    system_flag & READ_FLAGS | store_flag, born_at_ms, born_host, timestamp, host,
+                    reconsume_times, 0, body_size,
+                ),
+                body, tail, data[at + properties_at : at + step], added,
+            )  # fmt: skip
+            at += step
+        cursor.at, cursor.left, cursor.delta = at, cursor.left - number, delta
+        return number
 
     def _facts(self, record: Record) -> tuple[MessageFacts, bytes]:
         """Return a record's facts, and its properties with those that the broker adds."""

@@ -8,6 +8,8 @@ Sizes and the two deltas are varints (`record.batch_layout`). It is written by
 and those of clients with an IPv6 address, are decoded by `RecordCursor.read`.
 """
 
+from typing import NamedTuple
+
 from headrace.record.record import read_unsigned, short_numbers, write_varint
 from headrace.record.record_cursor import RecordCursor
 from headrace.wire.rocketmq.properties import PROPERTIES_BYTES_MAX
@@ -22,11 +24,22 @@ _V6_AT = FIXED.size - 13
 """The last byte of the system flag, which has the bit of an IPv6 host."""
 
 
-def cut_sent(cursor: RecordCursor) -> tuple[int, int, bytes, int, int] | None:
-    """Cut the next record: its offset, timestamp, body, and begin and end of its facts.
+class SentRecord(NamedTuple):
+    """A record that was cut: its place, and those of its fields in the cursor's data."""
 
-    None: it has another form, and the cursor is where it was.
-    """
+    offset: int
+    timestamp: int
+    body_at: int
+    body_end: int
+    facts_at: int
+    end: int
+
+
+_new = tuple.__new__  # makes a named tuple in two fifths of its constructor's time
+
+
+def cut_sent(cursor: RecordCursor) -> SentRecord | None:
+    """Cut the next record. None: it has another form, and the cursor is where it was."""
     data, at, more = cursor.data, cursor.at, read_unsigned
     numbers, delta = short_numbers(), cursor.delta
     try:
@@ -74,10 +87,41 @@ def cut_sent(cursor: RecordCursor) -> tuple[int, int, bytes, int, int] | None:
         return None  # `RecordCursor.read` raises
     cursor.at, cursor.left, cursor.delta = end, cursor.left - 1, delta + 1
     timestamp = cursor.append_time
-    return (
-        cursor.base_offset + delta,
-        cursor.base_timestamp if timestamp is None else timestamp,
-        data[body_at:body_end],
-        at,
-        end,
+    if timestamp is None:
+        timestamp = cursor.base_timestamp
+    fields = cursor.base_offset + delta, timestamp, body_at, body_end, at, end
+    record: SentRecord = _new(SentRecord, fields)
+    return record
+
+
+class SentShape(NamedTuple):
+    """The bytes of a record but for its varying fields, and the places of all, from its begin."""
+
+    head: bytes
+    delta_at: int
+    delta_size: int
+    middle: bytes
+    """From the offset's end to the body."""
+    middle_at: int
+    body_at: int
+    header: bytes
+    """From the body's end to the version of the facts."""
+    body_end: int
+    facts_at: int
+
+
+def shape_of(data: bytes, start: int, record: SentRecord, delta: bytes) -> SentShape:
+    """Return the shape of a record that begins at `start`; `delta`: its encoded offset."""
+    delta_at = data.index(b"\x00\x00", start) + 2
+    middle_at = delta_at + len(delta)
+    return SentShape(
+        data[start:delta_at],
+        delta_at - start,
+        len(delta),
+        data[middle_at : record.body_at],
+        middle_at - start,
+        record.body_at - start,
+        data[record.body_end : record.facts_at + 1],
+        record.body_end - start,
+        record.facts_at - start,
     )
