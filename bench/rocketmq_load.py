@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.process_tree import cpu_seconds
-from tests.outside.kafka_tools.programs import go_program, java_classes, libraries
+from tests.outside.kafka_reads_our_files.jvm import libraries
+from tests.outside.kafka_tools.programs import go_program, java_classes
 from tests.support.processes.process import wait_or_kill
 
 GENERATOR = Path(__file__).parent / "peers" / "rocketmq-load"

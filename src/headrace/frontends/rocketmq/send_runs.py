@@ -13,18 +13,24 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, refusal_of
-from headrace.frontends.rocketmq.sending import QueuedSend, size_of_parts
+from headrace.frontends.rocketmq.sending import RECORD_BYTES, QueuedSend
 from headrace.model.errors import ApiError, HeadraceError
 from headrace.model.nouns import TopicPartition
 from headrace.record.record import sized
 from headrace.security.authorizer import Operation
-from headrace.wire.rocketmq.commands import CommandFlag, RemotingCommand, encode_command
+from headrace.wire.rocketmq.commands import (
+    PROTOCOL_VERSION,
+    CommandFlag,
+    RemotingCommand,
+    encode_command,
+)
 from headrace.wire.rocketmq.frames import HEADER_AT, LENGTH_BYTES
 from headrace.wire.rocketmq.hot.send_forms import SendForm, send_form
-from headrace.wire.rocketmq.message_ids import OFFSET_BITS
+from headrace.wire.rocketmq.message_ids import HOST_V6_BYTES, OFFSET_BITS
 from headrace.wire.rocketmq.properties import KEYS, PROPERTIES_BYTES_MAX, UNIQUE_KEY, find_property
-from headrace.wire.rocketmq.record_header import MessageFacts, encode_facts, encoded_header
+from headrace.wire.rocketmq.record_header import FIXED, VERSION, encoded_header
 from headrace.wire.rocketmq.sent_messages import BODY_BYTES_MAX
+from headrace.wire.rocketmq.stored_messages import SystemFlag
 from headrace.wire.rocketmq.topic_names import RETRY_PREFIX
 
 if TYPE_CHECKING:
@@ -35,51 +41,38 @@ if TYPE_CHECKING:
 _TOPIC = "b"
 FORMS_MAX = 8
 """Forms of one connection: groups and topics that it sends to."""
+_NO_KEY = sized(None)
 _HEAD = struct.Struct(">iI")
-_MAY_WAIT = (b"DELAY", b"TIMER_", b"TRAN_MSG")
-"""Properties without these name neither a delay nor a transaction."""
+_pack_head, _pack_facts = _HEAD.pack, FIXED.pack
 
 
 class SendRun(QueuedSend):
     """Messages of one pass and connection for one queue."""
 
-    __slots__ = ("_end", "_head", "_id", "_middle", "_push", "_runs", "asked")
+    __slots__ = ("_number", "_runs", "asked")
 
-    def __init__(
-        self, runs: "SendRuns", place: TopicPartition, number: int, peer: "RemotingPeer",
-        region: str, push: "Callable[[Buffer], None]",
-    ) -> None:  # fmt: skip
-        """`number`: that of the queue's partition; `region`: the broker's."""
+    def __init__(self, runs: "SendRuns", place: TopicPartition, number: int) -> None:
+        """`number`: that of the queue's partition."""
         super().__init__(place, (), self._stored)
         self._runs = runs
-        self._push = push
+        self._number = number
         self.asked: list[tuple[bytes, bytes]] = []
         """Opaque and unique key of each message."""
-        self._id = number << OFFSET_BITS
-        self._head = b'{"code":0,"extFields":{"queueId":"%d","transactionId":"' % place.partition
-        self._middle = b'","msgId":"%b' % peer.store_host.hex().upper().encode()
-        self._end = (
-            f'","TRACE_ON":"true","MSG_REGION":"{region}","queueOffset":"'.encode(),
-            b'"},"flag":1,"language":"JAVA","opaque":',
-            b',"serializeTypeCurrentRPC":"JSON","version":513}',
-        )
 
     def _stored(self, offset: int | ApiError) -> None:
         """Answer for all messages, the first of which has this offset, or for the error."""
-        self._runs.answered(len(self.asked))
+        runs, asked = self._runs, self.asked
+        runs.answered(len(asked))
         if isinstance(offset, ApiError):
-            self._push(self._refusals(refusal_of(offset)))
+            runs.push(self._refusals(refusal_of(offset)))
             return
         out: list[bytes] = []
-        head, middle, (behind, before_opaque, tail) = self._head, self._middle, self._end
-        pack, base = _HEAD.pack, self._id
-        for opaque, key in self.asked:
-            answer = b"%b%b%b%016X%b%d%b%b%b" % (
-                head, key, middle, base | offset, behind, offset, before_opaque, opaque, tail,
-            )  # fmt: skip
-            out += (pack(LENGTH_BYTES + len(answer), len(answer)), answer)
+        queue_id, physical = self.place.partition, self._number << OFFSET_BITS
+        for opaque, key in asked:
+            answer = runs.stored_form % (queue_id, key, physical | offset, offset, opaque)
+            out += (_pack_head(LENGTH_BYTES + len(answer), len(answer)), answer)
             offset += 1
-        self._push(b"".join(out))
+        runs.push(b"".join(out))
 
     def _refusals(self, refused: RemotingAnswer) -> bytes:
         answers = (
@@ -95,8 +88,8 @@ class SendRuns:
     """The plain sends of one connection."""
 
     __slots__ = (
-        "_answered", "_broker", "_checked", "_forms", "_peer", "_push", "_runs", "_topics",
-        "waiting",
+        "_answered", "_born_host", "_born_host_flag", "_broker", "_forms", "_identity", "_runs",
+        "_topics", "push", "stored_form", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -108,8 +101,19 @@ class SendRuns:
     ) -> None:
         """`push` sends the answers; `answered` is called when there are fewer waiting."""
         self._broker = broker
-        self._peer = peer
-        self._push = push
+        self._identity = peer.identity
+        self._born_host = peer.born_host
+        v6 = len(peer.born_host) == HOST_V6_BYTES
+        self._born_host_flag = SystemFlag.BORN_HOST_V6 if v6 else 0
+        self.push = push
+        self.stored_form = (
+            '{"code":0,"extFields":{"queueId":"%d","transactionId":"%b",'
+            f'"msgId":"{peer.store_host.hex().upper()}%016X","TRACE_ON":"true",'
+            f'"MSG_REGION":"{broker.settings.region}","queueOffset":"%d"}},'
+            '"flag":1,"language":"JAVA","opaque":%b,'
+            f'"serializeTypeCurrentRPC":"JSON","version":{PROTOCOL_VERSION}}}'
+        ).encode()
+        """The header of an answer: queue id, unique key, physical offset, offset, opaque."""
         self._answered = answered
         self._forms: dict[SendForm, str] = {}
         """By form: the topic by RocketMQ's name."""
@@ -117,7 +121,6 @@ class SendRuns:
         """Topics that were found in this pass, and that the client may send to."""
         self._runs: dict[tuple[SendForm, bytes], SendRun] = {}
         """The newest run of each queue in this pass."""
-        self._checked = False
         self.waiting = 0
         """Messages that are not answered yet."""
 
@@ -173,7 +176,9 @@ class SendRuns:
             key is None
             or end - body_at > BODY_BYTES_MAX
             or len(properties) > PROPERTIES_BYTES_MAX
-            or any(word in properties for word in _MAY_WAIT)
+            or b"DELAY" in properties
+            or b"TIMER_" in properties
+            or b"TRAN_MSG" in properties
         ):
             return False
         run = self._runs.get((form, queue_id))
@@ -182,10 +187,10 @@ class SendRuns:
             if run is None:
                 return False
         keys = find_property(properties, KEYS)
-        facts = MessageFacts(0, 0, born_at_ms, 0, self._peer.born_host, properties)
-        parts = sized(keys or None), data[body_at:end], encoded_header(encode_facts(facts))
-        run.parts.append(parts)
-        run.size += size_of_parts(parts)
+        fixed = _pack_facts(VERSION, 0, self._born_host_flag, born_at_ms, 0)
+        header = encoded_header(b"".join((fixed, self._born_host, properties)))
+        run.parts.append((sized(keys) if keys else _NO_KEY, data[body_at:end], header))
+        run.size += end - body_at + len(header) + RECORD_BYTES
         run.asked.append((opaque, key))
         self.waiting += 1
         return True
@@ -202,16 +207,13 @@ class SendRuns:
             if numbers is None or queue >= max(topic.read_queues, topic.write_queues):
                 return None
             if form not in self._topics:
-                if not broker.may(self._peer.identity, Operation.WRITE, topic):
+                if not broker.may(self._identity, Operation.WRITE, topic):
                     return None
                 self._topics[form] = topic
             broker.watermark.check(broker.partition(topic, queue).log)
         except HeadraceError:
             return None
-        run = SendRun(
-            self, TopicPartition(topic.info.name, queue), numbers[queue], self._peer,
-            broker.settings.region, self._push,
-        )  # fmt: skip
+        run = SendRun(self, TopicPartition(topic.info.name, queue), numbers[queue])
         broker.sending.add(run)
         self._runs[form, queue_id] = run
         return run

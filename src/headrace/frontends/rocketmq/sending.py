@@ -140,26 +140,35 @@ class Sending:
                     self._open[place] = deque((*left, *self._open.get(place, ())))
                 self._compress(some, partition, codec)
                 return
-            self._append(some, partition, bytearray(self._encoded(some)))
+            self._append(some, partition, self._encoded(some))
 
     def _take(self, place: TopicPartition) -> list[QueuedSend]:
         """Remove and return the messages of a queue up to the first turn that is held."""
+        waiting = self._open.pop(place, None)
+        if not waiting:
+            return []
+        first = waiting[0]
+        if len(waiting) == 1 and isinstance(first, QueuedSend):
+            return [first]
         taken: list[QueuedSend] = []
-        waiting = self._open.pop(place, None) or deque()
         while waiting:
             first = waiting[0]
-            send = first.send if isinstance(first, HeldTurn) else first
-            if isinstance(first, HeldTurn) and not first.ended:
-                self._open[place] = waiting
-                break
-            if send is not None:
-                taken.append(send)
+            if isinstance(first, HeldTurn):
+                if not first.ended:
+                    self._open[place] = waiting
+                    break
+                if first.send is not None:
+                    taken.append(first.send)
+            else:
+                taken.append(first)
             waiting.popleft()
         return taken
 
-    def _encoded(self, sends: list[QueuedSend]) -> bytes:
-        parts = [parts for send in sends for parts in send.parts]
-        return build_of_parts(parts, self._broker.clock.wall_ms())
+    def _encoded(self, sends: list[QueuedSend]) -> bytearray:
+        parts = sends[0].parts
+        if len(sends) > 1:
+            parts = [parts for send in sends for parts in send.parts]
+        return bytearray(build_of_parts(parts, self._broker.clock.wall_ms()))
 
     def _compress(self, sends: list[QueuedSend], partition: "Partition", codec: "Codec") -> None:
         """Compress a batch on a thread, then append it; later ones of the queue wait."""
@@ -202,6 +211,9 @@ class Sending:
 
 def _batches(queue: list[QueuedSend], bytes_max: int) -> Iterator[list[QueuedSend]]:
     """Yield requests that fit into one batch; a larger request has a batch of its own."""
+    if len(queue) == 1:
+        yield queue
+        return
     some: list[QueuedSend] = []
     size = 0
     for send in queue:

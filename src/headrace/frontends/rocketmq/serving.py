@@ -130,6 +130,9 @@ class ServedBroker:
         self.numbers = numbers
         self.configs = configs
         self.settings = settings
+        named = f"MSG_REGION\x01{settings.region}\x02CLUSTER\x01{settings.cluster}\x02"
+        self.added_properties = f"{named}TRACE_ON\x01true\x02".encode()
+        """The properties that each pulled message gets, and no stored one has."""
         self.members: GroupMembers[RemotingClientSide] = GroupMembers()
         self.parked, self.read_ahead = ParkedPulls(), ReadAhead()
         self.clients: dict[str, RemotingClientSide] = {}
@@ -329,15 +332,6 @@ class ServedBroker:
     async def numbered(self, topic: ServedTopic) -> Sequence[int]:
         """Return the numbers of a topic's partitions. Raises ApiError."""
         return self.numbers.known(topic.info) or await self.numbers.assigned(topic.info)
-
-    @property
-    def added_properties(self) -> bytes:
-        """The properties that each pulled message gets, and no stored one has."""
-        settings = self.settings
-        return (
-            f"MSG_REGION\x01{settings.region}\x02CLUSTER\x01{settings.cluster}\x02"
-            "TRACE_ON\x01true\x02"
-        ).encode()
 
     def check_may_consume(self, group: str) -> None:
         """Raise RequestRefused if an operator has switched consumption off for a group."""

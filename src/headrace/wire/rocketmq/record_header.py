@@ -14,7 +14,7 @@ BORN_HOST_V6 which size the host has.
 import struct
 from typing import NamedTuple
 
-from headrace.record.record import write_varint
+from headrace.record.record import short_numbers, write_varint
 from headrace.wire.rocketmq.message_ids import HOST_V4_BYTES, HOST_V6_BYTES
 from headrace.wire.rocketmq.properties import PROPERTIES_BYTES_MAX
 from headrace.wire.rocketmq.stored_messages import SystemFlag
@@ -80,4 +80,7 @@ def decode_facts(value: bytes | None) -> MessageFacts | None:
 
 def encoded_header(value: bytes) -> bytes:
     """Return a record's headers, encoded, that are this one header."""
-    return b"".join((ONE_HEADER, write_varint(len(value)), value))
+    numbers, size = short_numbers(), len(value)
+    return b"".join(
+        (ONE_HEADER, numbers[size] if size < len(numbers) else write_varint(size), value)
+    )
