@@ -9,8 +9,8 @@ Such messages are one `QueuedSend`, so their order with others of the queue is t
 """
 
 import struct
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, refusal_of
 from headrace.frontends.rocketmq.sending import RECORD_BYTES, QueuedSend
@@ -44,6 +44,16 @@ FORMS_MAX = 8
 _NO_KEY = sized(None)
 _HEAD = struct.Struct(">iI")
 _pack_head, _pack_facts = _HEAD.pack, FIXED.pack
+
+
+class _Found(NamedTuple):
+    """A topic that the client may send to."""
+
+    topic: "ServedTopic"
+    numbers: Sequence[int]
+    """Of its partitions in the cluster."""
+    queues: int
+    """The number of queues that may be sent to."""
 
 
 class SendRun(QueuedSend):
@@ -89,7 +99,7 @@ class SendRuns:
 
     __slots__ = (
         "_answered", "_born_host", "_born_host_flag", "_broker", "_forms", "_identity", "_runs",
-        "_topics", "push", "stored_form", "waiting",
+        "_topics", "_writable", "push", "stored_form", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -117,8 +127,10 @@ class SendRuns:
         self._answered = answered
         self._forms: dict[SendForm, str] = {}
         """By form: the topic by RocketMQ's name."""
-        self._topics: dict[SendForm, ServedTopic] = {}
+        self._topics: dict[SendForm, _Found] = {}
         """Topics that were found in this pass, and that the client may send to."""
+        self._writable: set[int] = set()
+        """Ids of the log directories' contexts that were below the watermark in this pass."""
         self._runs: dict[tuple[SendForm, bytes], SendRun] = {}
         """The newest run of each queue in this pass."""
         self.waiting = 0
@@ -139,9 +151,10 @@ class SendRuns:
 
     def end_pass(self) -> None:
         """Forget what was checked in this pass."""
-        if self._runs:
-            self._runs = {}
+        if self._topics:
             self._topics = {}
+            self._runs = {}
+            self._writable = set()
 
     def answered(self, count: int) -> None:
         """Note that messages are answered."""
@@ -197,23 +210,31 @@ class SendRuns:
 
     def _run(self, form: SendForm, queue_id: bytes) -> SendRun | None:
         """Return a new run behind all messages of its queue; None: `sends.send` has to decide."""
-        broker, name = self._broker, self._forms[form]
+        broker, queue = self._broker, int(queue_id)
         try:
-            topic = self._topics.get(form) or broker.topic_if_any(name)
-            if topic is None or name in broker.waiting_sends:
+            found = self._topics.get(form) or self._found(form)
+            if found is None or queue >= found.queues:
                 return None
-            numbers = broker.numbers.known(topic.info)
-            queue = int(queue_id)
-            if numbers is None or queue >= max(topic.read_queues, topic.write_queues):
-                return None
-            if form not in self._topics:
-                if not broker.may(self._identity, Operation.WRITE, topic):
-                    return None
-                self._topics[form] = topic
-            broker.watermark.check(broker.partition(topic, queue).log)
+            log = broker.partition(found.topic, queue).log
+            if id(log.context) not in self._writable:
+                broker.watermark.check(log)
+                self._writable.add(id(log.context))
         except HeadraceError:
             return None
-        run = SendRun(self, TopicPartition(topic.info.name, queue), numbers[queue])
-        broker.sending.add(run)
+        run = SendRun(self, TopicPartition(found.topic.info.name, queue), found.numbers[queue])
+        broker.sending.add_in_pass(run)
         self._runs[form, queue_id] = run
         return run
+
+    def _found(self, form: SendForm) -> "_Found | None":
+        """Return the topic of a form if the client may send to it. Raises HeadraceError."""
+        broker, name = self._broker, self._forms[form]
+        topic = broker.topic_if_any(name)
+        if topic is None or name in broker.waiting_sends:
+            return None
+        numbers = broker.numbers.known(topic.info)
+        if numbers is None or not broker.may(self._identity, Operation.WRITE, topic):
+            return None
+        queues = max(topic.read_queues, topic.write_queues)
+        found = self._topics[form] = _Found(topic, numbers, queues)
+        return found

@@ -80,7 +80,15 @@ class Sending:
     def add(self, send: QueuedSend) -> None:
         """Add messages, which `write` stores: at the end of the pass, or of this turn."""
         self._write_soon()
-        self._open.setdefault(send.place, deque()).append(send)
+        self.add_in_pass(send)
+
+    def add_in_pass(self, send: QueuedSend) -> None:
+        """Add messages in a pass, whose end calls `write`."""
+        queue = self._open.get(send.place)
+        if queue is None:
+            self._open[send.place] = deque((send,))
+        else:
+            queue.append(send)
 
     def hold(self, place: TopicPartition) -> HeldTurn:
         """Return a turn behind the messages of a queue so far, to be ended by `end_turn`."""
