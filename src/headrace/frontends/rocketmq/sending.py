@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
-from headrace.record.batch import parse_header, recompress
+from headrace.record.batch import LOG_APPEND_TIME, parse_header, recompress
 from headrace.record.batch_layout import HEADER_BYTES
 from headrace.record.record_parts import Parts, build_of_parts
 from headrace.record.stored_codec import level_of, stored_codec
@@ -142,13 +142,15 @@ class Sending:
         bytes_max = min(BATCH_BYTES_MAX, _limit(partition))
         codec = stored_codec(partition.log.config)
         for some in _batches(queue, bytes_max):
+            now_ms = self._broker.clock.wall_ms()
+            content = _encoded(some, partition, now_ms)
             if codec:
                 left = queue[len(some) :]
                 if left:
                     self._open[place] = deque((*left, *self._open.get(place, ())))
-                self._compress(some, partition, codec)
+                self._compress(some, partition, codec, content)
                 return
-            self._append(some, partition, self._encoded(some))
+            self._append(some, partition, bytearray(content), now_ms)
 
     def _take(self, place: TopicPartition) -> list[QueuedSend]:
         """Remove and return the messages of a queue up to the first turn that is held."""
@@ -172,15 +174,10 @@ class Sending:
             waiting.popleft()
         return taken
 
-    def _encoded(self, sends: list[QueuedSend]) -> bytearray:
-        parts = sends[0].parts
-        if len(sends) > 1:
-            parts = [parts for send in sends for parts in send.parts]
-        return bytearray(build_of_parts(parts, self._broker.clock.wall_ms()))
-
-    def _compress(self, sends: list[QueuedSend], partition: "Partition", codec: "Codec") -> None:
+    def _compress(
+        self, sends: list[QueuedSend], partition: "Partition", codec: "Codec", content: bytes
+    ) -> None:
         """Compress a batch on a thread, then append it; later ones of the queue wait."""
-        content = self._encoded(sends)
         level = level_of(partition.log.config, codec)
         self._compressing.add(sends[0].place)
         self._broker.disk.run(
@@ -202,19 +199,28 @@ class Sending:
                 _refuse(sends, ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))
                 raise content
             else:
-                self._append(sends, partition, content)
+                self._append(sends, partition, content, self._broker.clock.wall_ms())
         finally:
             self._write_queue(place)
 
-    def _append(self, sends: list[QueuedSend], partition: "Partition", content: bytearray) -> None:
+    def _append(
+        self, sends: list[QueuedSend], partition: "Partition", content: bytearray, now_ms: int
+    ) -> None:
         try:
-            appended = partition.append(
-                memoryview(content), parse_header(content), now_ms=self._broker.clock.wall_ms()
-            )
+            appended = partition.append(memoryview(content), parse_header(content), now_ms=now_ms)
         except ApiError as error:
             _refuse(sends, error)
             return
         partition.when_committed(appended.commit_offset, partial(_committed, sends, appended))
+
+
+def _encoded(sends: list[QueuedSend], partition: "Partition", now_ms: int) -> bytes:
+    """Return the batch of some messages, which needs no other timestamp when it is appended."""
+    parts = sends[0].parts
+    if len(sends) > 1:
+        parts = [parts for send in sends for parts in send.parts]
+    appended = partition.log.config.message_timestamp_type == "LogAppendTime"
+    return build_of_parts(parts, now_ms, LOG_APPEND_TIME if appended else 0)
 
 
 def _batches(queue: list[QueuedSend], bytes_max: int) -> Iterator[list[QueuedSend]]:
