@@ -80,6 +80,7 @@ crash: setup-dev ## Every crash state enumerated and counted, damaged files, ful
 	@HEADRACE_LONG=1 $(PYTEST) tests/crash tests/property/log/test_log_model.py tests/property/log/test_compacted_log_model.py tests/property/log/test_log_bits.py --timeout 1200 $(ARGS)
 	@$(PY) -m tests.crash.kill_loop --kills 100
 	@$(PY) -m tests.crash.queue_kill_loop --kills 100
+	@$(PY) -m tests.crash.remoting_kill_loop --kills 100
 
 .PHONY: typed-test
 typed-test: setup-dev ## JSON decoders on a million damaged records and doubles, then with each access of the kernel checked

@@ -1,41 +1,33 @@
-"""Each rule of declared pipelines has tests, which `make pipeline-test` runs."""
-
-import ast
-from functools import cache
-from pathlib import Path
+"""Each rule of declared pipelines, and of RocketMQ's clients, has tests that exist."""
 
 import pytest
 
-from tests.support.pipeline_rules import NOT_YET, RULES
+from tests.support import pipeline_rules
+from tests.support.named_rules import missing
+from tests.support.rocketmq import rules as remoting_rules
 
-ROOT = Path(__file__).parents[2]
 RULES_IN_ALL = 28
 
 
-@cache
-def names_in(path: str) -> frozenset[str]:
-    file = ROOT / path
-    if not file.is_file():
-        return frozenset()
-    found = ast.parse(file.read_text()).body
-    return frozenset(node.name for node in found if isinstance(node, ast.FunctionDef))
-
-
-def missing(tests: tuple[str, ...]) -> list[str]:
-    """The tests that do not exist."""
-    split = (test.partition("::") for test in tests)
-    return [f"{path}::{name}" for path, _, name in split if name not in names_in(path)]
-
-
-@pytest.mark.parametrize("number", sorted(RULES))
+@pytest.mark.parametrize("number", sorted(pipeline_rules.RULES))
 def test_each_rule_of_pipelines_has_its_test(number: int) -> None:
-    assert RULES[number].tests
-    assert missing(RULES[number].tests) == []
+    assert pipeline_rules.RULES[number].tests
+    assert missing(pipeline_rules.RULES[number].tests) == []
+
+
+@pytest.mark.parametrize("number", sorted(remoting_rules.RULES))
+def test_each_rule_of_rocketmq_has_its_test(number: int) -> None:
+    assert remoting_rules.RULES[number].tests
+    assert missing(remoting_rules.RULES[number].tests) == []
 
 
 def test_no_rule_is_left_out() -> None:
-    assert set(RULES) | set(NOT_YET) == set(range(1, RULES_IN_ALL + 1))
-    assert not set(RULES) & set(NOT_YET)
+    for rules, not_yet, count in (
+        (pipeline_rules.RULES, pipeline_rules.NOT_YET, RULES_IN_ALL),
+        (remoting_rules.RULES, remoting_rules.NOT_YET, remoting_rules.RULES_IN_ALL),
+    ):
+        assert set(rules) | set(not_yet) == set(range(1, count + 1))
+        assert not set(rules) & set(not_yet)
 
 
 def test_a_test_that_does_not_exist_is_found() -> None:

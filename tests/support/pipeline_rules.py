@@ -4,15 +4,7 @@
 The rules that later work brings (Avro, registries, spark-pipelines) have no test yet: NOT_YET.
 """
 
-from typing import NamedTuple
-
-
-class Rule(NamedTuple):
-    """A rule in words, and its tests as `path::function`."""
-
-    words: str
-    tests: tuple[str, ...]
-
+from tests.support.named_rules import Rule
 
 NOT_YET = {9: "a registry", 10: "a registry", 26: "spark-pipelines"}
 """Rules without a test, and what they need."""

@@ -21,6 +21,7 @@ from headrace.log.log import Log, NeedsDisk, Origin, ReadResult, Served
 from headrace.log.producers.producer_states import Begins, Duplicate
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import INTERNAL_TOPICS, LeaderEpoch, Offset, TopicPartition
+from headrace.model.protocols import is_closed
 from headrace.observe.metrics import TopicTraffic
 from headrace.ports.disk import Buffer
 from headrace.record.batch import (
@@ -43,18 +44,9 @@ class Partition(Watched):
     """A replica of a partition on this broker: its log and its role."""
 
     __slots__ = (
-        "_flush_later",
-        "_flush_soon",
-        "_internal",
-        "_waiters",
-        "inspected",
-        "keys_needed",
-        "log",
-        "role",
-        "topic_partition",
-        "traffic",
-        "when_committed",
-    )
+        "_closed", "_flush_later", "_flush_soon", "_internal", "_waiters", "inspected",
+        "keys_needed", "log", "role", "topic_partition", "traffic", "when_committed",
+    )  # fmt: skip
 
     def __init__(self, log: Log, *, flusher: Flusher, flush_on_ack: bool = True) -> None:
         """Make a partition on `log` without a role; it answers NOT_LEADER_OR_FOLLOWER."""
@@ -67,7 +59,8 @@ class Partition(Watched):
         self.when_committed = self._waiters.when_committed
         self._flush_soon = flusher.flush_soon
         self._flush_later = flusher.flush_later
-        self._internal = self.topic_partition.topic in INTERNAL_TOPICS
+        self._closed = is_closed(self.topic_partition.topic)
+        self._internal = self._closed or self.topic_partition.topic in INTERNAL_TOPICS
         self.keys_needed = False
         """Whether records without a key must be refused (compacted topics).
 
@@ -302,7 +295,7 @@ class Partition(Watched):
         """Return whole batches from the one with `offset` on, below this reader's end offset.
 
         Empty between that and the log's end. ApiError: OFFSET_OUT_OF_RANGE outside of the log,
-        KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER.
+        KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER, TOPIC_AUTHORIZATION_FAILED (closed topics).
         """
         end = self._readable_end(read_committed)
         return self.log.read(offset, max_bytes, below=end, at_least_one=at_least_one)
@@ -322,6 +315,8 @@ class Partition(Watched):
     def _readable_end(self, read_committed: bool) -> Offset:
         if self._waiters.refusal is not None and self.role.follower is None:
             raise ApiError(self._waiters.refusal)
+        if self._closed:
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return self.last_stable_offset if read_committed else self.log.high_watermark
 
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:

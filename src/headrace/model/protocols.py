@@ -42,7 +42,8 @@ class ListenerProtocol(NamedTuple):
 class ReservedTopics(NamedTuple):
     """The topics that a protocol keeps its data in, and what Kafka's clients may do to them.
 
-    Kafka's clients see them as internal topics, and read and write them where an ACL names them.
+    Kafka's clients see them as internal topics, and read and write them where an ACL names them,
+    but for those that are closed.
     Creation, deletion and DeleteRecords are done by the protocol's `broker.reserved_topics`.
     """
 
@@ -54,6 +55,8 @@ class ReservedTopics(NamedTuple):
     """The owner of a topic, with its article."""
     plural: str
     """All owners, in `headrace topic list`."""
+    closed: frozenset[str] = frozenset()
+    """Topics of them that clients neither read nor write, whatever ACLs say: the broker's own."""
     create: str = ""
     """Why CreateTopics is refused: how to create the owner; empty: it is not."""
     partitions: str = ""
@@ -206,6 +209,7 @@ ROCKETMQ_TOPICS = ReservedTopics(
     prefix="__rocketmq.",
     kept_for="a RocketMQ group",
     plural="RocketMQ's groups",
+    closed=frozenset({"__rocketmq.delays", "__rocketmq.half"}),
     create="RocketMQ's consumers need it, and the broker makes it",
     partitions="it has as many queues as the broker made",
     configs="its settings are the broker's",
@@ -273,6 +277,12 @@ def reserved_topics(topic: str) -> ReservedTopics | None:
         if row.topics is not None and topic.startswith(row.topics.prefix):
             return row.topics
     return None
+
+
+def is_closed(topic: str) -> bool:
+    """Return whether no client may read or write a topic, as a protocol keeps its state there."""
+    reserved = reserved_topics(topic)
+    return reserved is not None and topic in reserved.closed
 
 
 def loaded(name: str) -> Any:  # noqa: ANN401 - whatever a row names

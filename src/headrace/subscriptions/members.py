@@ -8,11 +8,17 @@ says so, when its connection closes, or `HEARTBEAT_SECONDS_MAX` after its last h
 that reconnects replaces itself: its old connection's end removes nobody.
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+_logger = logging.getLogger(__name__)
+
 HEARTBEAT_SECONDS_MAX = 120.0
 """Seconds without a heartbeat after which a member has left, as in RocketMQ."""
+
+_SHOWN_CHARACTERS_MAX = 500
+"""Characters of a member's subscriptions in the log."""
 
 
 class MemberConnection(Protocol):
@@ -46,6 +52,14 @@ class GroupSubscription(NamedTuple):
     """Where the client begins without an offset."""
     consume_type: str = ""
     """How the client consumes, in its own words: pushed to it, or by pulls."""
+
+    def asked(self) -> frozenset[tuple[str, str, str]]:
+        """Return the topics with their filters, without the versions."""
+        return frozenset(topic[:3] for topic in self.topics)
+
+    def __str__(self) -> str:
+        asked = sorted(f"{topic!r} {kind} {text!r}" for topic, text, kind in self.asked())
+        return (", ".join(asked) or "nothing")[:_SHOWN_CHARACTERS_MAX]
 
 
 class HeartbeatMember(Generic[C]):
@@ -144,6 +158,8 @@ class GroupMembers(Generic[C]):
         """Note one membership; return whether the member is new or has another connection."""
         until = now + HEARTBEAT_SECONDS_MAX
         member = group.members.get(client_id)
+        if member is None or member.subscription.asked() != subscription.asked():
+            _warn_if_different(group, client_id, subscription)
         self._groups_of.setdefault(connection, {})[subscription.group] = client_id
         if member is not None and member.connection is connection:
             member.subscription = subscription
@@ -239,3 +255,17 @@ class GroupMembers(Generic[C]):
 
     def __len__(self) -> int:
         return len(self._groups)
+
+
+def _warn_if_different(group: _Group[C], client_id: str, subscription: GroupSubscription) -> None:
+    """Log a warning that names a client and another member, if they do not subscribe alike."""
+    asked = subscription.asked()
+    for other in group.members.values():
+        if other.client_id != client_id and other.subscription.asked() != asked:
+            _logger.warning(
+                "group %r: member %r subscribes to %s, and member %r to %s. Each queue has one"
+                " consumer, so messages that only the other wants are skipped: give all members"
+                " the same subscriptions",
+                subscription.group, client_id, subscription, other.client_id, other.subscription,
+            )  # fmt: skip
+            return

@@ -4,7 +4,7 @@ A broker that has to ask about a producer's transaction asks any live member of 
 that sent the message may be gone.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
 from headrace.subscriptions.members import HEARTBEAT_SECONDS_MAX
@@ -54,13 +54,15 @@ class ProducerGroups(Generic[C]):
         for connection, group in late:
             self.leave(connection, group)
 
-    def any_member(self, group: str) -> C | None:
-        """Return a live connection of a group, each in turn; None: it has none."""
-        members = self._groups.get(group)
-        if not members:
-            return None
-        connection = next(iter(members))
-        members[connection] = members.pop(connection)  # to the end: the next one is asked then
+    def any_member(self, group: str, may: Callable[[C], bool]) -> C | None:
+        """Return a live connection of a group that may be asked, each in turn; None: it has none.
+
+        Any client can name a group in its heartbeat, so `may` decides whether one is asked.
+        """
+        members = self._groups.get(group, {})
+        connection = next(filter(may, members), None)
+        if connection is not None:
+            members[connection] = members.pop(connection)  # to the end: others are asked before
         return connection
 
     def members(self, group: str) -> list[C]:

@@ -39,20 +39,21 @@ class Targets:
         self.waiting: list[tuple[HeldMessage, Done[int | ApiError]]] | None = None
         """Appends that are not stored yet; None: they are stored at once."""
         self.delivers: Callable[[str], object] = ignore_result
-        """Called with each body that is stored."""
+        """Called with each body whose append begins."""
 
     def deliver(self, held: HeldMessage, done: Done[int | ApiError]) -> None:
         """Append a message."""
         if held.target in self.refused:
             done(ApiError(self.refused[held.target]))
-        elif self.waiting is None:
+            return
+        self.delivers(held.body.decode())
+        if self.waiting is None:
             self._store(held, done)
         else:
             self.waiting.append((held, done))
 
     def _store(self, held: HeldMessage, done: Done[int | ApiError]) -> None:
         assert held.headers == (("facts", b"f:" + held.body),)
-        self.delivers(held.body.decode())
         self.stored.append(held.body.decode())
         done(len(self.stored) - 1)
 

@@ -3,7 +3,7 @@
 import itertools
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -20,6 +20,34 @@ from headrace.wire.rocketmq.frames import Serialization, frame_at, frame_bytes
 from headrace.wire.rocketmq.stored_messages import PulledMessage, decode_messages
 
 SECONDS_MAX = 30.0
+SEND_FIELDS: Mapping[str, object] = {
+    "a": "PG", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1795860860391, "h": 0,
+    "i": "TAGS\x01A\x02", "j": 0, "k": "false", "m": "false",
+}  # fmt: skip
+"""Fields of a send to queue 0; `b` is the topic."""
+PULL_FIELDS: Mapping[str, object] = {
+    "consumerGroup": "CG", "queueId": 0, "maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0,
+    "suspendTimeoutMillis": 0, "subscription": "*", "subVersion": 0, "expressionType": "TAG",
+}  # fmt: skip
+"""Fields of a pull from queue 0 that does not wait."""
+
+
+def heartbeat_body(
+    client_id: str, group: str, topics: Mapping[str, str], version: int = 1, kind: str = "TAG"
+) -> bytes:
+    """Return a heartbeat of a group's member with subscriptions by topic."""
+    subscriptions: list[FastJson] = [
+        {"topic": topic, "subString": text, "subVersion": version, "expressionType": kind}
+        for topic, text in topics.items()
+    ]
+    consumer: FastJson = {"groupName": group, "subscriptionDataSet": subscriptions}
+    return encode_body({"clientID": client_id, "consumerDataSet": [consumer]})
+
+
+def producer_body(client_id: str, groups: Iterable[str]) -> bytes:
+    """Return a heartbeat of a producer."""
+    producers: list[FastJson] = [{"groupName": group} for group in groups]
+    return encode_body({"clientID": client_id, "producerDataSet": producers})
 
 
 class RemotingClient:
@@ -128,11 +156,8 @@ class RemotingClient:
 
     def ask_send(self, topic: str, body: bytes = b"body", **fields: object) -> int:
         """Send a message to queue 0, without waiting for the answer; return its opaque."""
-        named: dict[str, object] = {
-            "a": "PG", "b": topic, "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1795860860391,
-            "h": 0, "i": "TAGS\x01A\x02", "j": 0, "k": "false", "m": "false",
-        }  # fmt: skip
-        return self.ask(RequestCode.SEND_MESSAGE_V2, named | fields, body)
+        named = {**SEND_FIELDS, "b": topic, **fields}
+        return self.ask(RequestCode.SEND_MESSAGE_V2, named, body)
 
     def send(self, topic: str, body: bytes = b"body", **fields: object) -> RemotingCommand:
         """Send a message to queue 0; return the answer."""
@@ -151,12 +176,7 @@ class RemotingClient:
         **fields: object,
     ) -> int:
         """Pull from queue 0, for no longer than it takes; return the opaque."""
-        named: dict[str, object] = {
-            "consumerGroup": "CG", "topic": topic, "queueId": 0, "queueOffset": offset,
-            "maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0, "suspendTimeoutMillis": 0,
-            "subscription": "*", "subVersion": 0, "expressionType": "TAG",
-        }  # fmt: skip
-        return self.ask(number, named | fields)
+        return self.ask(number, {**PULL_FIELDS, "topic": topic, "queueOffset": offset, **fields})
 
     def pull(self, topic: str, offset: int = 0, **fields: object) -> RemotingCommand:
         """Pull from queue 0; return the answer."""
@@ -172,19 +192,12 @@ class RemotingClient:
         kind: str = "TAG",
     ) -> RemotingCommand:
         """Send a heartbeat of a group's member with subscriptions by topic; return the answer."""
-        subscriptions: list[FastJson] = [
-            {"topic": topic, "subString": text, "subVersion": version, "expressionType": kind}
-            for topic, text in topics.items()
-        ]
-        consumer: FastJson = {"groupName": group, "subscriptionDataSet": subscriptions}
-        body = encode_body({"clientID": client_id, "consumerDataSet": [consumer]})
+        body = heartbeat_body(client_id, group, topics, version, kind)
         return self.call(RequestCode.HEART_BEAT, {}, body)
 
     def produces(self, client_id: str, *groups: str) -> RemotingCommand:
         """Send a heartbeat of a producer; return the answer."""
-        producers: list[FastJson] = [{"groupName": group} for group in groups]
-        body = encode_body({"clientID": client_id, "producerDataSet": producers})
-        return self.call(RequestCode.HEART_BEAT, {}, body)
+        return self.call(RequestCode.HEART_BEAT, {}, producer_body(client_id, groups))
 
     def one_way(self, code: int, fields: Mapping[str, object]) -> int:
         """Send a one-way request; return its opaque."""

@@ -21,11 +21,13 @@ class Coordinator:
         """Topic, partition and offset of each write; -1 for a deletion."""
         self.flying: list[Callable[[ErrorCode], None]] = []
         self.fails: ErrorCode | None = None
+        self.refuses: ErrorCode | None = None
+        """The error of commits alone."""
 
     def commit(self, request: CommitRequest, done: Done[ErrorCode]) -> None:
         """Note a commit."""
-        if self.fails:
-            raise ApiError(self.fails)
+        if self.fails or self.refuses:
+            raise ApiError(self.fails or self.refuses or ErrorCode.NONE)
         ((topic, partition, offset, epoch, metadata),) = request.offsets
         assert (request.generation, request.member_id) == (-1, "")
         self.asked.append((topic, partition, offset))

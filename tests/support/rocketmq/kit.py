@@ -2,7 +2,11 @@
 
 from typing import Any, cast
 
+from headrace.delivery.batches import stretches
 from headrace.frontends.rocketmq.serving import ServedBroker
+from headrace.model.nouns import Offset
+from headrace.record.batch import records
+from headrace.record.record import Record
 from headrace.server.assembly import Server
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
@@ -27,6 +31,19 @@ def served(server: Server) -> ServedBroker:
     broker = cast("Any", server.frontends)._others[0].broker
     assert isinstance(broker, ServedBroker)
     return broker
+
+
+def log_records(broker: BrokerThread, topic: str) -> list[Record]:
+    """Return the records in the log of a topic of one partition, also of a closed one."""
+    log = broker.call(lambda server: server.broker.partition(topic, 0).log)
+    found: list[Record] = []
+    at = log.start_offset
+    while at < log.end_offset:
+        read = log.read_from_disk(at, 1 << 20, below=log.end_offset)
+        for stretch in stretches(read.data, at):
+            found += records(memoryview(read.data)[stretch.begin : stretch.end])
+        at = Offset(found[-1].offset + 1)
+    return found
 
 
 def code(answer: RemotingCommand) -> ResponseCode:

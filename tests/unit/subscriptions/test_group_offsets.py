@@ -111,6 +111,26 @@ def test_a_coordinator_that_is_loading_is_reported_and_asked_again_later() -> No
     assert play.read() == 6
 
 
+def test_a_commit_that_is_refused_is_answered_and_a_later_one_written() -> None:
+    play = Play()
+    play.coordinator.refuses = ErrorCode.GROUP_MAX_SIZE_REACHED
+    play.store(5)
+    assert play.answers == [(5, ErrorCode.GROUP_MAX_SIZE_REACHED)]
+    assert play.read() is None
+    play.coordinator.refuses = None
+    play.store(6)
+    play.coordinator.land()
+    assert play.answers[-1] == (6, ErrorCode.NONE)
+    reset(play, 2)
+    play.coordinator.land()
+    play.coordinator.refuses = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert [play.offsets.take_reset("g", "t", 0) for _ in range(2)] == [2, 2], "still pending"
+    play.coordinator.refuses = None
+    assert play.offsets.take_reset("g", "t", 0) == 2
+    play.coordinator.land()
+    assert play.offsets.take_reset("g", "t", 0) is None
+
+
 def test_a_store_out_of_a_callback_is_written_too() -> None:
     play = Play()
     play.offsets.store("g", "t", 0, 1, lambda code: play.store(2))

@@ -21,6 +21,7 @@ from headrace.wire.rocketmq.stored_messages import PulledMessage, decode_message
 from headrace.wire.rocketmq.topic_names import DEAD_LETTER_PREFIX, RETRY_PREFIX
 
 _MINE = (RETRY_PREFIX, DEAD_LETTER_PREFIX)
+_MS_AN_HOUR = 3_600_000
 _LONG_MAX = (1 << 63) - 1
 
 
@@ -174,10 +175,14 @@ def _unique_key(message: PulledMessage) -> str:
 
 def query_by_key(asked: Asked) -> None:
     """List the messages with a key."""
-    columns(("<49", ">4", ">39"), "#Message ID", "#QID", "#Offset")
-    for message in _queried(asked, asked.text("t"), asked.text("k"), unique=False):
-        cells = _unique_key(message), message.queue_id, message.queue_offset
-        columns(("<49", ">4", ">39"), *cells)
+    topic, key = asked.text("t"), asked.text("k")
+    form = ("<50", ">4", ">40", "<200")
+    columns(form, "#Message ID", "#QID", "#Offset", "#IndexKey", between=" ")
+    for message in _queried(asked, topic, key, unique=False):
+        unique = _unique_key(message)
+        hour_ms = message.stored_at_ms - message.stored_at_ms % _MS_AN_HOUR
+        entry = f"{hour_ms}@{topic}@K@{key}@{unique}@{message.physical_offset}"
+        columns(form, unique, message.queue_id, message.queue_offset, entry, between=" ")
 
 
 def query_by_unique_key(asked: Asked) -> None:

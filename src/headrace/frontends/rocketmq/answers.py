@@ -9,6 +9,8 @@ from headrace.wire.rocketmq.codes import ResponseCode
 NOT_FOUND_TEXT = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
 """Clients' tools look for these words of RocketMQ's."""
 NO_CODE_SET = "not set any response code"
+QUEUE_EMPTY = "NO_MESSAGE_IN_QUEUE"
+"""The remark of pulls from a queue that never had a message."""
 """The remark of some of RocketMQ's successful answers."""
 FORBIDDEN = "forbiddenType"
 GROUP_FORBIDDEN, TOPIC_FORBIDDEN = "2", "3"

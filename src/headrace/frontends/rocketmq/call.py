@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headrace.operations.context import OperationContext
     from headrace.ports.callbacks import Done
 
+NO_FIELDS: Mapping[str, str] = {}
 Send = Callable[[RemotingCommand], None]
 
 
@@ -43,6 +44,8 @@ class RemotingClientSide(MemberConnection, Hashable, Protocol):
     """The language of the client, as its last heartbeat says."""
     version: int
     """The version of the client, as its last heartbeat says: RocketMQ's number of a release."""
+    identity: Identity
+    """The client's identity, by its certificate or as it signed its last heartbeat."""
 
     @property
     def address(self) -> str:
@@ -78,7 +81,9 @@ class RemotingCall:
     Answers leave when they are ready, in any order: clients match them by `opaque`.
     """
 
-    __slots__ = ("_ended", "_send", "broker", "client", "command", "peer", "waiting")
+    __slots__ = (
+        "_ended", "_send", "broker", "client", "command", "error_fields", "peer", "waiting",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -96,6 +101,8 @@ class RemotingCall:
         self.command = command
         self.waiting: Pending | None = None
         """The wait of a parked pull, which ends with the connection."""
+        self.error_fields: Mapping[str, str] = NO_FIELDS
+        """Fields that an answer with an error has in addition."""
         self._send: Send | None = send
         self._ended = ended
 
@@ -131,13 +138,16 @@ class RemotingCall:
     def fail(self, error: HeadraceError) -> None:
         """Answer the request with an error."""
         if isinstance(error, RequestRefused):
-            self.answer(error.answer)
+            answer = error.answer
         elif isinstance(error, ApiError):
-            self.answer(refusal_of(error))
+            answer = refusal_of(error)
         elif isinstance(error, MessageIllegal):
-            self.answer(RemotingAnswer(ResponseCode.MESSAGE_ILLEGAL, None, b"", str(error)))
+            answer = RemotingAnswer(ResponseCode.MESSAGE_ILLEGAL, None, b"", str(error))
         else:
-            self.answer(RemotingAnswer(ResponseCode.SYSTEM_ERROR, None, b"", str(error)))
+            answer = RemotingAnswer(ResponseCode.SYSTEM_ERROR, None, b"", str(error))
+        if self.error_fields:
+            answer = answer._replace(fields={**(answer.fields or {}), **self.error_fields})
+        self.answer(answer)
 
     def work(self, work: Coroutine[Any, Any, RemotingAnswer | None]) -> None:
         """Do what takes time beside other requests; its answer, or its error, is the answer."""

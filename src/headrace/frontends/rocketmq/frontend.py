@@ -10,7 +10,7 @@ from headrace.config.listeners import parse_address
 from headrace.coordination.coordinators import Coordinators
 from headrace.frontends.rocketmq.administration.operations import operations_of
 from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
-from headrace.frontends.rocketmq.held.held_topics import HeldTopics, topic_config
+from headrace.frontends.rocketmq.held.held_topics import MS_AN_HOUR, HeldTopics, topic_config
 from headrace.frontends.rocketmq.held.own_topics import OwnTopics
 from headrace.frontends.rocketmq.held.transactions import ask_producer
 from headrace.frontends.rocketmq.partition_numbers import PartitionNumbers
@@ -84,7 +84,9 @@ def frontend(parts: RemotingParts) -> RemotingFrontend:
         keys.rocketmq_recall_message_enable,
         keys.rocketmq_transaction_timeout_ms,
         AskingRules(
-            keys.rocketmq_transaction_check_interval_ms, keys.rocketmq_transaction_check_max
+            keys.rocketmq_transaction_check_interval_ms,
+            keys.rocketmq_transaction_check_max,
+            keys.rocketmq_file_reserved_hours * MS_AN_HOUR,
         ),
         keys.rocketmq_server_side_reset,
         keys.rocketmq_disk_max_used_percent,

@@ -20,6 +20,14 @@ SUPPORTS_SHORT = "IS_SUPPORT_HEART_BEAT_V2"
 HAS_CHANGED = "IS_SUB_CHANGE"
 """Fields of a heartbeat's answer. A client whose answer says that nothing changed sends heartbeats
 without subscriptions from then on."""
+MODELS = ("BROADCASTING", "CLUSTERING")
+BEGINNINGS = (
+    "CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST",
+    "CONSUME_FROM_MIN_OFFSET", "CONSUME_FROM_MAX_OFFSET", "CONSUME_FROM_FIRST_OFFSET",
+    "CONSUME_FROM_TIMESTAMP",
+)  # fmt: skip
+CONSUMPTIONS = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
+"""RocketMQ's enumerations in heartbeats, each name at its number."""
 _GROUPS_MAX = 1024
 _TOPICS_MAX = 4096
 """Groups of a client, and topics of a group, at most."""
@@ -31,6 +39,7 @@ def heartbeat(call: "RemotingCall") -> RemotingAnswer:
     broker, now = call.broker, call.broker.broker.clock.monotonic()
     call.client.client_id = client_id = _text(body, "clientID")
     call.client.language, call.client.version = call.command.language, call.command.version
+    call.client.identity = call.identity
     broker.clients[client_id] = call.client
     producers = _list(body, "producerDataSet", _GROUPS_MAX)
     names = (_mapping(producer).get("groupName") for producer in producers)
@@ -58,14 +67,23 @@ def _subscription(consumer: Mapping[str, FastJson]) -> GroupSubscription:
         tuple(
             _topic(_mapping(topic)) for topic in _list(consumer, "subscriptionDataSet", _TOPICS_MAX)
         ),
-        consumer.get("messageModel") == "BROADCASTING",
-        str(consumer.get("consumeFromWhere") or ""),
-        str(consumer.get("consumeType") or ""),
+        _named(consumer.get("messageModel"), MODELS) == "BROADCASTING",
+        _named(consumer.get("consumeFromWhere"), BEGINNINGS),
+        _named(consumer.get("consumeType"), CONSUMPTIONS),
     )
+
+
+def _named(value: FastJson, names: tuple[str, ...]) -> str:
+    """Return the name of an enumeration's value, which C++ writes as its number."""
+    if isinstance(value, int):
+        return names[value] if 0 <= value < len(names) else ""
+    return value if isinstance(value, str) else ""
 
 
 def _topic(topic: Mapping[str, FastJson]) -> TopicSubscription:
     version = topic.get("subVersion", 0)
+    if isinstance(version, str) and version.isdecimal():
+        version = int(version)  # of C++
     if not isinstance(version, int):
         raise InvalidField("subVersion of the heartbeat is not a number")
     return TopicSubscription(

@@ -3,7 +3,12 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.frontends.rocketmq.answers import NOT_FOUND_TEXT, RemotingAnswer, refusal_of
+from headrace.frontends.rocketmq.answers import (
+    NOT_FOUND_TEXT,
+    RemotingAnswer,
+    RequestRefused,
+    refusal_of,
+)
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.security.authorizer import Operation
 from headrace.subscriptions.group_offsets import UNSET
@@ -96,7 +101,10 @@ def update_offset(call: "RemotingCall") -> None:
     asked = offset_request(call.command)
     broker = call.broker
     broker.require_group(call.identity, asked.consumer_group)
-    topic = broker.topic(asked.topic)
+    topic = broker.topic_if_any(asked.topic)
+    if topic is None:
+        text = f"Topic {asked.topic} not exist!"
+        raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, text)
     broker.require_topic(call.identity, Operation.READ, topic)
     if not 0 <= asked.queue_id < topic.queues:
         call.answer(RemotingAnswer(fields={}))

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
-from headrace.frontends.rocketmq.sends import store_sent
+from headrace.frontends.rocketmq.sends import check_has_body, store_sent
 from headrace.frontends.rocketmq.topics import created_for_send
 from headrace.posix.awaiting import called_back
 from headrace.security.authorizer import Operation
@@ -54,6 +54,7 @@ def reply(call: "RemotingCall") -> None:
     if client_id is None:
         text = "reply message properties[REPLY_TO_CLIENT] is null"
         raise RequestRefused(ResponseCode.SYSTEM_ERROR, text)
+    check_has_body(call)
     check_sent(call.command.body, request.properties)
     call.work(_replied(call, request, client_id.decode("utf-8", "replace")))
 

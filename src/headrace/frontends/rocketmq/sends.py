@@ -30,7 +30,7 @@ from headrace.model.errors import ApiError, HeadraceError, Malformed
 from headrace.model.nouns import TopicPartition
 from headrace.security.authorizer import Operation
 from headrace.wire.rocketmq.batch_bodies import BatchedMessage, decode_batch
-from headrace.wire.rocketmq.codes import ResponseCode
+from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from headrace.wire.rocketmq.delays import (
     LaterDelivery,
     RecallHandle,
@@ -49,7 +49,6 @@ from headrace.wire.rocketmq.properties import (
 from headrace.wire.rocketmq.record_header import MessageFacts
 from headrace.wire.rocketmq.requests import InvalidField, SendRequest, send_request
 from headrace.wire.rocketmq.sent_messages import (
-    MessageIllegal,
     SentMessage,
     check_sent,
     plain_body,
@@ -63,6 +62,8 @@ if TYPE_CHECKING:
 THREAD_FROM_BYTES = 64 * 1024
 """Compressed bodies from this size on are decompressed on a thread."""
 ANY_QUEUE = -1
+REPLIES = (RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
+"""Sends whose answers do not have the unique key."""
 _HINTS = (b"DELAY", b"TIMER_", b"TRAN_MSG")
 """Without all of these, properties name neither a delay nor a transaction."""
 
@@ -70,9 +71,11 @@ _HINTS = (b"DELAY", b"TIMER_", b"TRAN_MSG")
 def send(call: "RemotingCall") -> None:
     """Answer a send, later. Sends to a topic keep their order, also those that wait for it."""
     request = send_request(call.command)
+    check_has_body(call)
+    broker = call.broker
+    call.error_fields = broker.sent_fields
     if request.topic.startswith(RETRY_PREFIX):
         request = retried(call, request)
-    broker = call.broker
     waiting = broker.waiting_sends.get(request.topic)
     if waiting is not None:
         waiting.append((call, request))
@@ -84,6 +87,12 @@ def send(call: "RemotingCall") -> None:
         broker.work(_send_waiting(broker, request.topic))
         return
     store_sent(call, request, topic, numbers)
+
+
+def check_has_body(call: "RemotingCall") -> None:
+    """Raise InvalidField if a send has no body."""
+    if not call.command.body:
+        raise InvalidField("the message body is empty")
 
 
 async def _send_waiting(broker: ServedBroker, name: str) -> None:
@@ -220,10 +229,10 @@ def _sent(
     return sent
 
 
-def _tried(work: "partial[list[SentMessage]]") -> list[SentMessage] | MessageIllegal:
+def _tried(work: "partial[list[SentMessage]]") -> list[SentMessage] | HeadraceError:
     try:
         return work()
-    except MessageIllegal as error:
+    except HeadraceError as error:
         return error
 
 
@@ -245,7 +254,7 @@ def _have_sent(
     queue: _SentTo,
     waits: _Waits | None,
     turn: HeldTurn | None,
-    sent: "list[SentMessage] | MessageIllegal | BaseException",
+    sent: "list[SentMessage] | BaseException",
 ) -> None:
     """Store messages as the next ones of their queue, or in the turn that was held for them."""
     sending = call.broker.sending
@@ -256,7 +265,7 @@ def _have_sent(
         sending.end_turn(turn, queued)
     elif queued is not None:
         sending.add(queued)
-    if isinstance(sent, MessageIllegal):
+    if isinstance(sent, HeadraceError):
         call.fail(sent)
         return
     if isinstance(sent, BaseException):
@@ -322,15 +331,19 @@ def _stored(
         for at in range(len(sent))
     ]
     fields = {"queueId": str(queue.queue_id)}
-    unique = find_property(sent[0].facts.properties, UNIQUE_KEY)
-    if unique is not None and len(ids) == 1:
+    unique = find_property(_own_properties(call, sent), UNIQUE_KEY)
+    if unique is not None and call.command.code not in REPLIES:
         fields["transactionId"] = unique.decode("utf-8", "replace")
-    fields |= {
-        "msgId": ",".join(ids),
-        "TRACE_ON": "true",
-        "MSG_REGION": broker.settings.region,
-    }
+    fields |= {"msgId": ",".join(ids), **broker.sent_fields}
     if recall_handle is not None:
         fields["recallHandle"] = recall_handle
     fields["queueOffset"] = str(offset)
     call.answer(RemotingAnswer(fields=fields))
+
+
+def _own_properties(call: "RemotingCall", sent: list[SentMessage]) -> bytes:
+    """Return the properties of a send, which for a batch are not those of its messages."""
+    if len(sent) == 1:
+        return sent[0].facts.properties
+    fields = call.command.fields or {}
+    return fields.get("i", fields.get("properties", "")).encode("utf-8", "replace")

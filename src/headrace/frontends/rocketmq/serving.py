@@ -161,6 +161,8 @@ class ServedBroker:
         self.deadlines = Deadlines(broker.clock)
         self.writes_wiped = False
         """Whether routes show no queue to producers, by WIPE_WRITE_PERM_OF_BROKER."""
+        self.sent_fields = {"TRACE_ON": "true", "MSG_REGION": settings.region}
+        """Fields of each answer to a send."""
         self.started_ms = broker.clock.wall_ms()
         self.name = f"headrace-{broker.broker_id}"
         """The name of this broker in routes and in clients' queues."""
@@ -207,8 +209,8 @@ class ServedBroker:
 
     async def ready(self) -> None:
         """Load settings, and create the coordinator's topic of offsets. Raises ApiError."""
-        await self.configs.groups.load()
-        await self.configs.topics.load()
+        for configs in (self.configs.groups, self.configs.topics, self.configs.values):
+            await configs.load()
         await self.controller.ensure_internal_topic(OFFSETS_TOPIC)
         await self.numbers.prune(self.broker.image.topics_by_id)
         self.coordinators.groups.elsewhere = self._protocol_of

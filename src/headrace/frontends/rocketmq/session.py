@@ -87,6 +87,7 @@ class RemotingSession:
         self._asked: dict[int, _Asked] = {}
         """By opaque: requests to the client that wait for its answers."""
         self.address = f"{connection.address}:{connection.port}"
+        self.identity = self.peer.identity
         self.client_id = self.language = ""
         self.version = 0
         connection.authenticated = True

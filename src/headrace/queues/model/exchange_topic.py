@@ -11,6 +11,7 @@ from typing import Protocol
 
 from headrace.model.errors import HeadraceError
 from headrace.model.nouns import INTERNAL_TOPICS, METADATA_TOPIC, topic_name_problem
+from headrace.model.protocols import is_closed
 from headrace.queues.field_values import kind_of
 from headrace.queues.permissions.access import FULL_ACCESS, Access, Permission
 from headrace.queues.queue_names import is_queue_topic
@@ -98,7 +99,7 @@ def _problem(stored: ExchangeTopic) -> str | None:
     why = topic_name_problem(topic)
     if why is None and is_queue_topic(topic):
         why = "it is kept for a queue's messages: publish to the queue"
-    elif topic in INTERNAL_TOPICS or topic == METADATA_TOPIC:
+    elif topic in INTERNAL_TOPICS or topic == METADATA_TOPIC or is_closed(topic):
         why = "it is the broker's own"
     if why is not None:
         return f"arg '{TOPIC}' '{topic}' ({why})"

@@ -6,7 +6,8 @@
         | not decided in time: a live producer of the group is asked, every `interval_ms`;
         | without one the message waits for the group to come back, and nothing is counted
         v
-    asked `asks_max` times ---> appended to the topic of given up messages, flushed ---> settled
+    asked `asks_max` times, or undecided for `age_ms_max`
+        ---> appended to the topic of given up messages, flushed ---> settled
 
 What is decided is decided: a second decision finds nothing. A kill before a committed message is
 settled leaves it undecided, so its producer is asked again, and a commit then delivers it a second
@@ -47,6 +48,9 @@ class AskingRules(NamedTuple):
     """Between two questions about one message."""
     asks_max: int
     """Questions about one message, before it is given up."""
+    age_ms_max: int = -1
+    """Time since the first question was due, after which a message is given up, asked about or
+    not; negative: no end."""
 
 
 class HalfMessages:
@@ -256,7 +260,7 @@ class HalfMessages:
             return
         asked = self._asked.get(place.offset, 0)
         if place.offset not in self._deciding:
-            if asked >= self._rules.asks_max:
+            if asked >= self._rules.asks_max or self._is_old(place):
                 self._end_unanswered(stored)
                 return
             if self._ask(stored, asked + 1):
@@ -265,9 +269,13 @@ class HalfMessages:
                 self._log.count(place, asked + 1, ignore_result)
         self._ask_later([place.offset])
 
+    def _is_old(self, place: "HeldPlace") -> bool:
+        limit_ms = self._rules.age_ms_max
+        return 0 <= limit_ms < self._clock.wall_ms() - place.time_ms
+
     def _end_unanswered(self, stored: "StoredMessage") -> None:
         """Store a message in the topic of given up messages, then settle it."""
-        place = stored.place
+        place, asked = stored.place, self.asked(stored.place.offset)
         self._deciding.add(place.offset)
 
         def kept(offset: int | ApiError) -> None:
@@ -278,9 +286,9 @@ class HalfMessages:
                 return
             self.given_up += 1
             _logger.warning(
-                "a message for %s is given up: its producer did not decide when asked %d times."
+                "a message for %s is given up: its producer did not decide, and was asked %d times."
                 " It is stored for an operator",
-                stored.message.target, self._rules.asks_max,
+                stored.message.target, asked,
             )  # fmt: skip
             self._settle_delivered(place)
 

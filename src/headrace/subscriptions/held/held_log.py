@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.delivery.batches import stretches
-from headrace.model.errors import ApiError
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
 from headrace.posix.awaiting import called_back
-from headrace.record.batch import build, parse_header, records
+from headrace.record.batch import build, records
 from headrace.subscriptions.held.held_records import (
     Attempts,
     HeldAt,
@@ -115,17 +115,22 @@ class HeldLog:
         self._write_batch(some)
 
     def _write_batch(self, waiting: list[_Waiting]) -> None:
-        content = bytearray(build([each.record for each in waiting]))
+        content = build([each.record for each in waiting])
         try:
-            appended = self._partition.append(
-                memoryview(content), parse_header(content), now_ms=self._clock.wall_ms()
-            )
+            self._check_room()
+            appended = self._partition.append_internal(content, now_ms=self._clock.wall_ms())
         except ApiError as error:
             _refuse(waiting, error)
             return
         self._partition.when_committed(
             appended.commit_offset, partial(_appended, waiting, appended)
         )
+
+    def _check_room(self) -> None:
+        """Raise ApiError while the disk is too full for records of clients; settling goes on."""
+        low = self._partition.log.context.low
+        if low:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, low)
 
     # Settle
 

@@ -7,7 +7,7 @@
     the same key | "n"           null
 
 A message is settled once it is in its topic, or need not get there: then compaction removes it. All
-keys differ, so compaction removes nothing else. Kafka's clients and Spark read bodies and headers.
+keys differ, so compaction removes nothing else. The topic is closed to clients of all protocols.
 """
 
 import struct
@@ -38,6 +38,11 @@ class HeldPlace(NamedTuple):
 
     offset: int
     key: bytes
+
+    @property
+    def time_ms(self) -> int:
+        """The message's time in ms since 1970."""
+        return int(_KEY.unpack(self.key)[0])
 
 
 class StoredMessage(NamedTuple):
@@ -104,6 +109,8 @@ def decode_state(record: Record) -> HeldAt | SettledOffset | Attempts | None:
         if len(key) == _KEY.size + len(_NUMBER):
             return None if record.value is None else Attempts(*_ATTEMPTS.unpack(record.value))
         time_ms, _ = _KEY.unpack(key)
+        if time_ms < 0:
+            return None
         if record.value is not None:
             return HeldAt(record.offset, time_ms)
         return SettledOffset(*_OFFSET.unpack(_header(record, SETTLED)))

@@ -72,6 +72,7 @@ class RocketmqKeys(Keys):
         72,
         "The retention of topics that RocketMQ clients create, in hours, as RocketMQ's"
         " fileReservedTime. It is stored as retention.ms of the topic when it is created."
+        " Messages of transactions are given up after it if no producer could be asked."
         " -1: without an end.",
         between=(-1, 24 * 36_500),
     )

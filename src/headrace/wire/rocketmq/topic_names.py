@@ -22,6 +22,8 @@ GROUP_CHARACTERS_MAX = 120
 RETRY_PREFIX = "%RETRY%"
 DEAD_LETTER_PREFIX = "%DLQ%"
 _KAFKA_CHARACTERS_MAX = 249
+SHOWN_MAX = 255
+"""Characters of a wrong name in an error at most."""
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 _ESCAPED = re.compile(r"\.(25|7C)")
 _CHARACTERS = {"25": "%", "7C": "|"}
@@ -32,7 +34,10 @@ def check_name(name: str, characters_max: int, noun: str) -> None:
     if not name:
         raise Malformed(f"The specified {noun} is blank.")
     if len(name) > characters_max:
-        raise Malformed(f"The specified {noun} is longer than {characters_max} characters.")
+        raise Malformed(
+            f"The specified {noun}: {name[:SHOWN_MAX]}, is longer than {noun} max length:"
+            f" {characters_max}"
+        )
     if not _LEGAL.fullmatch(name):
         raise Malformed(
             f"The specified {noun}: {name}, contains illegal characters, allowing only"

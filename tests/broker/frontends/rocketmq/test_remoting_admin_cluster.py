@@ -91,6 +91,20 @@ def test_rates_count_messages_of_all_producers(
 
     assert broker.call(rates) == (31, 31, 0)
 
+    def summed(name: str, key: str) -> int:
+        return int(
+            json.loads(text(client.call(315, {"statsName": name, "statsKey": key})))["statsMinute"][
+                "sum"
+            ]
+        )
+
+    assert summed("TOPIC_PUT_NUMS", topic) == 31
+    assert summed("GROUP_GET_NUMS", f"{topic}@CG_rates") == 31
+    assert summed("BROKER_PUT_NUMS", "DefaultCluster") >= 0
+    for name, key in (("TOPIC_PUT_NUMS", "never"), ("TOPIC_PUT_SIZE", topic)):
+        missing = client.call(315, {"statsName": name, "statsKey": key})
+        assert missing.remark == f"The stats <{name}> <{key}> not exist"
+
 
 def test_settings_are_listed_by_rocketmqs_names(
     broker: BrokerThread, client: RemotingClient

@@ -178,6 +178,27 @@ def test_all_offsets_are_written_as_the_file_of_offsets(client: RemotingClient) 
     assert body["offsetTable"][f"{topic}@CG_all"] == Keyed(((0, 5), (2, 7)))
 
 
+def test_offsets_of_a_group_are_cloned(client: RemotingClient) -> None:
+    def offset(group: str, topic: str, queue: int = 0) -> str | None:
+        named = {"consumerGroup": group, "topic": topic, "queueId": queue}
+        return fields(client.call(14, named | {"setZeroIfNotFound": "false"})).get("offset")
+
+    for name in ("cloned", "other"):
+        commit(client, "CG_source", made(client, name, 2), 3)
+    both = {"srcGroup": "CG_source", "destGroup": "CG_target", "topic": "cloned"}
+    assert code(client.call(314, both)) is ResponseCode.SUCCESS
+    assert (offset("CG_target", "cloned"), offset("CG_target", "cloned", 1)) == ("3", None)
+    assert offset("CG_target", "other") is None
+    client.heartbeat("one", "CG_source", {"cloned": "*"})
+    everything = {"srcGroup": "CG_source", "destGroup": "CG_clone"}
+    assert code(client.call(314, everything)) is ResponseCode.SUCCESS
+    assert (offset("CG_clone", "cloned"), offset("CG_clone", "other")) == ("3", None)
+    assert code(client.call(314, everything | {"offline": "true"})) is ResponseCode.SUCCESS
+    assert offset("CG_clone", "other") == "3"
+    missing = client.call(314, both | {"topic": "never"})
+    assert code(missing) is ResponseCode.SUCCESS, "as RocketMQ, which leaves it out"
+
+
 def test_lag_of_all_groups_is_summed(client: RemotingClient) -> None:
     topic = made(client, "lagging")
     for _ in range(4):

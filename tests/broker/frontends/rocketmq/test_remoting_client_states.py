@@ -1,12 +1,12 @@
-"""Requests of operators that the broker passes on to consumers: 307 and 223."""
+"""Requests of operators that the broker passes on to consumers: 307, 223 and 309."""
 
 import pytest
 
 from headrace.frontends.rocketmq.administration import client_states
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import ResponseCode
-from tests.support.rocketmq.client import RemotingClient
-from tests.support.rocketmq.kit import code, fields, port_of
+from tests.support.rocketmq.client import RemotingClient, messages_in
+from tests.support.rocketmq.kit import code, fields, made, port_of
 
 RUNNING = b'{"mqTable":{{"queueId":0}:{"commitOffset":5}},"properties":{}}'
 
@@ -108,3 +108,24 @@ def test_offsets_in_the_memory_of_members_are_collected(
         assert bytes(operator.answer(waits).body) == (
             b'{"consumerTable":{},"messageQueueTable":{}}'
         )
+
+
+def test_a_consumer_is_given_a_message_and_its_result_is_the_answer(
+    broker: BrokerThread, client: RemotingClient
+) -> None:
+    topic = made(client, "directly")
+    message_id = fields(client.send(topic, b"again", i="TAGS\x01A\x02"))["msgId"]
+    client.heartbeat("one", "CG_directly", {topic: "*"})
+    asked = {"consumerGroup": "CG_directly", "clientId": "one", "msgId": message_id}
+    with RemotingClient(port_of(broker)) as operator:
+        waits = operator.ask(309, asked)
+        relayed = client.wait_notified(309)
+        assert fields(relayed) == asked | {"brokerName": "headrace-0"}
+        (message,) = messages_in(relayed)
+        assert message.body == b"again"
+        client.reply(relayed, b'{"consumeResult":"CR_SUCCESS"}')
+        assert bytes(operator.answer(waits).body) == b'{"consumeResult":"CR_SUCCESS"}'
+        for wrong in (
+            {"clientId": "two"}, {"msgId": "none"}, {"msgId": message_id[:-4] + "FFFF"},
+        ):  # fmt: skip
+            assert code(operator.call(309, asked | wrong)) is ResponseCode.SYSTEM_ERROR

@@ -3,8 +3,6 @@
 import time
 from pathlib import Path
 
-from confluent_kafka import Consumer
-
 from headrace.model.nouns import TopicPartition
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.batch_bodies import BatchedMessage
@@ -153,28 +151,6 @@ def test_delayed_messages_survive_a_restart_and_are_delivered_at_the_start(
         assert len(broker.records(topic)) == 2
 
 
-def test_kafkas_consumers_read_the_log_of_delays(
-    broker: BrokerThread, client: RemotingClient
-) -> None:
-    delayed(client, made(client, "seen"), b"seen later", 3_600_000)
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap,
-            "group.id": "looks",
-            "auto.offset.reset": "earliest",
-        }
-    )
-    consumer.subscribe(["__rocketmq.delays"])
-    bodies = []
-    deadline = time.monotonic() + 30
-    while b"seen later" not in bodies and time.monotonic() < deadline:
-        record = consumer.poll(1)
-        if record is not None and record.error() is None:
-            bodies.append(record.value())
-    consumer.close()
-    assert b"seen later" in bodies
-
-
 def test_retention_and_compaction_are_free_to_work_on_the_protocols_topics(
     tmp_path: Path,
 ) -> None:
@@ -244,6 +220,7 @@ def test_a_recall_is_forbidden_by_default(client: RemotingClient) -> None:
     answer = recall(client, topic, handle)
     assert code(answer) is ResponseCode.NO_PERMISSION
     assert answer.remark == "recall failed, operation is forbidden"
+    assert fields(answer) == {"MSG_REGION": "DefaultRegion"}
     assert len(pulled(client, topic, 1)) == 1
 
 
@@ -261,6 +238,7 @@ def test_a_recalled_message_is_not_delivered_and_its_neighbours_are(tmp_path: Pa
         recalled = recall(client, topic, handle)
         assert code(recalled) is ResponseCode.SUCCESS
         assert fields(recalled) == {"msgId": "recalled", "MSG_REGION": "DefaultRegion"}
+        assert recalled.remark == "not set any response code", "as RocketMQ"
         assert code(recall(client, topic, handle)) is ResponseCode.ILLEGAL_OPERATION
         bodies = [message.body for message in pulled(client, topic, 2)]
         assert bodies == [b"before", b"behind"]

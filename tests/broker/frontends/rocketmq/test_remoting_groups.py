@@ -8,7 +8,7 @@ from headrace.coordination.groups.group_coordinators import GroupCoordinators
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import ResponseCode
-from headrace.wire.rocketmq.fastjson import encode_body
+from headrace.wire.rocketmq.fastjson import decode_body, encode_body
 from tests.support.rocketmq.client import RemotingClient
 from tests.support.rocketmq.kit import code, fields, made, port_of
 
@@ -40,6 +40,26 @@ def test_a_heartbeat_without_subscriptions_renews_or_asks_for_them(client: Remot
     client.heartbeat("s", "CG_short", {"t": "*"})
     assert fields(client.call(34, {}, short))["IS_SUB_CHANGE"] == "false"
     assert client.call(38, {"consumerGroup": "CG_short"}).body == b'{"consumerIdList":["s"]}'
+
+
+def test_a_heartbeat_of_the_cpp_client_has_numbers_for_names(
+    broker: BrokerThread, client: RemotingClient
+) -> None:
+    topic = b'{"subString":"*","subVersion":"1795869247697","topic":"t"}'
+    group = (
+        b'{"consumeFromWhere":4,"consumeType":1,"groupName":"CG_cpp%d","messageModel":%d,'
+        b'"subscriptionDataSet":[' + topic + b"]}"
+    )
+    for model, name in enumerate(("BROADCASTING", "CLUSTERING")):
+        body = b'{"clientID":"c%d","consumerDataSet":[%s]}\n' % (model, group % (model, model))
+        assert code(client.call(34, {}, body)) is ResponseCode.SUCCESS
+        shown = decode_body(client.call(203, {"consumerGroup": f"CG_cpp{model}"}).body)
+        assert isinstance(shown, dict)
+        assert shown["messageModel"] == name
+        assert shown["consumeType"] == "CONSUME_PASSIVELY"
+        assert shown["consumeFromWhere"] == "CONSUME_FROM_FIRST_OFFSET"
+    wrong = body.replace(b'"1795869247697"', b'"x"')
+    assert code(client.call(34, {}, wrong)) is ResponseCode.SYSTEM_ERROR
 
 
 def test_members_join_while_their_coordinator_is_loading(

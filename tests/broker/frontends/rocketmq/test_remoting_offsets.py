@@ -33,7 +33,9 @@ def test_an_offset_of_what_does_not_exist_is_not_found(client: RemotingClient) -
     assert code(client.call(14, named | {"topic": "never"})) is ResponseCode.QUERY_NOT_FOUND
     assert code(client.call(14, named | {"queueId": 99})) is ResponseCode.QUERY_NOT_FOUND
     unknown = named | {"topic": "never", "commitOffset": 1}
-    assert code(client.call(15, unknown)) is ResponseCode.TOPIC_NOT_EXIST
+    refused = client.call(15, unknown)
+    assert code(refused) is ResponseCode.TOPIC_NOT_EXIST
+    assert refused.remark == "Topic never not exist!"
     absent = named | {"queueId": 99, "commitOffset": 1}
     assert code(client.call(15, absent)) is ResponseCode.SUCCESS
 

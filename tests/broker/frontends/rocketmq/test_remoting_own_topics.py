@@ -16,7 +16,7 @@ from tests.support.rocketmq.kit import SETTINGS, code, port_of
 OWN = (
     ("__rocketmq..25RETRY.25CG", None),
     ("__rocketmq..25DLQ.25CG", None),
-    ("__rocketmq.delays", KafkaError.INVALID_RECORD),  # it is compacted, and the record has no key
+    ("__rocketmq.delays", KafkaError.TOPIC_EXCEPTION),  # no client writes held messages
 )
 """Kafka's names of RocketMQ's own topics, and the error of a producer with the right to them."""
 GROUP = Resource(ResourceType.GROUP, "CG")

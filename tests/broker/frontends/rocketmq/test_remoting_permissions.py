@@ -56,14 +56,16 @@ DESCRIBE_GROUP = (Operation.DESCRIBE, GROUP)
 CLUSTER = Resource(ResourceType.CLUSTER, CLUSTER_NAME)
 ALTER_CLUSTER = (Operation.ALTER_CONFIGS, CLUSTER)
 VALUE = {"namespace": "n", "key": "k", "value": "v", "brokerName": "headrace-0",
-         "producerGroup": "PG"}  # fmt: skip
+         "producerGroup": "PG", "statsName": "TOPIC_PUT_NUMS", "statsKey": "t"}  # fmt: skip
+CLONED = {"srcGroup": "CG", "destGroup": "OG", "topic": "t"}
+DIRECTLY = STATE | {"msgId": "7F000001000027110000000000000000"}
 READS_CLUSTER = (
     RequestCode.GET_BROKER_CONFIG, RequestCode.GET_BROKER_RUNTIME_INFO,
     RequestCode.GET_ALL_CONSUMER_OFFSET, RequestCode.GET_KV_CONFIG,
     RequestCode.GET_KVLIST_BY_NAMESPACE, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
     RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, RequestCode.CLEAN_UNUSED_TOPIC,
     RequestCode.GET_BROKER_CONSUME_STATS, RequestCode.GET_NAMESRV_CONFIG,
-    RequestCode.GET_PRODUCER_CONNECTION_LIST,
+    RequestCode.GET_PRODUCER_CONNECTION_LIST, RequestCode.VIEW_BROKER_STATS_DATA,
 )  # fmt: skip
 CHANGES_CLUSTER = (
     RequestCode.UPDATE_BROKER_CONFIG, RequestCode.PUT_KV_CONFIG, RequestCode.DELETE_KV_CONFIG,
@@ -142,6 +144,11 @@ REQUESTS = [
         Asked(number, VALUE, b"useServerSideResetOffset=true", (ALTER_CLUSTER,))
         for number in CHANGES_CLUSTER
     ),
+    Asked(
+        RequestCode.CLONE_GROUP_OFFSET, CLONED, b"",
+        (DESCRIBE_GROUP, (Operation.READ, Resource(ResourceType.GROUP, "OG")), READ_TOPIC),
+    ),
+    Asked(RequestCode.CONSUME_MESSAGE_DIRECTLY, DIRECTLY, b"", (READ_GROUP,)),
     Asked(RequestCode.GET_CONSUMER_RUNNING_INFO, STATE, b"", (DESCRIBE_GROUP,)),
     Asked(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, STATE, b"", (DESCRIBE_GROUP,)),
 ]  # fmt: skip

@@ -63,7 +63,9 @@ def test_a_parked_pull_is_answered_when_its_time_is_over(client: RemotingClient)
 def test_a_pull_that_may_not_wait_is_answered_at_once(client: RemotingClient) -> None:
     topic = made(client, "hurried")
     answer = client.pull(topic, sysFlag=4, suspendTimeoutMillis=20_000)
-    assert code(answer) is ResponseCode.PULL_NOT_FOUND
+    assert (code(answer), answer.remark) == (ResponseCode.PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE")
+    client.send(topic)
+    assert client.pull(topic, 1).remark == "OFFSET_OVERFLOW_ONE"
 
 
 def test_tags_filter_and_what_is_passed_over_is_not_read_again(client: RemotingClient) -> None:
@@ -80,8 +82,11 @@ def test_tags_filter_and_what_is_passed_over_is_not_read_again(client: RemotingC
         assert [message.body for message in messages_in(answer)] == bodies
         assert fields(answer)["nextBeginOffset"] == "5"
     rare = client.pull(topic, subscription="C")
-    assert code(rare) is ResponseCode.PULL_NOT_FOUND
+    assert (code(rare), rare.remark) == (ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE")
     assert fields(rare)["nextBeginOffset"] == "5"
+    late = client.pull(topic, sysFlag=6, suspendTimeoutMillis=100, subscription="C")
+    assert code(late) is ResponseCode.PULL_RETRY_IMMEDIATELY
+    assert code(client.pull(topic, 5, subscription="C")) is ResponseCode.PULL_NOT_FOUND
 
 
 def test_a_parked_pull_with_a_tag_waits_for_its_tag(client: RemotingClient) -> None:
@@ -99,7 +104,15 @@ def test_a_pull_without_its_own_filter_has_that_of_the_heartbeat(client: Remotin
     client.send(topic, b"a", i="TAGS\x01A\x02")
     client.send(topic, b"b", i="TAGS\x01B\x02")
     own: dict[str, Any] = {"sysFlag": 0, "consumerGroup": "CG_sub", "subVersion": 5}
-    assert code(client.pull(topic, **own)) is ResponseCode.SUBSCRIPTION_NOT_EXIST
+    cases: list[tuple[dict[str, str], str]] = [
+        ({}, "group info"), ({"other": "*"}, "subscription"),
+    ]  # fmt: skip
+    for known, text in cases:
+        if known:
+            client.heartbeat("one", "CG_sub", known)
+        refused = client.pull(topic, **own)
+        assert code(refused) is ResponseCode.SUBSCRIPTION_NOT_EXIST
+        assert (refused.remark or "").startswith(f"the consumer's {text} not exist")
     client.heartbeat("one", "CG_sub", {topic: "B"}, version=5)
     assert [message.body for message in messages_in(client.pull(topic, **own))] == [b"b"]
     newer = client.pull(topic, **{**own, "subVersion": 6})

@@ -46,6 +46,8 @@ def test_messages_are_found_by_key_and_by_unique_key(client: RemotingClient) -> 
     assert bodies(ask(client, topic, "customer-7")) == [b"one", b"two"]
     assert bodies(ask(client, topic, "order-1")) == [b"one"], "a whole key, not its beginning"
     assert bodies(ask(client, topic, "U2", indexType="U")) == [b"two"]
+    assert bodies(ask(client, topic, "A", indexType="T")) == [b"one", b"three", b"two"]
+    assert code(ask(client, topic, "A")) is ResponseCode.QUERY_NOT_FOUND, "a tag is no key"
     assert bodies(ask(client, topic, "customer-7", maxNum=1)) == [b"one"]
     none = ask(client, topic, "order")
     assert code(none) is ResponseCode.QUERY_NOT_FOUND

@@ -14,7 +14,15 @@ from headrace.wire.rocketmq.fastjson import FastJson, encode_body
 from headrace.wire.rocketmq.message_ids import message_id
 from headrace.wire.rocketmq.stored_messages import PulledMessage
 from tests.support.rocketmq.client import RemotingClient, messages_in
-from tests.support.rocketmq.kit import PARKED, SETTINGS, code, fields, made, port_of
+from tests.support.rocketmq.kit import (
+    PARKED,
+    SETTINGS,
+    code,
+    fields,
+    log_records,
+    made,
+    port_of,
+)
 
 ADDED = b"MSG_REGION\x01DefaultRegion\x02CLUSTER\x01DefaultCluster\x02TRACE_ON\x01true\x02"
 BACK = RequestCode.CONSUMER_SEND_MSG_BACK
@@ -52,7 +60,8 @@ def dead(client: RemotingClient, group: str, offset: int = 0) -> PulledMessage:
 
 def due_after_s(broker: BrokerThread) -> float:
     """Return the delay of the newest message in the log of delays."""
-    kept = [record for record in broker.records("__rocketmq.delays") if record.value is not None]
+    found = log_records(broker, "__rocketmq.delays")
+    kept = [record for record in found if record.value is not None]
     key = kept[-1].key or b""
     return (int.from_bytes(key[:8]) - kept[-1].timestamp) / 1000
 

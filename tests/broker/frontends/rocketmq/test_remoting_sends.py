@@ -12,7 +12,7 @@ from headrace.frontends.rocketmq.partition_numbers import TOPICS
 from headrace.log import file_names
 from headrace.posix.store.embedded_store import EmbeddedStore
 from headrace.testing import BrokerThread
-from headrace.wire.rocketmq.batch_bodies import BatchedMessage
+from headrace.wire.rocketmq.batch_bodies import BatchedMessage, encode_batch
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from headrace.wire.rocketmq.frames import Serialization
 from headrace.wire.rocketmq.message_ids import physical_offset_of, place_of
@@ -68,11 +68,11 @@ def test_undecided_and_aborted_transactions_are_not_pulled(
     topic = made(client, "transactional")
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "t"})
     producer.init_transactions(30)
-    for body, commits in ((b"aborted", False), (b"committed", True)):
+    for begin, body, commits in ((0, b"aborted", False), (2, b"committed", True)):
         producer.begin_transaction()
         producer.produce(topic, body)
         assert producer.flush(30) == 0
-        parked = client.ask_pull(topic, **PARKED)
+        parked = client.ask_pull(topic, begin, **PARKED)
         if commits:
             client.send(topic, b"behind")
             assert fields(client.call(30, {"topic": topic, "queueId": 0})) == {"offset": "2"}
@@ -122,8 +122,8 @@ def test_a_batch_has_an_offset_and_an_id_for_each_message(client: RemotingClient
     topic = made(client, "batched")
     sent = [BatchedMessage(n, b"b%d" % n, b"TAGS\x01%d\x02" % n) for n in range(3)]
     client.send(topic)
-    answer = fields(client.send_batch(topic, sent))
-    assert answer["queueOffset"] == "1"
+    answer = fields(client.send(topic, encode_batch(sent), m="true", i="UNIQ_KEY\x01outer\x02"))
+    assert (answer["queueOffset"], answer["transactionId"]) == ("1", "outer")
     places = [place_of(physical_offset_of(text)) for text in answer["msgId"].split(",")]
     assert [place.offset for place in places] == [1, 2, 3]
     pulled = messages_in(client.pull(topic, 1))
@@ -187,7 +187,7 @@ def test_numbers_of_a_deleted_topic_leave_the_metadata_store(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("body", "changed", "expected"),
     [
-        (b"", {}, ResponseCode.MESSAGE_ILLEGAL),
+        (b"", {}, ResponseCode.SYSTEM_ERROR),
         (bytes((4 << 20) + 1), {}, ResponseCode.MESSAGE_ILLEGAL),
         (b"x", {"i": "p\x01" + "x" * 32_768}, ResponseCode.MESSAGE_ILLEGAL),
         (b"no zlib", {"f": 1}, ResponseCode.MESSAGE_ILLEGAL),
@@ -207,6 +207,8 @@ def test_a_send_that_cannot_be_stored_is_refused_and_stores_nothing(
     topic = made(client, "refused")
     answer = client.send(topic, body, **changed)
     assert code(answer) is expected, answer.remark
+    if expected is not ResponseCode.SYSTEM_ERROR:
+        assert fields(answer) == {"TRACE_ON": "true", "MSG_REGION": "DefaultRegion"}
     assert fields(client.call(30, {"topic": topic, "queueId": 0})) == {"offset": "0"}
 
 

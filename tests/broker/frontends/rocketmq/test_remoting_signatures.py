@@ -218,6 +218,28 @@ def test_the_access_key_is_the_user_whose_rules_apply(guarded: BrokerThread) -> 
         assert code(unsigned.send("t")) is ResponseCode.NO_PERMISSION
 
 
+def test_a_producer_without_the_right_to_the_topic_is_not_asked() -> None:
+    """Any client may name a producer group; the question has the message in it."""
+    quick = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "rocketmq.transaction.timeout.ms": "200",
+        "rocketmq.transaction.check.interval.ms": "200",
+    }
+    with BrokerThread(WITH_KEYS | quick) as broker:
+        broker.create_topics("t")
+        allow(broker, ("orders", Operation.WRITE, TOPIC), ("audit", Operation.READ, TOPIC))
+        port = port_of(broker)
+        with SigningClient(port, "audit") as curious, SigningClient(port, "orders") as client:
+            curious.produces("c", "PG")
+            client.produces("p", "PG")
+            half = "UNIQ_KEY\x01u\x02TRAN_MSG\x01true\x02PGROUP\x01PG\x02"
+            assert code(client.send("t", b"secret", i=half)) is ResponseCode.SUCCESS
+            for _ in range(3):
+                client.wait_notified(RequestCode.CHECK_TRANSACTION_STATE)
+            assert code(curious.produces("c", "PG")) is ResponseCode.SUCCESS
+            assert curious.notified == []
+
+
 def test_refusals_are_audited_without_secrets(
     guarded: BrokerThread, caplog: pytest.LogCaptureFixture
 ) -> None:

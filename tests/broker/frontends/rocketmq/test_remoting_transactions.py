@@ -205,6 +205,7 @@ def test_a_lost_decision_is_asked_for(tmp_path: Path) -> None:
         for each in (b"PGROUP\x01PG\x02", b"UNIQ_KEY\x01unknown\x02", b"REAL_TOPIC\x01t\x02"):
             assert each in message.properties
         assert b"TRANSACTION_CHECK_TIMES\x011\x02" in message.properties
+        assert message.properties.endswith(b"WAIT\x01false\x02" + ADDED), "as RocketMQ's question"
         answer_question(client, question, UNKNOWN)
         again = asked(client)
         (message,) = decode_messages(bytes(again.body))
@@ -214,6 +215,7 @@ def test_a_lost_decision_is_asked_for(tmp_path: Path) -> None:
         assert stored.body == b"unknown"
         assert b"TRANSACTION_CHECK_TIMES\x012\x02" in stored.properties
         assert b"REAL_TOPIC" not in stored.properties
+        assert b"WAIT\x01false" not in stored.properties
 
 
 def test_another_member_of_the_group_is_asked() -> None:

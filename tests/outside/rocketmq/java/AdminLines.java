@@ -1,7 +1,11 @@
-// Runs RocketMQ's own mqadmin: java AdminLines ADDRESS < LINES. One command a line, all in one JVM, each announced by
-// "=== line". A producer (PG_adm) and a push consumer (CG_adm) of AdmT stand by from the first consumerProgress on.
+// Runs RocketMQ's own mqadmin: java -Dlabels=PORT -Dclient=NAME AdminLines ADDRESS < LINES. One command a line, all in
+// one JVM, each announced by "=== line", and as a scenario to the recorder at `labels`, if it is given. "sleep SECONDS"
+// waits. A producer (PG_adm) and a push consumer (CG_adm) of AdmT stand by from the first consumerProgress on.
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.net.DatagramPacket;
+import java.net.DatagramSocket;
+import java.net.InetAddress;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
@@ -19,10 +23,16 @@ public class AdminLines {
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             if (line.startsWith("consumerProgress") && !clients) {
                 clients = true;
+                label("-");
                 standBy(given[0]);
             }
             System.out.println("=== " + line);
             String[] words = line.split(" +");
+            if (words[0].equals("sleep")) {
+                Thread.sleep(Long.parseLong(words[1]) * 1000);
+                continue;
+            }
+            label(System.getProperty("client", "admin5.5") + "/mqadmin " + line);
             Thread command = new Thread(() -> {
                 try {
                     MQAdminStartup.main0(words, null);
@@ -36,9 +46,21 @@ public class AdminLines {
             if (command.isAlive()) System.out.println("! still running");
             System.out.flush();
         }
+        label("-");
         System.out.println("=== end");
         System.out.flush();
         Runtime.getRuntime().halt(0);
+    }
+
+    static void label(String scenario) throws Exception {
+        Integer port = Integer.getInteger("labels");
+        if (port == null) return;
+        Thread.sleep(50);
+        byte[] bytes = scenario.getBytes();
+        try (DatagramSocket socket = new DatagramSocket()) {
+            socket.send(new DatagramPacket(bytes, bytes.length, InetAddress.getByName("127.0.0.1"), port));
+        }
+        Thread.sleep(30);
     }
 
     static void standBy(String address) throws Exception {

@@ -150,7 +150,8 @@ def test_appends_are_refused_when_the_log_is_not_led() -> None:
 def test_a_batch_written_by_others_does_not_stop_the_load() -> None:
     room = HeldRoom()
     room.append("a", time_ms=3)
-    foreign = build([new_record(b"v", b"k"), new_record(None, b"k" * 24)])
-    room.partition.append_internal(foreign, now_ms=room.now_ms)
+    below_zero = b"\xff" * 24
+    foreign = [new_record(b"v", b"k"), new_record(None, b"k" * 24), new_record(b"v", below_zero)]
+    room.partition.append_internal(build(foreign), now_ms=room.now_ms)
     room.append("b", time_ms=4)
-    assert loaded(room)[0] == {0: 3, 3: 4}
+    assert loaded(room)[0] == {0: 3, 4: 4}

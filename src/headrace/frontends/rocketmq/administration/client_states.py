@@ -1,4 +1,4 @@
-"""Requests of operators that a consumer answers: its offsets (223), its state (307).
+"""Requests of operators that a consumer answers: offsets (223), state (307), a consumption (309).
 
 The broker asks the client over the connection of its heartbeats, and passes the answer on.
 """
@@ -7,6 +7,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.frontends.rocketmq.administration.message_queries import viewed_message
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
 from headrace.model.errors import Malformed
 from headrace.posix.awaiting import called_back
@@ -14,6 +15,7 @@ from headrace.security.authorizer import Operation
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from headrace.wire.rocketmq.commands import RemotingCommand
 from headrace.wire.rocketmq.fastjson import FastJson, Keyed, decode_body, encode_body
+from headrace.wire.rocketmq.message_ids import physical_offset_of
 from headrace.wire.rocketmq.requests import Fields
 
 if TYPE_CHECKING:
@@ -23,31 +25,55 @@ if TYPE_CHECKING:
 STATUS_SECONDS = 5.0
 """Seconds for which a client may take to tell its offsets."""
 RUNNING_SECONDS = 10.0
-"""Seconds for which a client may take to tell its state, which may include its threads' stacks."""
+"""Seconds for which a client may take to tell its state with its threads' stacks, or to consume."""
 
 
 def running_info(call: "RemotingCall") -> None:
     """Answer GET_CONSUMER_RUNNING_INFO (307) with the client's own answer."""
-    fields = Fields(call.command)
-    group, client_id = fields.text("consumerGroup"), fields.text("clientId")
+    group = Fields(call.command).text("consumerGroup")
     call.broker.require_group(call.identity, group, Operation.DESCRIBE)
+    client = _client_of(call, group)
+    call.work(_relayed(call, client, dict(call.command.fields or {}), bytes(call.command.body)))
+
+
+def consume_directly(call: "RemotingCall") -> None:
+    """Answer CONSUME_MESSAGE_DIRECTLY (309): a consumer's result for a message that it is given.
+
+    Its offsets stay: the message is consumed once more than it would be.
+    """
+    fields = Fields(call.command)
+    group, message_id = fields.text("consumerGroup"), fields.text("msgId")
+    call.broker.require_group(call.identity, group)
+    try:
+        offset = physical_offset_of(message_id)
+    except Malformed as error:
+        raise RequestRefused(ResponseCode.SYSTEM_ERROR, str(error)) from None
+    call.work(_consumed(call, _client_of(call, group), offset))
+
+
+async def _consumed(
+    call: "RemotingCall", client: "RemotingClientSide", physical_offset: int
+) -> RemotingAnswer:
+    message = await viewed_message(call, physical_offset)
+    fields = {**(call.command.fields or {}), "brokerName": call.broker.name}
+    return await _relayed(call, client, fields, message)
+
+
+def _client_of(call: "RemotingCall", group: str) -> "RemotingClientSide":
+    """Return the connection of the member that `clientId` names. Raises RequestRefused."""
+    client_id = Fields(call.command).text("clientId")
     for member in call.broker.members.members(group):
         if member.client_id == client_id:
-            call.work(_relayed(call, member.connection))
-            return
+            return member.connection
     text = f"The Consumer <{group}> <{client_id}> not online"
     raise RequestRefused(ResponseCode.SYSTEM_ERROR, text)
 
 
-async def _relayed(call: "RemotingCall", client: "RemotingClientSide") -> RemotingAnswer:
-    command = call.command
-    answer = await _asked(
-        client,
-        RequestCode(command.code),
-        dict(command.fields or {}),
-        bytes(command.body),
-        RUNNING_SECONDS,
-    )
+async def _relayed(
+    call: "RemotingCall", client: "RemotingClientSide", fields: dict[str, str], body: bytes
+) -> RemotingAnswer:
+    code = RequestCode(call.command.code)
+    answer = await _asked(client, code, fields, body, RUNNING_SECONDS)
     return RemotingAnswer(answer.code, answer.fields, bytes(answer.body), answer.remark)
 
 

@@ -67,7 +67,6 @@ def _state(broker: "ServedBroker") -> dict[str, str]:
     return {
         "bootTimestamp": str(broker.started_ms),
         "brokerActive": "true",
-        "brokerVersion": str(_VERSION_NUMBER),
         "brokerVersionDesc": VERSION,
         "commitLogDirCapacity": f"Total : {_gib(total)}, Free : {_gib(free)}.",
         "commitLogDiskRatio": used,
@@ -78,9 +77,6 @@ def _state(broker: "ServedBroker") -> dict[str, str]:
         ),
         "startAcceptSendRequestTimeStamp": "0",
     }
-
-
-_VERSION_NUMBER = 513
 
 
 def _gib(size: int) -> str:
@@ -109,11 +105,12 @@ def _traffic(broker: "ServedBroker") -> dict[str, str]:
 _NOT_HAD: Mapping[str, str] = {
     **{
         f"{pool}ThreadPoolQueue{what}": "0"
-        for pool in ("send", "pull", "litePull", "query", "ack", "EndTransaction")
+        for pool in ("send", "pull", "litePull", "query", "ack")
         for what in ("Size", "Capacity", "HeadWaitTimeMills")
     },
     **dict.fromkeys(
         (
+            "EndTransactionQueueSize", "EndTransactionThreadPoolQueueCapacity",
             "dispatchBehindBytes", "dispatchMaxBuffer", "earliestMessageTimeStamp",
             "pageCacheLockTimeMills", "remainTransientStoreBufferNumbs", "timerCongestNum",
             "timerOffsetBehind", "timerReadBehind",

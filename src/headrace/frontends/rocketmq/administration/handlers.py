@@ -3,12 +3,14 @@
 from typing import TYPE_CHECKING
 
 from headrace.frontends.rocketmq.administration import (
+    broker_stats,
     client_states,
     cluster_state,
     group_settings,
     group_state,
     kv_configs,
     message_queries,
+    offset_clones,
     resets,
     topic_state,
 )
@@ -51,6 +53,9 @@ ADMIN_HANDLERS: "dict[int, Callable[[RemotingCall], RemotingAnswer | None]]" = {
     RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: group_state.groups_of_topic,
     RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: cluster_state.nothing_to_clean,
     RequestCode.GET_CONSUMER_RUNNING_INFO: client_states.running_info,
+    RequestCode.CONSUME_MESSAGE_DIRECTLY: client_states.consume_directly,
+    RequestCode.CLONE_GROUP_OFFSET: offset_clones.clone_offsets,
+    RequestCode.VIEW_BROKER_STATS_DATA: broker_stats.broker_stats,
     RequestCode.CLEAN_UNUSED_TOPIC: cluster_state.nothing_to_clean,
     RequestCode.GET_BROKER_CONSUME_STATS: group_state.all_consume_stats,
     RequestCode.GET_NAMESRV_CONFIG: cluster_state.name_server_config,

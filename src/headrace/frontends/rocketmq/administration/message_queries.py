@@ -27,18 +27,23 @@ if TYPE_CHECKING:
     from headrace.frontends.rocketmq.call import RemotingCall
     from headrace.frontends.rocketmq.serving import ServedTopic
     from headrace.log.log import Log
-    from headrace.wire.rocketmq.pulled_messages import PulledQueue
+    from headrace.wire.rocketmq.pulled_messages import PulledQueue, Wanted
 
 SCANNED_RECORDS_MAX = 200_000
 """Records of one query, over all queues."""
 FOUND_MAX = 64
 """Messages of one answer."""
 FOUND_BYTES_MAX = 4 * 1024 * 1024
+_BY_TAG = "T"
 
 
 def query_messages(call: "RemotingCall") -> None:
-    """Answer QUERY_MESSAGE (12): the messages with a key, oldest of each queue first."""
+    """Answer QUERY_MESSAGE (12): the messages with a key, oldest of each queue first.
+
+    `indexType` T: those with a tag.
+    """
     fields = Fields(call.command)
+    has_key = _has_tag if fields.text("indexType", "") == _BY_TAG else _has_key
     key = fields.text("key").encode("utf-8", "replace")
     if not key:
         raise InvalidField("field key is empty")
@@ -46,11 +51,15 @@ def query_messages(call: "RemotingCall") -> None:
     count = min(max(fields.number("maxNum", FOUND_MAX), 1), FOUND_MAX)
     topic = call.broker.topic(fields.text("topic"))
     call.broker.require_topic(call.identity, Operation.READ, topic)
-    call.work(_queried(call, topic, key, (begin_ms, end_ms), count))
+    call.work(_queried(call, topic, partial(has_key, key), (begin_ms, end_ms), count))
 
 
 async def _queried(
-    call: "RemotingCall", topic: "ServedTopic", key: bytes, times: tuple[int, int], count: int
+    call: "RemotingCall",
+    topic: "ServedTopic",
+    wanted: "Wanted",
+    times: tuple[int, int],
+    count: int,
 ) -> RemotingAnswer:
     broker = call.broker
     numbers = await broker.numbered(topic)
@@ -61,7 +70,7 @@ async def _queried(
         partition = broker.partition(topic, queue_id)
         queue = queue_of(call, topic, queue_id, numbers[queue_id])
         scan = partial(
-            _scan, partition.log, queue, key, times, (partition.readable_end(True), budget),
+            _scan, partition.log, queue, wanted, times, (partition.readable_end(True), budget),
             count - found,
         )  # fmt: skip
         more, matched = await called_back(partial(broker.broker.disk.run, scan))
@@ -79,12 +88,12 @@ async def _queried(
 def _scan(
     log: "Log",
     queue: "PulledQueue",
-    key: bytes,
+    wanted: "Wanted",
     times: tuple[int, int],
     bounds: tuple[int, int],
     count: int,
 ) -> tuple[list[bytes], int]:
-    """Return up to `count` messages with a key among the newest of a queue. On any thread."""
+    """Return up to `count` wanted messages among the newest of a queue. On any thread."""
     (begin_ms, end_ms), (end, budget) = times, bounds
     first = first_offset_from(log, max(begin_ms, 0))
     if end_ms >= 0 and (behind := first_offset_from(log, end_ms + 1)) is not None:
@@ -96,9 +105,7 @@ def _scan(
     found = 0
     while at < end and found < count:
         try:
-            read = read_messages(
-                log, queue, at, end, ReadLimits(count - found), partial(_has_key, key)
-            )
+            read = read_messages(log, queue, at, end, ReadLimits(count - found), wanted)
         except ApiError:
             if log.start_offset <= at:
                 raise
@@ -120,12 +127,22 @@ def _has_key(key: bytes, properties: bytes) -> bool:
     return keys is not None and key in keys.split(b" ")
 
 
+def _has_tag(tag: bytes, properties: bytes) -> bool:
+    """Return whether a message has a tag."""
+    return find_property(properties, TAGS) == tag
+
+
 def view_message(call: "RemotingCall") -> None:
     """Answer VIEW_MESSAGE_BY_ID (33): the message at a physical offset."""
     call.work(_viewed(call, Fields(call.command).long("offset")))
 
 
 async def _viewed(call: "RemotingCall", physical_offset: int) -> RemotingAnswer:
+    return RemotingAnswer(body=await viewed_message(call, physical_offset))
+
+
+async def viewed_message(call: "RemotingCall", physical_offset: int) -> bytes:
+    """Return the message at a physical offset as pulls deliver it. Raises RequestRefused."""
     found = await find_message(call.broker, physical_offset)
     if found is None:
         text = f"can not find message by the offset, {physical_offset}"
@@ -133,7 +150,7 @@ async def _viewed(call: "RemotingCall", physical_offset: int) -> RemotingAnswer:
     call.broker.require_topic(call.identity, Operation.READ, found.topic)
     queue = queue_of(call, found.topic, found.queue_id, found.number)
     pulled = queue.pulled([found.record], found.record.offset, count_max=1, bytes_max=1)
-    return RemotingAnswer(body=b"".join(pulled.parts))
+    return b"".join(pulled.parts)
 
 
 # Entries of a queue

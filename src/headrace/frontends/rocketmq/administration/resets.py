@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
+from headrace.frontends.rocketmq.answers import NO_CODE_SET, RemotingAnswer, RequestRefused
 from headrace.frontends.rocketmq.offsets import first_offset_from
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.operations.audit import shortened
@@ -158,7 +158,7 @@ async def _push(call: "RemotingCall", asked: _Reset, topic: "ServedTopic") -> Re
         body = rows if member.connection.language == _CPP else table
         member.connection.request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, fields, body)
     _audit(call, asked, topic, targets, None)
-    return RemotingAnswer(body=table)
+    return RemotingAnswer(body=table, remark=NO_CODE_SET)
 
 
 def _audit(

@@ -6,8 +6,8 @@ one waits until it is loaded.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from headrace.cluster.topics.creation import NewTopic
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
@@ -38,7 +38,7 @@ HALF_TOPIC = f"{RESERVED_PREFIX}half"
 """The internal topic of messages whose producers have not decided yet."""
 GIVEN_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 """The topic, for operators, of messages whose producers never decided."""
-_MS_AN_HOUR = 3_600_000
+MS_AN_HOUR = 3_600_000
 INTERNAL_CONFIG = {
     "cleanup.policy": "compact",
     "compression.type": "producer",
@@ -59,20 +59,37 @@ Store = Callable[[TopicPartition, SentMessage, "Done[int | ApiError]"], None]
 
 
 class OpenedOnce(Generic[T]):
-    """A value that is opened at its first use; a failed attempt is repeated by the next use."""
+    """A value that is opened at its first use; a failed attempt is repeated by the next use.
 
-    def __init__(self, opens: Callable[[], Awaitable[T]]) -> None:
+    An attempt serves all that wait for it, so a failing one is not repeated by each of them.
+    """
+
+    def __init__(self, opens: Callable[[], Coroutine[Any, Any, T]]) -> None:
         self._opens = opens
-        self._lock = asyncio.Lock()
+        self._attempt: asyncio.Task[T] | None = None
         self.value: T | None = None
         """None: not opened yet."""
 
     async def get(self) -> T:
         """Return the value, opened if it is not. Raises what `opens` raises."""
-        async with self._lock:
-            if self.value is None:
-                self.value = await self._opens()
+        if self.value is not None:
             return self.value
+        if self._attempt is None:
+            self._attempt = asyncio.get_running_loop().create_task(self._open())
+        # One that stops to wait must not end the attempt of the others.
+        return await asyncio.shield(self._attempt)
+
+    async def _open(self) -> T:
+        try:
+            self.value = await self._opens()
+        finally:
+            self._attempt = None
+        return self.value
+
+    def close(self) -> None:
+        """End an attempt that is under way."""
+        if self._attempt is not None:
+            self._attempt.cancel()
 
 
 class QueueName(NamedTuple):
@@ -90,7 +107,7 @@ def topic_config(reserved_hours: int) -> dict[str, str]:
     return {
         "message.timestamp.type": "LogAppendTime",
         "max.message.bytes": str(2 * BODY_BYTES_MAX),
-        "retention.ms": str(-1 if reserved_hours < 0 else reserved_hours * _MS_AN_HOUR),
+        "retention.ms": str(-1 if reserved_hours < 0 else reserved_hours * MS_AN_HOUR),
     }
 
 
@@ -148,6 +165,8 @@ class HeldTopics:
         """Deliver nothing more."""
         if self._timer is not None:
             self._timer.cancel()
+        self.delays.close()
+        self.half.close()
         for opened in (self.delays.value, self.half.value):
             if opened is not None:
                 opened.close()

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
+from headrace.frontends.rocketmq.answers import NO_CODE_SET, RemotingAnswer, RequestRefused
 from headrace.frontends.rocketmq.held.held_topics import DELAYS_TOPIC, sent_message
 from headrace.model.errors import Malformed
 from headrace.security.authorizer import Operation
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 def recall(call: "RemotingCall") -> None:
     """Answer RECALL_MESSAGE once the message is removed on disk."""
     broker = call.broker
+    call.error_fields = {"MSG_REGION": broker.settings.region}
     if not broker.settings.recalls:
         text = "recall failed, operation is forbidden"
         raise RequestRefused(ResponseCode.NO_PERMISSION, text)
@@ -58,7 +59,8 @@ async def _recalled(
     delays = await broker.held.delays.get()
     if not await delays.recall(handle.due_ms, wanted):
         raise _illegal("no such message waits")
-    return RemotingAnswer(fields={"msgId": handle.unique_key, "MSG_REGION": broker.settings.region})
+    fields = {"msgId": handle.unique_key, "MSG_REGION": broker.settings.region}
+    return RemotingAnswer(fields=fields, remark=NO_CODE_SET)
 
 
 def _illegal(reason: str) -> RequestRefused:

@@ -20,6 +20,7 @@ from headrace.security.authorizer import Operation
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from headrace.wire.rocketmq.delays import DELAY, later_delivery
 from headrace.wire.rocketmq.later_properties import (
+    WAITS_FOR_STORE,
     asked_properties,
     committed_properties,
     half_properties,
@@ -31,14 +32,19 @@ from headrace.wire.rocketmq.message_ids import (
     physical_offset,
     place_of,
 )
-from headrace.wire.rocketmq.properties import UNIQUE_KEY, find_property
+from headrace.wire.rocketmq.properties import (
+    UNIQUE_KEY,
+    closed,
+    find_property,
+    with_property_if_room,
+)
 from headrace.wire.rocketmq.sent_messages import MessageIllegal, SentMessage
 from headrace.wire.rocketmq.stored_messages import PulledMessage, SystemFlag, encode_message
 from headrace.wire.rocketmq.topic_names import rocketmq_name
 
 if TYPE_CHECKING:
-    from headrace.frontends.rocketmq.call import RemotingCall
-    from headrace.frontends.rocketmq.serving import ServedBroker
+    from headrace.frontends.rocketmq.call import RemotingCall, RemotingClientSide
+    from headrace.frontends.rocketmq.serving import ServedBroker, ServedTopic
     from headrace.model.errors import ApiError
     from headrace.ports.callbacks import Done
     from headrace.subscriptions.held.held_records import HeldMessage, StoredMessage
@@ -150,10 +156,15 @@ def _check_decision(
     group = find_property(properties, PRODUCER_GROUP)
     if group is not None and group != request.producer_group.encode("utf-8", "replace"):
         raise RequestRefused(ResponseCode.SYSTEM_ERROR, "The producer group wrong")
-    name = rocketmq_name(message.target.topic)
-    topic = None if name is None else broker.topic_if_any(name)
+    topic = _target(broker, message)
     if topic is not None:
         broker.require_topic(call.identity, Operation.WRITE, topic)
+
+
+def _target(broker: "ServedBroker", message: "HeldMessage") -> "ServedTopic | None":
+    """Return the topic that a message waits for; None: it was deleted."""
+    name = rocketmq_name(message.target.topic)
+    return None if name is None else broker.topic_if_any(name)
 
 
 def _commit(
@@ -186,18 +197,28 @@ def _commit(
 def ask_producer(broker: "ServedBroker", stored: "StoredMessage", count: int) -> bool:
     """Ask a live producer about an undecided message; return whether there is one.
 
-    `count`: the number of questions about the message, this one included.
+    It gets the message, so it must be allowed to write to the topic, as for a decision. `count`:
+    the number of questions about the message, this one included.
     """
     message = stored.message
     facts = sent_message(message, 0).facts
     group = (find_property(facts.properties, PRODUCER_GROUP) or b"").decode("utf-8", "replace")
-    producer = broker.producers.any_member(group)
+    target = _target(broker, message)
+
+    def may_decide(client: "RemotingClientSide") -> bool:
+        return target is None or broker.may(client.identity, Operation.WRITE, target)
+
+    producer = broker.producers.any_member(group, may_decide)
     if producer is None:
         return False
     offset = stored.place.offset
     physical = physical_offset(PlaceInCluster(broker.held.number(HALF_TOPIC), offset))
     unique = (find_property(facts.properties, UNIQUE_KEY) or b"").decode("utf-8", "replace")
-    properties = asked_properties(facts.properties, count)
+    # RocketMQ stores the message again before it asks, and changes WAIT of the one that it sends.
+    properties = with_property_if_room(
+        asked_properties(facts.properties, count), WAITS_FOR_STORE, b"false"
+    )
+    properties = closed(properties) + broker.added_properties
     topic, queue_id = message.target
     host = producer.peer.store_host
     body = encode_message(

@@ -5,7 +5,9 @@
     offset below the first           21, with the first offset
     offset behind the end            21, with the end
     offset at the end                parked, if the client allows it; 19 when its time is over
-    records, none of them wanted     read on; after some rounds 20, with the offset behind them
+    records, none of them wanted     read on; at the end, or after some rounds, 20 with the offset
+                                     behind them. A parked pull waits on, and is answered so when
+                                     its time is over
     records                          0, with messages
 
 The end is the last stable offset: records of undecided transactions and records that are not yet
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING
 from headrace.frontends.long_poll import LongPoll
 from headrace.frontends.rocketmq.answers import (
     FORBIDDEN,
+    QUEUE_EMPTY,
     TOPIC_FORBIDDEN,
     RemotingAnswer,
     RequestRefused,
@@ -50,6 +53,10 @@ if TYPE_CHECKING:
     from headrace.frontends.rocketmq.serving import ServedTopic
     from headrace.log.log import Log
 
+_HELP = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+NO_MEMBERS = f"the consumer's group info not exist{_HELP}"
+NO_SUBSCRIPTION = f"the consumer's subscription not exist{_HELP}"
+NO_MATCH = "NO_MATCHED_MESSAGE"
 MESSAGES_MAX = 1024
 """Messages of one pull at most; clients ask for 32."""
 ROUNDS_MAX = 32
@@ -101,13 +108,13 @@ class Pull:
                 below = self._offset < start
                 self._offset = start if below else end
                 remark = "OFFSET_TOO_SMALL" if below else "OFFSET_OVERFLOW_BADLY"
-                self._answer(ResponseCode.PULL_OFFSET_MOVED, remark)
+                self._answer(ResponseCode.PULL_OFFSET_MOVED, remark if end else QUEUE_EMPTY)
             elif self._offset == end:
                 self._park()
             elif not call.client.has_room(self.look):
                 return  # as many large answers are unread as one connection may have
             elif self._rounds >= ROUNDS_MAX:
-                self._answer(ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE")
+                self._answer(ResponseCode.PULL_RETRY_IMMEDIATELY, NO_MATCH)
             else:
                 self._rounds += 1
                 self._read(end)
@@ -181,8 +188,14 @@ class Pull:
                 self.look()
 
     def _park(self) -> None:
-        """Wait for the end to move, as long as the client allows."""
+        """Wait for the end to move, as long as the client allows.
+
+        Not if records were read before, and none was wanted: the client's offset moves behind them.
+        """
         request = self._request
+        if self._poll is None and self._offset > request.queue_offset:
+            self._expire()
+            return
         if not request.system_flag & PullFlag.SUSPEND or request.suspend_ms <= 0:
             self._expire()
             return
@@ -210,7 +223,11 @@ class Pull:
             self.look()
 
     def _expire(self) -> None:
-        self._answer(ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE")
+        if self._offset > self._request.queue_offset:  # records were read, and none was wanted
+            self._answer(ResponseCode.PULL_RETRY_IMMEDIATELY, NO_MATCH)
+            return
+        remark = "OFFSET_OVERFLOW_ONE" if self._offset else QUEUE_EMPTY
+        self._answer(ResponseCode.PULL_NOT_FOUND, remark)
 
     def _end(self) -> None:
         """End the wait, if there is one."""
@@ -299,7 +316,7 @@ def _filter(call: "RemotingCall", request: PullRequest) -> PullFilter:
     if known is None:
         raise RequestRefused(
             ResponseCode.SUBSCRIPTION_NOT_EXIST,
-            f"group {request.consumer_group} has no subscription of {request.topic}",
+            NO_SUBSCRIPTION if call.broker.members.topics(request.consumer_group) else NO_MEMBERS,
         )
     if known.version >= request.subscription_version:
         return filter_of(known.expression_type, known.expression)

@@ -8,7 +8,7 @@ group that is known has a route of its retry topic, and its pulls wait until the
 from typing import TYPE_CHECKING
 
 from headrace.frontends.long_poll import LongPoll
-from headrace.frontends.rocketmq.answers import RemotingAnswer
+from headrace.frontends.rocketmq.answers import QUEUE_EMPTY, RemotingAnswer
 from headrace.model.errors import HeadraceError
 from headrace.net.pending import Pending
 from headrace.wire.rocketmq.codes import ResponseCode
@@ -79,5 +79,4 @@ class RetryWait:
             "minOffset": "0",
             "topicSysFlag": "0",
         }
-        remark = "NO_MESSAGE_IN_QUEUE"
-        self._call.answer(RemotingAnswer(ResponseCode.PULL_NOT_FOUND, fields, b"", remark))
+        self._call.answer(RemotingAnswer(ResponseCode.PULL_NOT_FOUND, fields, b"", QUEUE_EMPTY))
