@@ -9,7 +9,7 @@ Such messages are one `QueuedSend`, so their order with others of the queue is t
 """
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, refusal_of
@@ -74,7 +74,7 @@ class SendRun(QueuedSend):
         runs, asked = self._runs, self.asked
         runs.answered(len(asked))
         if isinstance(offset, ApiError):
-            runs.push(self._refusals(refusal_of(offset)))
+            runs.push(self._refusals(refusal_of(offset), runs.sent_fields))
             return
         out: list[bytes] = []
         queue_id, physical = self.place.partition, self._number << OFFSET_BITS
@@ -84,10 +84,10 @@ class SendRun(QueuedSend):
             offset += 1
         runs.push(b"".join(out))
 
-    def _refusals(self, refused: RemotingAnswer) -> bytes:
+    def _refusals(self, refused: RemotingAnswer, fields: Mapping[str, str]) -> bytes:
         answers = (
             RemotingCommand(
-                refused.code, int(opaque), CommandFlag.RESPONSE, None, b"", refused.remark
+                refused.code, int(opaque), CommandFlag.RESPONSE, fields, b"", refused.remark
             )
             for opaque, _ in self.asked
         )
@@ -99,7 +99,7 @@ class SendRuns:
 
     __slots__ = (
         "_answered", "_born_host", "_born_host_flag", "_broker", "_forms", "_identity", "_runs",
-        "_topics", "_writable", "push", "stored_form", "waiting",
+        "_topics", "_writable", "push", "sent_fields", "stored_form", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -116,6 +116,7 @@ class SendRuns:
         v6 = len(peer.born_host) == HOST_V6_BYTES
         self._born_host_flag = SystemFlag.BORN_HOST_V6 if v6 else 0
         self.push = push
+        self.sent_fields = broker.sent_fields
         self.stored_form = (
             '{"code":0,"extFields":{"queueId":"%d","transactionId":"%b",'
             f'"msgId":"{peer.store_host.hex().upper()}%016X","TRACE_ON":"true",'

@@ -105,7 +105,7 @@ def test_refused_sends_do_not_hold_up_those_beside_them(client: RemotingClient) 
     assert [code(answer) for answer in answers] == [
         ResponseCode.SUCCESS,
         ResponseCode.SUCCESS,
-        ResponseCode.MESSAGE_ILLEGAL,
+        ResponseCode.SYSTEM_ERROR,
         ResponseCode.INVALID_PARAMETER,
         ResponseCode.MESSAGE_ILLEGAL,
         ResponseCode.SUCCESS,

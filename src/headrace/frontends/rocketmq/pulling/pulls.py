@@ -271,6 +271,7 @@ def pull(call: "RemotingCall") -> None:
         raise RequestRefused(ResponseCode.INVALID_PARAMETER, text)
     wanted = _filter(call, request)
     if request.system_flag & PullFlag.COMMIT_OFFSET and request.commit_offset >= 0:
+        broker.check_group_is_free(request.consumer_group)
         broker.offsets.store_soon(
             request.consumer_group, topic.info.name, request.queue_id, request.commit_offset
         )
