@@ -161,7 +161,8 @@ class SimRemotingClient(asyncio.Protocol):
         return await self.call(RequestCode.HEART_BEAT, {}, producer_body(client_id, groups))
 
     async def commit(self, group: str, topic: str, offset: int) -> RemotingCommand:
-        """Store a group's offset of queue 0; return the answer."""
+        """Store a group's offset of queue 0; return the answer. The group pulls before."""
+        await self.pull(topic, consumerGroup=group, queueId=1 << 20)  # a queue without effect
         named = {"consumerGroup": group, "topic": topic, "queueId": 0, "commitOffset": offset}
         return await self.call(RequestCode.UPDATE_CONSUMER_OFFSET, named)
 

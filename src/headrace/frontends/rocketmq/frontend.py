@@ -7,7 +7,7 @@ from headrace.broker.broker import Broker
 from headrace.cluster.controller_port import ControllerPort
 from headrace.config.listeners import parse_address
 from headrace.coordination.coordinators import Coordinators
-from headrace.frontends.rocketmq.administration.disk_cleaning import CleaningRules
+from headrace.frontends.rocketmq.administration.disk_watermark import CleaningRules
 from headrace.frontends.rocketmq.administration.metrics import add_metrics
 from headrace.frontends.rocketmq.administration.operations import operations_of
 from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs

@@ -6,6 +6,8 @@
    (`sending.Sending`); a delayed message goes to the log of delays (`later.held_topics`)
 4  the answer leaves at the event that the send mode names: by default when the batch is
    committed, as for Kafka's acks=all (`send_modes`)
+
+Most sends of Java's client come here only once for each topic: `send_runs` has the others.
 """
 
 from collections import deque

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.broker.partition import Partition
-from headrace.frontends.rocketmq.administration.disk_cleaning import CleaningRules, DiskCleaner
+from headrace.frontends.rocketmq.administration.disk_watermark import CleaningRules, DiskCleaner
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import LeaderEpoch, TopicPartition
 from tests.support.log.log import CONFIG, NOW_MS, Held, World, append
