@@ -50,9 +50,9 @@ def test_send_ok_and_a_parked_pull_wait_for_the_flush() -> None:
         await client.send("t", b"first")
         parked = reader.ask_pull("t", 1, sysFlag=6, suspendTimeoutMillis=20_000)
         await asyncio.sleep(0.1)
-        room.cluster.worlds[0].sim_disk.stall(5.0)
+        room.cluster.worlds[0].sim_disk.stall(4.0)
         sent = client.ask_send("t", b"slow")
-        await asyncio.sleep(4)
+        await asyncio.sleep(3)
         assert not sent.done()
         assert not parked.done(), "the watermark wakes it, not the append"
         # A send of another connection to another topic does not wait for the parked pull.
