@@ -49,7 +49,7 @@ COMMANDS = st.builds(
 HOSTS = st.one_of(st.binary(min_size=8, max_size=8), st.binary(min_size=20, max_size=20))
 PROPERTIES = st.binary(max_size=60)
 BODIES = st.binary(max_size=60)
-FACTS = st.builds(MessageFacts, INT32, INT32, INT64, INT32, HOSTS, PROPERTIES, INT64)
+FACTS = st.builds(MessageFacts, INT32, INT32, INT64, INT32, HOSTS, PROPERTIES, INT64 | st.just(0))
 MESSAGES = st.builds(
     PulledMessage,
     st.one_of(st.binary(max_size=20), st.binary(min_size=120, max_size=140)),
@@ -217,7 +217,7 @@ def test_any_record_is_pulled(
             st.builds(
                 SentMessage,
                 st.binary(max_size=200),
-                st.builds(MessageFacts, INT32, INT32, INT64, INT32, HOSTS, PROPERTIES),
+                FACTS,
             ),
             st.builds(
                 new_record,

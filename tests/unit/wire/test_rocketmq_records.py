@@ -111,6 +111,19 @@ def test_a_committed_message_says_where_its_half_was(born_host: bytes) -> None:
     assert decode_facts(found[0].headers[0][1][: 21 + len(born_host)]) is None, "it is cut short"
 
 
+def test_a_committed_message_is_not_taken_for_one_of_the_same_size_without_a_half() -> None:
+    longer = FACTS._replace(properties=FACTS.properties + b"a\x01bcdef\x02")
+    committed = FACTS._replace(prepared_offset=9)
+    assert len(encode_facts(longer)) == len(encode_facts(committed))
+    facts = [longer, longer, committed, longer]
+    batch = encode_batch_of([SentMessage(b"body", each) for each in facts], 1234567)
+    taken = queue().take(RecordCursor(bytes(batch), 0), 0, count_max=9, bytes_max=1 << 20)
+    assert [each.prepared_offset for each in messages_of(taken)] == [0, 0, 9, 0]
+    assert [each.properties for each in messages_of(taken)] == [
+        each.properties + ADDED for each in facts
+    ]
+
+
 @pytest.mark.parametrize("store_host", [STORE_HOST, host_bytes("::1", 10911)])
 @pytest.mark.parametrize("born_host", [BORN_HOST, host_bytes("2001:db8::7", 1)])
 @pytest.mark.parametrize("topic", [b"t", b"t" * 127, b"t" * 128])
