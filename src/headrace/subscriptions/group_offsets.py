@@ -68,13 +68,25 @@ class OwnCommits:
     def __init__(self, groups: "GroupCoordinators") -> None:
         self._groups = groups
         self.offset = groups.offset
-        self.delete_offsets = groups.delete_offsets
 
     def commit(self, request: CommitRequest, done: Done[ErrorCode]) -> None:
         """Commit an offset. ApiError: the group is not served here, or groups.max is reached."""
         shard = self._groups.shard(request.group_id)
         self._groups.check_room(shard, request.group_id)
         commit.commit(shard, request, done)
+
+    def delete_offsets(
+        self,
+        group_id: str,
+        wanted: list[tuple[str, int]],
+        done: Callable[[ErrorCode, list[ErrorCode]], None],
+    ) -> None:
+        """Delete offsets. ApiError: the group is not served here."""
+        commit.delete_offsets(self._groups.shard(group_id), group_id, wanted, done)
+
+    def delete(self, group_id: str, done: Done[ErrorCode]) -> None:
+        """Delete a group with all its offsets. ApiError: the group is not served here."""
+        commit.delete_group(self._groups.shard(group_id), group_id, done)
 
     def groups(self) -> Iterator[str]:
         """Yield the groups that have stored offsets here. ApiError: a coordinator is loading."""

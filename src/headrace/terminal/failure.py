@@ -52,6 +52,8 @@ _ADVICE = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _BY_SOCKET,
     ErrorCode.TOPIC_ALREADY_EXISTS: "pass --if-not-exists to ignore this",
     ErrorCode.NON_EMPTY_GROUP: "the group has members; stop them first",
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "the group's members are clients of another protocol or"
+    " use another assignment; stop them first",
     ErrorCode.MESSAGE_TOO_LARGE: "raise the topic's max.message.bytes or send a smaller record",
     ErrorCode.NOT_ENOUGH_REPLICAS: "fewer replicas are in sync than min.insync.replicas requires",
     ErrorCode.LEADER_NOT_AVAILABLE: "headrace cluster health says which broker is missing or which"

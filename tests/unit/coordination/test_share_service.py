@@ -64,6 +64,20 @@ def test_a_heartbeat_that_cannot_be_taken_is_answered_by_why(tmp_path: Path) -> 
     tell(tmp_path, story)
 
 
+def test_a_heartbeat_is_refused_while_the_group_has_members_of_another_protocol(
+    tmp_path: Path,
+) -> None:
+    async def story(share: ShareRoom) -> None:
+        answers: list[HeartbeatAnswer[Assigned]] = []
+        share.share._groups().elsewhere = {"g": "RocketMQ"}.get
+        share.share.heartbeat(Heartbeat("g", "m", 0, None, (TOPIC,), "c", "/h"), answers.append)
+        (answer,) = answers
+        assert answer.error is E.INCONSISTENT_GROUP_PROTOCOL
+        assert "RocketMQ" in (answer.message or "")
+
+    tell(tmp_path, story)
+
+
 def test_a_group_is_described_where_it_is_and_told_missing_where_it_is_not(tmp_path: Path) -> None:
     async def story(share: ShareRoom) -> None:
         service = share.share

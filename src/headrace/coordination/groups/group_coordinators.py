@@ -166,7 +166,7 @@ class GroupCoordinators:
         try:
             shard = self._member_shard(request.group_id)
             _check_not_shared(shard, request.group_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-            self._check_ours(request.group_id)
+            self.check_not_elsewhere(request.group_id)
             self.check_room(shard, request.group_id)
         except ApiError as error:
             done(JoinAnswer(error.code, request.member_id))
@@ -224,7 +224,7 @@ class GroupCoordinators:
         try:
             shard = self._member_shard(request.group_id)
             _check_not_shared(shard, request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
-            self._check_ours(request.group_id)
+            self.check_not_elsewhere(request.group_id)
             self.check_room(shard, request.group_id)
         except ApiError as error:
             done(HeartbeatAnswer(error.code, error.message))
@@ -268,7 +268,7 @@ class GroupCoordinators:
         try:
             shard = self.shard(group_id)
             _check_not_shared(shard, group_id, ErrorCode.GROUP_ID_NOT_FOUND)
-            self._check_ours(group_id)
+            self.check_not_elsewhere(group_id)
             self.check_room(shard, group_id)
         except ApiError as error:
             done(error.code)
@@ -283,13 +283,15 @@ class GroupCoordinators:
         try:
             shard = self._member_shard(request.group_id)
             _check_not_shared(shard, request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
+            self.check_not_elsewhere(request.group_id)
             self.check_room(shard, request.group_id)
         except ApiError as error:
             done(error.code)
             return
         commit.commit_in_transaction(shard, request, producer_id, epoch, done)
 
-    def _check_ours(self, group_id: str) -> None:
+    def check_not_elsewhere(self, group_id: str) -> None:
+        """Raise ApiError while clients of another protocol are members of a group."""
         if protocol := self.elsewhere(group_id):
             text = f"Group {group_id} has members that are clients of {protocol}."
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text)
@@ -345,6 +347,9 @@ class GroupCoordinators:
         except ApiError as error:
             done(error.code)
             return
+        if self.elsewhere(group_id):
+            done(ErrorCode.NON_EMPTY_GROUP)
+            return
         commit.delete_group(shard, group_id, done)
 
     def delete_offsets(
@@ -356,6 +361,7 @@ class GroupCoordinators:
         """Answer OffsetDelete: the group's error, and a code for each (topic, partition) wanted."""
         try:
             shard = self._member_shard(group_id)
+            self.check_not_elsewhere(group_id)
         except ApiError as error:
             done(error.code, [])
             return

@@ -116,6 +116,7 @@ class ShareService:
         try:
             heartbeat.validate(request)
             shard = self._shard(request.group_id)
+            self._groups().check_not_elsewhere(request.group_id)
             self._groups().check_room(shard, request.group_id)
         except ApiError as error:
             done(HeartbeatAnswer(error.code, error.message))

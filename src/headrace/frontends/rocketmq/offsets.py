@@ -101,6 +101,7 @@ def update_offset(call: "RemotingCall") -> None:
     asked = offset_request(call.command)
     broker = call.broker
     broker.require_group(call.identity, asked.consumer_group)
+    broker.check_group_is_free(asked.consumer_group)
     topic = broker.topic_if_any(asked.topic)
     if topic is None:
         text = f"Topic {asked.topic} not exist!"

@@ -276,6 +276,7 @@ def pull(call: "RemotingCall") -> None:
         raise RequestRefused(ResponseCode.INVALID_PARAMETER, text)
     wanted = _filter(call, request)
     if request.system_flag & PullFlag.COMMIT_OFFSET and request.commit_offset >= 0:
+        broker.check_group_is_free(request.consumer_group)
         broker.offsets.store(
             request.consumer_group,
             topic.info.name,
