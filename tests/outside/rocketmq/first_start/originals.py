@@ -27,6 +27,8 @@ SETTINGS: dict[str, object] = {
     "destroyMapedFileIntervalForcibly": 1000,
     "cleanResourceInterval": 5000,
     "maxMessageSize": 65_536,
+    # On a busy machine, too, it stores what it is sent.
+    "waitTimeMillsInSendQueue": 10_000,
     "deleteWhen": ";".join(f"{hour:02}" for hour in range(24)),
 }
 """Small files, of which old ones are deleted within seconds: by hours, as both versions do."""

@@ -133,7 +133,14 @@ public class GroupBeginnings {
         TopicConfig config = new TopicConfig(topic);
         config.setReadQueueNums(read);
         config.setWriteQueueNums(write);
-        admin.createAndUpdateTopicConfig(broker, config);
+        for (int tries = 1; ; tries++) {
+            try {
+                admin.createAndUpdateTopicConfig(broker, config);
+                break;
+            } catch (Exception slow) {
+                if (tries == 5) throw slow;
+            }
+        }
         Thread.sleep(500);
     }
 
@@ -335,7 +342,7 @@ public class GroupBeginnings {
             Member before = member(group, "I1", FIRST, topic, other);
             await(() -> before.times("old") == 4, 60, "old messages");
             before.consumer.shutdown();
-            Member without = member(group, "I1", LAST, other);
+            Member without = member(group, "I1", FIRST, other);
             send(topic, "away", 3);
             send(other, "other", 1);
             await(() -> without.times("other") == 2, 60, "the other topic");
@@ -362,10 +369,18 @@ public class GroupBeginnings {
         for (int i = 0; i < LARGE_MESSAGES; i++) producer.send(new Message(topic, "A", "", body), queue);
         operator("expire " + topic);
         await(() -> minimum(queue) > 10, 90, "expired messages");
+        // RocketMQ deletes its files one after the other.
+        for (long before = -1, now = minimum(queue); before != now; now = minimum(queue)) {
+            before = now;
+            Thread.sleep(version.equals("ours") ? 100 : 15000);
+        }
         for (ConsumeFromWhere from : settings) {
             long min = minimum(queue), max = admin.maxOffset(queue);
             Member back = member("G" + RUN + "exp" + from.ordinal(), "I1", from, topic);
-            settle(22, 45, back);
+            // A client whose offset is too small waits 10 s, drops the queue, and gets it again.
+            long end = System.currentTimeMillis() + 90000;
+            while (back.got.size() < max - min && System.currentTimeMillis() < end) Thread.sleep(100);
+            settle(3, 10, back);
             Long first = back.first.get(0);
             row("topic unsubscribed until its messages expired, and taken up again", "10 consumed, min offset far behind them", said(from), (first == null ? "begins at max" : first == min ? "begins at min" : "begins at min + " + (first - min)) + ", of the messages left delivered " + (back.got.size() == max - min ? "all" : back.got.size() == 0 ? "none" : back.got.size() + " of " + (max - min)));
             back.consumer.shutdown();
