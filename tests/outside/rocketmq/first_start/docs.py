@@ -44,7 +44,7 @@ def _rows(shown: list[Row], columns: "list[str] | tuple[str, ...]") -> list[str]
         cells = (_title(row), *(_short(row.found.get(name, "")) for name in columns))
         settings.setdefault(cells, []).append(row.case.setting)
     for (title, *cells), asked in settings.items():
-        lines.append(f"| {title} | {', '.join(asked)} | {' | '.join(cells)} |")
+        lines.append(f"| {title} | {'; '.join(asked)} | {' | '.join(cells)} |")
     return lines
 
 
