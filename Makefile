@@ -189,7 +189,7 @@ spark-kills: setup-dev ## Spark's sinks: processes and real drivers killed at ea
 	@$(PY) -m tests.spark_kills --kills $(or $(KILLS),5) $(ARGS)
 
 .PHONY: bench
-bench: setup-dev ## One table of figures; PEER=kafka, PEER=rabbitmq (root, debootstrap, Go) or PEER=<another checkout>: beside us in turn
+bench: setup-dev ## One table of figures; PEER=kafka, PEER=rabbitmq (root, debootstrap, Go), PEER=rocketmq (Go, Maven) or PEER=<another checkout>: beside us in turn
 	@$(PY) -m bench $(if $(PEER),--peer $(PEER)) $(ARGS)
 
 .PHONY: bench-spark

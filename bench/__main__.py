@@ -1,9 +1,10 @@
-"""`python -m bench [--peer kafka | rabbitmq | ../another-checkout]`: one table of figures.
+"""`python -m bench [--peer kafka | rabbitmq | rocketmq | ../another-checkout]`: one table.
 
 Rows run on brokers that stay up, sections bring their own. All of it takes most of an hour beside a
 peer; `--list` says how long each may take at most. Beside RabbitMQ, or with `--queues`, the rows
-are those of queues. Beside another checkout of ours (set up by its own `make setup-dev`), each
-figure's goal is what the other has: see `--least-ratio`.
+are those of queues; beside RocketMQ, or with `--remoting`, those of its protocol. Beside another
+checkout of ours (set up by its own `make setup-dev`), each figure's goal is what the other has: see
+`--least-ratio`.
 """
 
 import argparse
@@ -14,11 +15,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import queue_brokers, queue_rows
+from bench import queue_brokers, queue_rows, rocketmq_brokers, rocketmq_rows
 from bench.cluster_sections import cluster_sections
 from bench.memory import touch_memory
 from bench.queue_sections import queue_sections
 from bench.report import Figure, between_versions, print_table
+from bench.rocketmq_sections import rocketmq_sections
 from bench.rows import Figures, Row
 from bench.sections import Section, all_sections, within
 from bench.secured_sections import secured_sections
@@ -129,12 +131,17 @@ def run_rows(
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument(
-        "--peer", metavar="kafka|rabbitmq|CHECKOUT",
-        help="run Apache Kafka 4.3.1, RabbitMQ 4.3, or the checkout of ours in that directory, in"
-        " turn with us",
+        "--peer", metavar="kafka|rabbitmq|rocketmq|CHECKOUT",
+        help="run Apache Kafka 4.3.1, RabbitMQ 4.3, Apache RocketMQ 5.5.0, or the checkout of ours"
+        " in that directory, in turn with us",
     )  # fmt: skip
     parser.add_argument(
         "--queues", action="store_true", help="the rows of queues, over AMQP (needs Go)"
+    )
+    parser.add_argument(
+        "--remoting",
+        action="store_true",
+        help="the rows of RocketMQ's protocol (needs Go, Maven and a JDK)",
     )
     parser.add_argument(
         "--least-ratio", type=float, default=LEAST_RATIO, metavar="RATIO",
@@ -173,9 +180,11 @@ def planned(given: argparse.Namespace) -> Plan:
     try:
         if given.queues or given.peer == queue_brokers.RABBITMQ.name:
             return _of_queues(given)
+        if given.remoting or given.peer == rocketmq_brokers.ROCKETMQ.name:
+            return _of_remoting(given)
         return _of_records(given)
     except ValueError as error:
-        sys.exit(f"bench: --peer is kafka, rabbitmq or a checkout: {error}")
+        sys.exit(f"bench: --peer is kafka, rabbitmq, rocketmq or a checkout: {error}")
 
 
 def _of_records(given: argparse.Namespace) -> Plan:
@@ -195,6 +204,20 @@ def _of_queues(given: argparse.Namespace) -> Plan:
     rows = [*queue_rows.queue_rows(False), *queue_rows.queue_rows(True)]
     sections = queue_sections(given.scale)
     return Plan([queue_brokers.OURS, *peers], rows, sections, queue_rows.warm_up)
+
+
+def _of_remoting(given: argparse.Namespace) -> Plan:
+    peers = []
+    if given.peer is not None:
+        known = given.peer == rocketmq_brokers.ROCKETMQ.name
+        peers = [rocketmq_brokers.ROCKETMQ if known else rocketmq_brokers.another(Path(given.peer))]
+    rows = [
+        row
+        for durable in (False, True)
+        for row in rocketmq_rows.rocketmq_rows(durable, given.scale)
+    ]
+    sections = rocketmq_sections(given.scale)
+    return Plan([rocketmq_brokers.OURS, *peers], rows, sections, rocketmq_rows.warm_up)
 
 
 def main() -> int:

@@ -64,3 +64,14 @@ def resident_megabytes(process_ids: list[int]) -> float:
         with suppress(OSError):
             pages += int(Path(f"/proc/{process_id}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def anonymous_megabytes(process_ids: list[int]) -> float:
+    """Resident memory of the processes now that is not of files (RssAnon)."""
+    kilobytes = 0
+    for process_id in process_ids:
+        with suppress(OSError):
+            for line in Path(f"/proc/{process_id}/status").read_text().splitlines():
+                if line.startswith("RssAnon:"):
+                    kilobytes += int(line.split()[1])
+    return kilobytes * 1024 / 1e6

@@ -28,6 +28,7 @@ from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 from headrace.ports.disk import DiskFile
 from headrace.record.batch import (
     CONTROL,
+    LOG_APPEND_TIME,
     BatchHeader,
     ControlMarker,
     parse_control,
@@ -181,7 +182,8 @@ class Log:
         ):
             batch_limits.refuse(config, size, header, now_ms)
         if stamped:
-            header = stamp_append_time(batch, now_ms)
+            if not (header.attributes & LOG_APPEND_TIME and header.max_timestamp == now_ms):
+                header = stamp_append_time(batch, now_ms)
             append_time = now_ms
         base = self.end_offset
         last = base + header.last_offset_delta

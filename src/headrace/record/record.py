@@ -84,7 +84,7 @@ def parse_control(record: Record) -> ControlMarker:
         raise CorruptBatch("not a control record") from None
 
 
-def _read_raw(data: bytes, at: int) -> tuple[int, int]:
+def read_unsigned(data: bytes, at: int) -> tuple[int, int]:
     """Read an unsigned varint at `at`; return it and the next position. IndexError at the end."""
     number = shift = 0
     while True:
@@ -103,7 +103,7 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     byte = data[at]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), at + 1
-    number, at = _read_raw(data, at)
+    number, at = read_unsigned(data, at)
     return (number >> 1) ^ -(number & 1), at
 
 
@@ -136,7 +136,7 @@ def _read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
             size += (high << 7) - 0x80
             at += 1
         else:
-            size, at = _read_raw(data, at - 1)
+            size, at = read_unsigned(data, at - 1)
     if size & 1:  # zig-zag: odd is negative, a null
         return None, at
     after = at + (size >> 1)
@@ -184,7 +184,7 @@ def read_record_lists(
         damage: CorruptBatch | None = None
         some = min(count - done, _LIST_RECORDS_MAX)
         try:
-            at = _read_list(found, some, data, at, base_offset, base_timestamp, append_time)
+            at = read_into(found, some, data, at, base_offset, base_timestamp, append_time)
         except CorruptBatch as error:
             damage = error
         except (IndexError, UnicodeDecodeError) as error:
@@ -197,7 +197,7 @@ def read_record_lists(
         raise CorruptBatch(f"{len(data) - at} bytes after the last record")
 
 
-def _read_list(
+def read_into(
     found: list[Record], count: int, data: bytes, at: int, base_offset: int, base_timestamp: int,
     append_time: int | None,
 ) -> int:  # fmt: skip
@@ -206,7 +206,7 @@ def _read_list(
     Varints of one and two bytes, as most lengths and deltas have, are decoded inline: a Python
     client spends its time here, and a call costs more than the arithmetic. Odd is negative.
     """
-    append, new, more = found.append, tuple.__new__, _read_raw  # `new`: as `_new` in `batch`
+    append, new, more = found.append, tuple.__new__, read_unsigned  # `new`: as `_new` in `batch`
     for _ in range(count):
         size = data[at]
         at += 1

@@ -13,8 +13,11 @@ Parts = tuple[bytes, bytes, bytes]
 """Encoded key (`record.sized`), raw value, encoded headers (`record.encoded_headers`)."""
 
 
-def build_of_parts(records: Sequence[Parts], timestamp: int) -> bytes:
-    """Build one batch of at least one record, all with one timestamp, offsets from 0."""
+def build_of_parts(records: Sequence[Parts], timestamp: int, attributes: int = 0) -> bytes:
+    """Build one batch of at least one record, all with one timestamp, offsets from 0.
+
+    `attributes`: of the batch, uncompressed (`batch.LOG_APPEND_TIME`).
+    """
     numbers = short_numbers()
     few = len(numbers)
     out: list[bytes] = []
@@ -27,5 +30,6 @@ def build_of_parts(records: Sequence[Parts], timestamp: int) -> bytes:
         out += (whole, b"\x00\x00", delta, key, value_size, value, headers)
     records_count = len(records)
     return seal(
-        b"".join(out), 0, -1, 0, records_count - 1, timestamp, timestamp, -1, -1, -1, records_count
-    )
+        b"".join(out), 0, -1, attributes, records_count - 1, timestamp, timestamp, -1, -1, -1,
+        records_count,
+    )  # fmt: skip

@@ -4,6 +4,9 @@ An offset is answered by a read at once, and written soon: an offset that waits 
 it is replaced by a newer one, so that a busy group has one record in flight for each queue. `done`
 of a store is called when its offset, or a later one, is on disk.
 
+An offset that comes with a pull waits for `SOON_SECONDS` before it is written: a busy group sends
+thousands in a second. Nothing is answered for it, and a read returns it at once.
+
 These offsets never expire (ADR 74): the coordinator's record has an expiry time that never comes.
 Its metadata says when the group first stored an offset of the topic, as `since=<ms since 1970>`:
 the rule for new groups asks for it, and it must survive a restart.
@@ -17,8 +20,9 @@ Whether it is pending is in the record, too (`since=<ms>;reset`): a client that 
 restart of the broker would otherwise store its own offset over that of the operator.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headrace.coordination.groups import commit
@@ -29,10 +33,14 @@ from headrace.ports.callbacks import Done, ignore_result
 
 if TYPE_CHECKING:
     from headrace.coordination.groups.group_coordinators import GroupCoordinators
-    from headrace.ports.clock import Clock
+    from headrace.ports.clock import Clock, Timer
 
 NEVER_MS = 1 << 62
 """Retention in ms of an offset that never expires; a time of now and this is no overflow."""
+SOON_SECONDS = 0.1
+"""Seconds that an offset of a pull waits for a newer one."""
+WRITTEN_AT_ONCE = 100
+"""Offsets of pulls that are written in one turn of the loop, some 50 µs each."""
 UNSET = -1
 """The offset that a client stores to have none."""
 
@@ -130,6 +138,16 @@ class GroupOffsets:
         self._coordinators = coordinators
         self._clock = clock
         self._writing: dict[QueuePlace, _Writing] = {}
+        self._soon: dict[QueuePlace, int] = {}
+        """Offsets of pulls that are not written yet."""
+        self._timer: Timer | None = None
+
+    def close(self) -> None:
+        """Write the offsets that wait, and stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._write_soon(len(self._soon))
 
     def read(self, group: str, topic: str, partition: int) -> int | None:
         """Return a group's offset of a partition, None if it has none.
@@ -140,6 +158,9 @@ class GroupOffsets:
         return None if value is None or value.offset == UNSET else value.offset
 
     def _value(self, place: QueuePlace) -> _Value | None:
+        soon = self._soon.get(place)
+        if soon is not None:
+            return _Value(soon)
         writing = self._writing.get(place)
         if writing is not None:
             return writing.newest
@@ -175,6 +196,38 @@ class GroupOffsets:
         else:
             self._put((group, topic, partition), _Value(offset), done)
 
+    def store_soon(self, group: str, topic: str, partition: int, offset: int) -> None:
+        """Store an offset that comes with a pull, if no reset is pending; nothing is reported.
+
+        It is written after `SOON_SECONDS`, unless a newer one replaces it.
+        """
+        place = (group, topic, partition)
+        try:
+            value = self._value(place)
+        except ApiError:
+            return  # the client stores the offset again with its next pull
+        if value is None or not (value.reset or value.offset == offset):
+            self._soon[place] = offset
+            if self._timer is None:
+                self._timer = self._clock.call_later(SOON_SECONDS, self._soon_due)
+
+    def forget_deleted(self, topics: Container[str]) -> None:
+        """Forget offsets of pulls that are not written yet, but for those of `topics`.
+
+        A new topic may have a deleted one's name.
+        """
+        self._soon = {place: offset for place, offset in self._soon.items() if place[1] in topics}
+
+    def _soon_due(self) -> None:
+        self._timer = None
+        self._write_soon(WRITTEN_AT_ONCE)
+        if self._soon:
+            self._timer = self._clock.call_later(0, self._soon_due)
+
+    def _write_soon(self, count: int) -> None:
+        for place in list(islice(self._soon, count)):
+            self._put(place, _Value(self._soon[place]), ignore_result)
+
     def is_reset(self, group: str, topic: str, partition: int) -> bool:
         """Return whether a reset is pending. ApiError: the coordinator is loading, or elsewhere."""
         value = self._value((group, topic, partition))
@@ -204,6 +257,7 @@ class GroupOffsets:
         return value.offset
 
     def _put(self, place: QueuePlace, value: _Value, done: Done[ErrorCode]) -> None:
+        self._soon.pop(place, None)
         writing = self._writing.get(place)
         if writing is None:
             self._writing[place] = _Writing(value, done)

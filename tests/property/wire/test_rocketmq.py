@@ -2,12 +2,15 @@
 
 import contextlib
 import struct
+from typing import cast
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.model.errors import Malformed
-from headrace.record.batch import build, new_record, records
+from headrace.record.batch import Codec, CorruptBatch, build, new_record, recompress, records
+from headrace.record.record import Record
+from headrace.record.record_cursor import RecordCursor
 from headrace.wire.rocketmq.batch_bodies import BatchedMessage, decode_batch, encode_batch
 from headrace.wire.rocketmq.commands import (
     LANGUAGES,
@@ -204,3 +207,66 @@ def test_any_record_is_pulled(
         records(batch), 0, count_max=9, bytes_max=1
     )
     assert len(list(decode_messages(b"".join(pulled.parts)))) == 1
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.builds(
+                SentMessage,
+                st.binary(max_size=200),
+                st.builds(MessageFacts, INT32, INT32, INT64, INT32, HOSTS, PROPERTIES),
+            ),
+            st.builds(
+                new_record,
+                st.one_of(st.none(), st.binary(max_size=200)),
+                st.one_of(st.none(), st.binary(max_size=200)),
+                st.integers(0, 1 << 40),
+            ),
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    st.integers(0, 9),
+    st.integers(1, 4),
+    st.integers(1, 2000),
+    st.sampled_from([Codec.NONE, Codec.NONE, Codec.LZ4, Codec.ZSTD]),
+)
+def test_messages_taken_from_a_batch_are_those_of_its_records(
+    written: list[SentMessage | Record], begin: int, step: int, bytes_max: int, codec: Codec
+) -> None:
+    if all(isinstance(each, SentMessage) for each in written):
+        batch: bytes | bytearray = encode_batch_of(cast("list[SentMessage]", written), 77)
+    else:
+        found = (_record(each) if isinstance(each, SentMessage) else each for each in written)
+        batch = build(list(found))
+    if codec is not Codec.NONE:
+        batch = recompress(batch, codec)
+    queue = PulledQueue(b"t", 1, 5, bytes(8), b"A\x01b\x02")
+    expected = queue.pulled(records(batch), begin, count_max=99, bytes_max=1 << 20)
+    cursor, parts, at = RecordCursor(bytes(batch), 0), list[bytes](), begin
+    while cursor.left:
+        taken = queue.take(cursor, at, count_max=step, bytes_max=bytes_max)
+        assert taken.message_count <= step
+        assert taken.size <= bytes_max or taken.message_count == 1
+        parts += taken.parts
+        at = taken.next_offset
+    assert b"".join(parts) == b"".join(expected.parts)
+    assert at == expected.next_offset
+
+
+def _record(sent: SentMessage) -> Record:
+    """Return a sent message's record, as another producer could write it."""
+    (record,) = records(encode_batch_of([sent], 5))
+    return record
+
+
+@given(st.integers(0, 5000), st.integers(0, 255), st.integers(0, 3))
+def test_damaged_records_are_taken_or_corrupt(at: int, value: int, begin: int) -> None:
+    facts = MessageFacts(0, 0, 5, 0, bytes(8), b"KEYS\x01k\x02")
+    batch = bytearray(encode_batch_of([SentMessage(b"body" * 40, facts)] * 4, 5))
+    batch[61 + at % (len(batch) - 61)] = value
+    queue = PulledQueue(b"t", 1, 0, bytes(8), b"")
+    with contextlib.suppress(CorruptBatch):
+        cursor = RecordCursor(bytes(batch), 0)
+        queue.take(cursor, begin, count_max=9, bytes_max=1 << 20)

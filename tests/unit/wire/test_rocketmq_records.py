@@ -11,6 +11,7 @@ import zstandard
 from headrace.model.errors import Malformed
 from headrace.record.batch import build, new_record, records
 from headrace.record.record import Header, Record
+from headrace.record.record_cursor import RecordCursor
 from headrace.wire.rocketmq.message_ids import PlaceInCluster, host_bytes, physical_offset
 from headrace.wire.rocketmq.pulled_messages import PulledBatch, PulledQueue, record_properties
 from headrace.wire.rocketmq.record_header import NAME, MessageFacts, decode_facts, encode_facts
@@ -183,6 +184,26 @@ def test_an_offset_of_more_than_40_bits_is_not_delivered_wrongly() -> None:
     assert messages_of(pulled([last]))[0].physical_offset == (6 << 40) - 1
     with pytest.raises(ValueError, match="40 bits"):
         pulled([last._replace(offset=1 << 40)])
+
+
+@pytest.mark.parametrize("size", [1, 31, 63, 64, 8000, 8191, 8192, 70_000, 1_100_000])
+@pytest.mark.parametrize("key_size", [1, 63, 64, 9000])
+def test_messages_of_each_size_are_spliced_out_of_their_batch(size: int, key_size: int) -> None:
+    facts = FACTS._replace(properties=b"KEYS\x01%b\x02" % (b"k" * key_size))
+    written = [SentMessage(b"b" * size, facts), SentMessage(b"c", facts)]
+    batch = encode_batch_of(written, 1234567)
+    cursor = RecordCursor(b"before" + batch + b"behind", 6)
+    taken = queue().take(cursor, 0, count_max=9, bytes_max=1 << 22)
+    expected = pulled(list(records(batch)), bytes_max=1 << 22)
+    assert b"".join(taken.parts) == b"".join(expected.parts)
+    assert (cursor.left, cursor.at, taken.next_offset) == (0, 6 + len(batch), 2)
+
+
+def test_a_batch_of_more_records_than_short_numbers_is_spliced() -> None:
+    batch = encode_batch_of([SentMessage(b"b", FACTS)] * 8200, 5)
+    cursor = RecordCursor(batch, 0)
+    taken = queue().take(cursor, 8190, count_max=99, bytes_max=1 << 20)
+    assert [message.queue_offset for message in messages_of(taken)] == list(range(8190, 8200))
 
 
 # Other producers' records

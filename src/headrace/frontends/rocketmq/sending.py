@@ -1,16 +1,17 @@
 """`Sending`: sent messages in their order on the way to the log, a batch for a queue and pass."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
-from headrace.record.batch import parse_header, recompress
+from headrace.record.batch import LOG_APPEND_TIME, parse_header, recompress
 from headrace.record.batch_layout import HEADER_BYTES
+from headrace.record.record_parts import Parts, build_of_parts
 from headrace.record.stored_codec import level_of, stored_codec
-from headrace.wire.rocketmq.sent_messages import SentMessage, encode_batch_of
+from headrace.wire.rocketmq.sent_messages import SentMessage, parts_of
 
 if TYPE_CHECKING:
     from headrace.broker.appended import Appended
@@ -20,24 +21,34 @@ if TYPE_CHECKING:
 
 BATCH_BYTES_MAX = 512 * 1024
 """Bytes of messages that are written as one batch, unless one request has more."""
-_MESSAGE_BYTES = 64
-"""Bytes of a record beside its body and its properties."""
+RECORD_BYTES = 16
+"""Bytes of a record beside its key, body and headers, at most."""
 
 
-class QueuedSend(NamedTuple):
-    """The messages of one request, and what to do when they are stored."""
+class QueuedSend:
+    """Messages of one or more requests, and what to do when they are stored."""
 
-    place: TopicPartition
-    messages: list[SentMessage]
-    done: Callable[[int | ApiError], None]
-    """Called once, with the first message's offset, or with why they may not be stored."""
+    __slots__ = ("done", "parts", "place", "size")
 
-    @property
-    def size(self) -> int:
+    def __init__(
+        self,
+        place: TopicPartition,
+        messages: Iterable[SentMessage],
+        done: Callable[[int | ApiError], None],
+    ) -> None:
+        self.place = place
+        self.parts = [parts_of(message) for message in messages]
+        """Their records but for the offsets."""
+        self.size = sum(map(size_of_parts, self.parts))
         """Bytes of the messages, about."""
-        return sum(
-            len(sent.body) + len(sent.facts.properties) + _MESSAGE_BYTES for sent in self.messages
-        )
+        self.done = done
+        """Called once, with the first message's offset, or with why they may not be stored."""
+
+
+def size_of_parts(parts: Parts) -> int:
+    """Return the bytes of a record, about."""
+    key, body, headers = parts
+    return len(key) + len(body) + len(headers) + RECORD_BYTES
 
 
 class HeldTurn:
@@ -69,7 +80,15 @@ class Sending:
     def add(self, send: QueuedSend) -> None:
         """Add messages, which `write` stores: at the end of the pass, or of this turn."""
         self._write_soon()
-        self._open.setdefault(send.place, deque()).append(send)
+        self.add_in_pass(send)
+
+    def add_in_pass(self, send: QueuedSend) -> None:
+        """Add messages in a pass, whose end calls `write`."""
+        queue = self._open.get(send.place)
+        if queue is None:
+            self._open[send.place] = deque((send,))
+        else:
+            queue.append(send)
 
     def hold(self, place: TopicPartition) -> HeldTurn:
         """Return a turn behind the messages of a queue so far, to be ended by `end_turn`."""
@@ -80,7 +99,12 @@ class Sending:
     def end_turn(self, turn: HeldTurn, send: QueuedSend | None) -> None:
         """Let the messages of a held turn be stored, and those behind it; None: it has none."""
         turn.send, turn.ended = send, True
-        self._write_soon()
+        self._write_queue(turn.place)
+
+    def is_last(self, send: QueuedSend) -> bool:
+        """Return whether messages added to a send are behind all others of its queue."""
+        queue = self._open.get(send.place)
+        return queue is not None and queue[-1] is send
 
     @property
     def has_some(self) -> bool:
@@ -118,36 +142,42 @@ class Sending:
         bytes_max = min(BATCH_BYTES_MAX, _limit(partition))
         codec = stored_codec(partition.log.config)
         for some in _batches(queue, bytes_max):
+            now_ms = self._broker.clock.wall_ms()
+            content = _encoded(some, partition, now_ms)
             if codec:
                 left = queue[len(some) :]
                 if left:
                     self._open[place] = deque((*left, *self._open.get(place, ())))
-                self._compress(some, partition, codec)
+                self._compress(some, partition, codec, content)
                 return
-            self._append(some, partition, bytearray(self._encoded(some)))
+            self._append(some, partition, bytearray(content), now_ms)
 
     def _take(self, place: TopicPartition) -> list[QueuedSend]:
         """Remove and return the messages of a queue up to the first turn that is held."""
+        waiting = self._open.pop(place, None)
+        if not waiting:
+            return []
+        first = waiting[0]
+        if len(waiting) == 1 and isinstance(first, QueuedSend):
+            return [first]
         taken: list[QueuedSend] = []
-        waiting = self._open.pop(place, None) or deque()
         while waiting:
             first = waiting[0]
-            send = first.send if isinstance(first, HeldTurn) else first
-            if isinstance(first, HeldTurn) and not first.ended:
-                self._open[place] = waiting
-                break
-            if send is not None:
-                taken.append(send)
+            if isinstance(first, HeldTurn):
+                if not first.ended:
+                    self._open[place] = waiting
+                    break
+                if first.send is not None:
+                    taken.append(first.send)
+            else:
+                taken.append(first)
             waiting.popleft()
         return taken
 
-    def _encoded(self, sends: list[QueuedSend]) -> bytes:
-        messages = [message for send in sends for message in send.messages]
-        return encode_batch_of(messages, self._broker.clock.wall_ms())
-
-    def _compress(self, sends: list[QueuedSend], partition: "Partition", codec: "Codec") -> None:
+    def _compress(
+        self, sends: list[QueuedSend], partition: "Partition", codec: "Codec", content: bytes
+    ) -> None:
         """Compress a batch on a thread, then append it; later ones of the queue wait."""
-        content = self._encoded(sends)
         level = level_of(partition.log.config, codec)
         self._compressing.add(sends[0].place)
         self._broker.disk.run(
@@ -169,23 +199,35 @@ class Sending:
                 _refuse(sends, ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))
                 raise content
             else:
-                self._append(sends, partition, content)
+                self._append(sends, partition, content, self._broker.clock.wall_ms())
         finally:
             self._write_queue(place)
 
-    def _append(self, sends: list[QueuedSend], partition: "Partition", content: bytearray) -> None:
+    def _append(
+        self, sends: list[QueuedSend], partition: "Partition", content: bytearray, now_ms: int
+    ) -> None:
         try:
-            appended = partition.append(
-                memoryview(content), parse_header(content), now_ms=self._broker.clock.wall_ms()
-            )
+            appended = partition.append(memoryview(content), parse_header(content), now_ms=now_ms)
         except ApiError as error:
             _refuse(sends, error)
             return
         partition.when_committed(appended.commit_offset, partial(_committed, sends, appended))
 
 
+def _encoded(sends: list[QueuedSend], partition: "Partition", now_ms: int) -> bytes:
+    """Return the batch of some messages, which needs no other timestamp when it is appended."""
+    parts = sends[0].parts
+    if len(sends) > 1:
+        parts = [parts for send in sends for parts in send.parts]
+    appended = partition.log.config.message_timestamp_type == "LogAppendTime"
+    return build_of_parts(parts, now_ms, LOG_APPEND_TIME if appended else 0)
+
+
 def _batches(queue: list[QueuedSend], bytes_max: int) -> Iterator[list[QueuedSend]]:
     """Yield requests that fit into one batch; a larger request has a batch of its own."""
+    if len(queue) == 1:
+        yield queue
+        return
     some: list[QueuedSend] = []
     size = 0
     for send in queue:
@@ -210,7 +252,7 @@ def _committed(sends: list[QueuedSend], appended: "Appended", error: ApiError | 
     offset = int(appended.base_offset)
     for send in sends:
         send.done(offset)
-        offset += len(send.messages)
+        offset += len(send.parts)
 
 
 def _refuse(sends: list[QueuedSend], error: ApiError) -> None:

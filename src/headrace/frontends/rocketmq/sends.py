@@ -5,6 +5,8 @@
 3  messages of one pass and queue are one record batch, written when the pass ends
    (`sending.Sending`); a delayed message goes to the log of delays (`later.held_topics`)
 4  the answer leaves when the batch is committed, as for Kafka's acks=all
+
+Most sends of Java's client come here only once for each topic: `send_runs` has the others.
 """
 
 from collections import deque

@@ -13,6 +13,7 @@ from headrace.frontends.rocketmq.administration.traffic import Traffic
 from headrace.frontends.rocketmq.answers import FORBIDDEN, GROUP_FORBIDDEN, RequestRefused
 from headrace.frontends.rocketmq.held.held_topics import HeldTopics
 from headrace.frontends.rocketmq.pulling.parked_pulls import ParkedPulls
+from headrace.frontends.rocketmq.pulling.read_ahead import ReadAhead
 from headrace.frontends.rocketmq.sending import QueuedSend, Sending
 from headrace.log.directory.holds import WantsNothing
 from headrace.model.errors import ApiError, Malformed
@@ -129,8 +130,11 @@ class ServedBroker:
         self.numbers = numbers
         self.configs = configs
         self.settings = settings
+        named = f"MSG_REGION\x01{settings.region}\x02CLUSTER\x01{settings.cluster}\x02"
+        self.added_properties = f"{named}TRACE_ON\x01true\x02".encode()
+        """The properties that each pulled message gets, and no stored one has."""
         self.members: GroupMembers[RemotingClientSide] = GroupMembers()
-        self.parked = ParkedPulls()
+        self.parked, self.read_ahead = ParkedPulls(), ReadAhead()
         self.clients: dict[str, RemotingClientSide] = {}
         """The newest connection of each client, by the id in its heartbeats."""
         self.locks = QueueLocks()
@@ -181,6 +185,7 @@ class ServedBroker:
     def _image_changed(self, delta: ImageDelta, structural: bool) -> None:
         if delta.removed:
             gone = self.numbers.forget(set(self.broker.image.topics_by_id))
+            self.offsets.forget_deleted(self.broker.image.topics)
             self.work(self._forget_deleted(gone))
         for topic in delta.topics:
             name = rocketmq_name(topic.name)
@@ -222,17 +227,17 @@ class ServedBroker:
         coordinator is loading the group counts as free: a client whose heartbeat is refused sends
         the next one 30 s later, and consumes nothing until then.
         """
-        try:
+        shard = None
+        with suppress(ApiError):
             shard = self.coordinators.groups.shard(group)
-        except ApiError:
-            return
-        if has_kafka_members(shard, group):
+        if shard is not None and has_kafka_members(shard, group):
             text = f"group {group} has members that are clients of Kafka's: use another name"
             raise RequestRefused(ResponseCode.NO_PERMISSION, text)
 
     def close(self) -> None:
         """Stop timers, and the work that requests wait for."""
         self.deadlines.close()
+        self.offsets.close()
         self.held.close()
         for task in self._working:
             task.cancel()
@@ -303,19 +308,18 @@ class ServedBroker:
         """Return whether a group has settings, members or offsets; no while the latter load."""
         if self.configs.groups.get(group) is not None or self.members.client_ids(group):
             return True
-        try:
+        with suppress(ApiError):
             return bool(self.commits().offsets(group))
-        except ApiError:
-            return False
+        return False
 
     def topic_names(self) -> dict[str, TopicInfo]:
         """Return the topics that have a RocketMQ name and are not internal, by that name."""
-        found = {}
-        for info in self.broker.image.topics.values():
-            name = rocketmq_name(info.name)
-            if name is not None and (not info.internal or name.startswith("%")):
-                found[name] = info
-        return found
+        named = ((rocketmq_name(info.name), info) for info in self.broker.image.topics.values())
+        return {
+            name: info
+            for name, info in named
+            if name is not None and (not info.internal or name.startswith("%"))
+        }
 
     def partition(self, topic: ServedTopic, queue_id: int) -> "Partition":
         """Return a queue's partition, which this broker leads. ApiError: it does not."""
@@ -330,13 +334,6 @@ class ServedBroker:
     async def numbered(self, topic: ServedTopic) -> Sequence[int]:
         """Return the numbers of a topic's partitions. Raises ApiError."""
         return self.numbers.known(topic.info) or await self.numbers.assigned(topic.info)
-
-    @property
-    def added_properties(self) -> bytes:
-        """The properties that each pulled message gets, and no stored one has."""
-        region, cluster = self.settings.region, self.settings.cluster
-        text = f"MSG_REGION\x01{region}\x02CLUSTER\x01{cluster}\x02TRACE_ON\x01true\x02"
-        return text.encode()
 
     def check_may_consume(self, group: str) -> None:
         """Raise RequestRefused if an operator has switched consumption off for a group."""
@@ -383,8 +380,7 @@ class ServedBroker:
 
     def _is_of_own_group(self, identity: Identity, topic: ServedTopic) -> bool:
         """Return whether a topic has retries or dead letters of a group that a client may use."""
-        group = group_of(topic.name)
-        if group is None:
+        if (group := group_of(topic.name)) is None:
             return False
         resource = Resource(ResourceType.GROUP, group)
         return self.broker.authorizer.allows(identity, Operation.READ, resource)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.frontends.rocketmq.answers import RequestRefused
 from headrace.frontends.rocketmq.call import RemotingCall, RemotingPeer
 from headrace.frontends.rocketmq.dispatch import handle
+from headrace.frontends.rocketmq.send_runs import SendRuns
 from headrace.frontends.rocketmq.serving import ServedBroker
 from headrace.ports.callbacks import Done
 from headrace.ports.clock import Timer
@@ -20,7 +21,14 @@ from headrace.wire.rocketmq.commands import (
     decode_command,
     encode_command,
 )
-from headrace.wire.rocketmq.frames import HEADER_AT, LENGTH_BYTES, frame_at, frame_bytes
+from headrace.wire.rocketmq.frames import (
+    HEADER_AT,
+    LENGTH_BYTES,
+    RemotingFrame,
+    frame_at,
+    frame_bytes,
+)
+from headrace.wire.rocketmq.hot.send_forms import PLAIN
 from headrace.wire.rocketmq.message_ids import HOST_V4_BYTES, host_bytes
 
 if TYPE_CHECKING:
@@ -71,6 +79,7 @@ class RemotingSession:
             f"{host}:{port}",
             _host_bytes(host, port),
         )
+        self._sends = SendRuns(frontend.broker, self.peer, self._stream.push, self._go_on_if_room)
         self._calls: dict[RemotingCall, None] = {}
         """Requests without an answer yet, parked pulls among them."""
         self._for_room: list[Callable[[], None]] = []
@@ -87,16 +96,29 @@ class RemotingSession:
 
     def frames(self, view: memoryview, at: int, filled: int) -> int:
         """Handle the whole frames in `view[at:filled]`; return the position of the first left."""
+        sends, data, base = self._sends, b"", at
         while not self._stream.held:
             size = frame_bytes(view, at, filled)
             if not 0 < size <= filled - at:
                 break
-            frame = frame_at(view, at)
-            # The bytes are valid in this pass only, and answers may come later.
-            body = bytes(frame.body)
-            self._handle(decode_command(frame.serialization, frame.header, body))
+            if sends.has_forms and view[at + HEADER_AT : at + HEADER_AT + len(PLAIN)] == PLAIN:
+                if not data:
+                    data, base = bytes(view[at:filled]), at
+                after = base + sends.take(data, at - base, REQUESTS_MAX - len(self._calls))
+                if after > at:
+                    at = after
+                    continue
+            self._handle_frame(frame_at(view, at))
             at += size
         return at
+
+    def _handle_frame(self, frame: RemotingFrame) -> None:
+        # The bytes are valid in this pass only, and answers may come later.
+        body = bytes(frame.body)
+        command = decode_command(frame.serialization, frame.header, body)
+        if command.code == RequestCode.SEND_MESSAGE_V2 and not self._frontend.signed.is_required:
+            self._sends.learn(bytes(frame.header), command)
+        self._handle(command)
 
     def need(self, view: memoryview, at: int, filled: int) -> int:
         """Return the size of the frame at `at`, or of what says it."""
@@ -113,10 +135,12 @@ class RemotingSession:
         """Write the messages of this pass; its answers wait until that is done."""
         frontend = self._frontend
         sending = frontend.broker.sending
+        self._sends.end_pass()
         if not sending.has_some:
             return None
         frontend.writes.begin()
         sending.write()
+        frontend.writes.promise()
         return frontend.writes.end()
 
     def closed(self) -> None:
@@ -194,7 +218,7 @@ class RemotingSession:
         )
         self._calls[call] = None
         handle(call, self._frontend.signed)
-        if len(self._calls) >= REQUESTS_MAX:
+        if len(self._calls) + self._sends.waiting >= REQUESTS_MAX:
             self._stream.hold()
 
     def _send(self, command: RemotingCommand) -> None:
@@ -202,7 +226,10 @@ class RemotingSession:
 
     def _ended(self, call: RemotingCall) -> None:
         self._calls.pop(call, None)
-        if self._stream.held and len(self._calls) < REQUESTS_MAX // 2:
+        self._go_on_if_room()
+
+    def _go_on_if_room(self) -> None:
+        if self._stream.held and len(self._calls) + self._sends.waiting < REQUESTS_MAX // 2:
             self._stream.go_on()
 
     def end(self) -> None:
@@ -242,6 +269,7 @@ class RemotingFrontend:
         self.broker.members.expire(clock.monotonic())
         self.broker.producers.expire(clock.monotonic())
         self.broker.traffic.sample()
+        self.broker.read_ahead.expire()
         self._timer = clock.call_later(EXPIRY_SECONDS, self._expire)
 
     async def stop(self) -> None:

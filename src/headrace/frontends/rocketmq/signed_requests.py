@@ -36,6 +36,11 @@ class SignedRequests:
         self._secrets = secrets
         self._audit = audit
 
+    @property
+    def is_required(self) -> bool:
+        """Whether requests are checked."""
+        return bool(self._secrets)
+
     def identity(self, connected: Identity, command: "RemotingCommand") -> Identity:
         """Return the identity that a request has at a connection.
 

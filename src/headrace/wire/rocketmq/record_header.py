@@ -14,7 +14,7 @@ BORN_HOST_V6 which size the host has.
 import struct
 from typing import NamedTuple
 
-from headrace.record.record import write_varint
+from headrace.record.record import short_numbers, write_varint
 from headrace.wire.rocketmq.message_ids import HOST_V4_BYTES, HOST_V6_BYTES
 from headrace.wire.rocketmq.properties import PROPERTIES_BYTES_MAX
 from headrace.wire.rocketmq.stored_messages import SystemFlag
@@ -22,6 +22,8 @@ from headrace.wire.rocketmq.stored_messages import SystemFlag
 NAME = "rocketmq"
 VERSION = 1
 FIXED = struct.Struct(">Biiqi")
+FACTS_V4 = struct.Struct(f">Biiqi{HOST_V4_BYTES}s")
+"""The fixed fields, and a born host of IPv4."""
 STORED_FLAGS = ~(
     SystemFlag.COMPRESSED
     | SystemFlag.COMPRESSION_TYPE
@@ -29,8 +31,8 @@ STORED_FLAGS = ~(
     | SystemFlag.STORE_HOST_V6
 )
 """The bits of a system flag that are stored as sent, also those without a name here."""
-_READ_FLAGS = STORED_FLAGS | SystemFlag.BORN_HOST_V6
-_ONE_HEADER = b"\x02" + write_varint(len(NAME)) + NAME.encode()
+READ_FLAGS = STORED_FLAGS | SystemFlag.BORN_HOST_V6
+ONE_HEADER = b"\x02" + write_varint(len(NAME)) + NAME.encode()
 """The encoded count of one header, and its name."""
 
 
@@ -68,7 +70,7 @@ def decode_facts(value: bytes | None) -> MessageFacts | None:
         return None
     return MessageFacts(
         flag,
-        system_flag & _READ_FLAGS,
+        system_flag & READ_FLAGS,
         born_at_ms,
         reconsume_times,
         value[FIXED.size : properties_at],
@@ -78,4 +80,7 @@ def decode_facts(value: bytes | None) -> MessageFacts | None:
 
 def encoded_header(value: bytes) -> bytes:
     """Return a record's headers, encoded, that are this one header."""
-    return b"".join((_ONE_HEADER, write_varint(len(value)), value))
+    numbers, size = short_numbers(), len(value)
+    return b"".join(
+        (ONE_HEADER, numbers[size] if size < len(numbers) else write_varint(size), value)
+    )

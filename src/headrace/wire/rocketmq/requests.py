@@ -15,6 +15,8 @@ from headrace.wire.rocketmq.commands import RemotingCommand, utf8
 _INT32 = range(-(1 << 31), 1 << 31)
 _INT64 = range(-(1 << 63), 1 << 63)
 _DIGITS_MAX = 20
+_DIGITS_OF_32_BITS = 10
+"""Numbers of fewer digits have 32 bits."""
 _TRUE = ("true", "1", "True")
 DEFAULT_QUEUES_MAX = 8
 """Queues of a topic that a send creates, at most: RocketMQ's `defaultTopicQueueNums`."""
@@ -42,6 +44,8 @@ class Fields:
     def number(self, name: str, default: int | None = None, *, within: range = _INT32) -> int:
         """Return an integer. InvalidField: it is missing without a default, or out of range."""
         raw = self._fields.get(name)
+        if raw and len(raw) < _DIGITS_OF_32_BITS and raw.isascii() and raw.isdigit():
+            return int(raw)  # nearly every field
         if raw is None or not raw:
             if default is None:
                 raise InvalidField(f"the request has no field {name}")

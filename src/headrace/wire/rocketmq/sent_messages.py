@@ -80,10 +80,11 @@ def _inflated(body: bytes | memoryview) -> bytes:
 
 def encode_batch_of(messages: Sequence[SentMessage], now_ms: int) -> bytes:
     """Build one record batch of messages, at least one, all with the time `now_ms`."""
-    return build_of_parts([_parts(message) for message in messages], now_ms)
+    return build_of_parts([parts_of(message) for message in messages], now_ms)
 
 
-def _parts(message: SentMessage) -> Parts:
+def parts_of(message: SentMessage) -> Parts:
+    """Return a message's record but for its offset."""
     key = find_property(message.facts.properties, KEYS)
     return (
         sized(key or None),

@@ -285,6 +285,19 @@ def test_a_message_is_viewed_with_the_right_to_read_its_topic(guarded: BrokerThr
         assert code(client.call(view, asked)) is ResponseCode.SUCCESS
 
 
+def test_each_of_several_alike_sends_needs_its_permission(guarded: BrokerThread) -> None:
+    alike = "UNIQ_KEY\x01u\x02"
+    with RemotingClient(port_of(guarded)) as client:
+        set_rights(guarded, (Operation.WRITE, TOPIC))
+        assert code(client.send("t", i=alike)) is ResponseCode.SUCCESS
+        assert code(client.send("t", i=alike)) is ResponseCode.SUCCESS
+        assert code(client.send("t", i=alike, e=9)) is ResponseCode.INVALID_PARAMETER
+        set_rights(guarded)
+        assert code(client.send("t", i=alike)) is ResponseCode.NO_PERMISSION
+        set_rights(guarded, (Operation.WRITE, TOPIC))
+        assert code(client.send("t", i=alike)) is ResponseCode.SUCCESS
+
+
 def test_a_topic_list_has_what_the_client_may_describe(guarded: BrokerThread) -> None:
     with RemotingClient(port_of(guarded)) as client:
         set_rights(guarded, (Operation.DESCRIBE, NARROW))

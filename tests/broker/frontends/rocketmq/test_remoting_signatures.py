@@ -126,6 +126,9 @@ def test_every_request_without_a_signature_is_refused(broker: BrokerThread) -> N
             answer = client.call(number, {"topic": "t", "consumerGroup": "CG"})
             assert code(answer) is ResponseCode.NO_PERMISSION, number
             assert answer.remark == "the request has no AccessKey"
+        for _ in range(2):
+            sent = client.send("t", i="UNIQ_KEY\x01u\x02")
+            assert code(sent) is ResponseCode.NO_PERMISSION
 
 
 @pytest.mark.parametrize(

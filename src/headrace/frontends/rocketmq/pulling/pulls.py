@@ -30,19 +30,16 @@ from headrace.frontends.rocketmq.answers import (
 from headrace.frontends.rocketmq.filters import PullFilter, filter_of
 from headrace.frontends.rocketmq.pulling.reading import (
     READ_BYTES,
+    MessageReader,
     ReadLimits,
     ReadMessages,
-    decoded,
     queue_of,
 )
 from headrace.frontends.rocketmq.pulling.retry_waits import SUSPEND_MS_MAX, RetryWait
-from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
+from headrace.log.segment.batch_reader import NeedsDisk
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import Offset
 from headrace.net.pending import Pending
-from headrace.ports.callbacks import ignore_result
-from headrace.record.batch import CODEC_MASK, iterate
-from headrace.record.batch_layout import ATTRIBUTES, RECORD_COUNT
 from headrace.security.authorizer import Operation
 from headrace.subscriptions.group_offsets import QueuePlace
 from headrace.subscriptions.tag_filters import TAG_TYPE
@@ -55,7 +52,6 @@ if TYPE_CHECKING:
     from headrace.frontends.rocketmq.call import RemotingCall
     from headrace.frontends.rocketmq.serving import ServedTopic
     from headrace.log.log import Log
-    from headrace.ports.disk import Buffer
 
 _HELP = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 NO_MEMBERS = f"the consumer's group info not exist{_HELP}"
@@ -134,35 +130,41 @@ class Pull:
             return None  # the coordinator is loading: one of the next pulls is answered with it
 
     def _read(self, end: int) -> None:
-        log = self._partition.log
-        found = log.read(Offset(self._offset), READ_BYTES, below=Offset(end))
+        log, at = self._partition.log, self._offset
+        run = self._call.broker.broker.disk.run
+        reader = self._call.broker.read_ahead.take(self._place, log, at)
+        if reader is None:
+            found = log.read(Offset(at), READ_BYTES, below=Offset(end))
+            if isinstance(found, NeedsDisk):
+                self._reading = True
+                self._call.broker.broker.disk.run(
+                    partial(self._from_disk, log, end), self._have_read
+                )
+                return
+            reader = MessageReader(log, found, at, end)
+        if reader.takes_long(self._filter.records_at_once, self._filter.wanted is None):
+            self._reading = True
+            run(partial(self._taken, reader), self._have_read)
+        else:
+            self._have_read(self._taken(reader))
+
+    def _from_disk(self, log: "Log", end: int) -> tuple[ReadMessages, MessageReader]:
+        """Read some batches, and return their wanted messages. On any thread."""
         at = self._offset
-        if not isinstance(found, NeedsDisk) and not _takes_long(
-            found.data, self._filter.records_at_once
-        ):
-            self._have_read(self._decoded(log, found, at, end))
-            return
+        read = log.read_from_disk(Offset(at), READ_BYTES, below=Offset(end))
+        return self._taken(MessageReader(log, read, at, end))
 
-        def from_disk() -> ReadMessages:
-            read = found
-            if isinstance(read, NeedsDisk):
-                read = log.read_from_disk(Offset(at), READ_BYTES, below=Offset(end))
-            return self._decoded(log, read, at, end)
-
-        self._reading = True
-        self._call.broker.broker.disk.run(from_disk, self._have_read)
-
-    def _decoded(self, log: "Log", read: ReadResult, at: int, end: int) -> ReadMessages:
-        """Return the wanted messages of some batches from offset `at` on. On any thread."""
+    def _taken(self, reader: MessageReader) -> tuple[ReadMessages, MessageReader]:
+        """Return the next wanted messages of a read. On any thread."""
         request = self._request
         limits = ReadLimits(
             min(max(request.messages_max, 1), MESSAGES_MAX),
             min(max(request.bytes_max, 1), READ_BYTES),
             self._filter.records_max,
         )
-        return decoded(log, self._queue, read, at, end, limits, self._filter.wanted)
+        return reader.take(self._queue, limits, self._filter.wanted), reader
 
-    def _have_read(self, found: "ReadMessages | BaseException") -> None:
+    def _have_read(self, found: tuple[ReadMessages, MessageReader] | BaseException) -> None:
         self._reading = False
         if self._call.is_answered:
             return
@@ -174,11 +176,14 @@ class Pull:
         elif isinstance(found, BaseException):
             raise found
         else:
-            self._offset = found.next_offset
-            if found.message_count:
+            messages, reader = found
+            self._offset = messages.next_offset
+            if not reader.is_done:
+                self._call.broker.read_ahead.keep(self._place, self._partition.log, reader)
+            if messages.message_count:
                 group, topic, _ = self._place
-                self._call.broker.traffic.pulled(group, topic, found.message_count)
-                self._answer(ResponseCode.SUCCESS, "FOUND", found.parts)
+                self._call.broker.traffic.pulled(group, topic, messages.message_count)
+                self._answer(ResponseCode.SUCCESS, "FOUND", messages.parts)
             else:
                 self.look()
 
@@ -246,16 +251,6 @@ class Pull:
         self._call.answer(RemotingAnswer(code, fields, b"".join(parts or ()), remark))
 
 
-def _takes_long(data: "Buffer", records_at_once: int) -> bool:
-    """Return whether batches are compressed, or have more records than the loop may filter."""
-    count = 0
-    for _, header in iterate(data):
-        count += header[RECORD_COUNT]
-        if header[ATTRIBUTES] & CODEC_MASK or count > records_at_once:
-            return True
-    return False
-
-
 def pull(call: "RemotingCall") -> None:
     """Answer a pull, now or later."""
     request = pull_request(call.command)
@@ -277,12 +272,8 @@ def pull(call: "RemotingCall") -> None:
     wanted = _filter(call, request)
     if request.system_flag & PullFlag.COMMIT_OFFSET and request.commit_offset >= 0:
         broker.check_group_is_free(request.consumer_group)
-        broker.offsets.store(
-            request.consumer_group,
-            topic.info.name,
-            request.queue_id,
-            request.commit_offset,
-            ignore_result,  # the client stores the offset again with its next pull
+        broker.offsets.store_soon(
+            request.consumer_group, topic.info.name, request.queue_id, request.commit_offset
         )
     numbers = broker.numbers.known(topic.info)
     if numbers is None:

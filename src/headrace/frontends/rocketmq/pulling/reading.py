@@ -1,11 +1,14 @@
 """Records of a partition as messages: reads of the log, decoded. On any thread."""
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.delivery.batches import stretches
 from headrace.log.segment.batch_reader import ReadResult
 from headrace.model.nouns import Offset
-from headrace.record.batch import records
+from headrace.record.batch import CODEC_MASK, iterate
+from headrace.record.batch_layout import ATTRIBUTES, RECORD_COUNT
+from headrace.record.record_cursor import RecordCursor
 from headrace.wire.rocketmq.pulled_messages import PulledQueue, Wanted
 
 if TYPE_CHECKING:
@@ -13,6 +16,8 @@ if TYPE_CHECKING:
     from headrace.frontends.rocketmq.serving import ServedTopic
     from headrace.log.log import Log
 
+QUEUES_MAX = 1024
+"""Queues whose messages' fixed fields are kept."""
 RECORDS_MAX = 1 << 31
 """More records than any read has: no bound."""
 READ_BYTES = 256 * 1024
@@ -49,58 +54,91 @@ def read_messages(
     ApiError OFFSET_OUT_OF_RANGE: retention has deleted the offset.
     """
     read = log.read_from_disk(Offset(at), limits.bytes, below=Offset(end))
-    return decoded(log, queue, read, at, end, limits, wanted)
+    return MessageReader(log, read, at, end).take(queue, limits, wanted)
 
 
-def decoded(
-    log: "Log",
-    queue: PulledQueue,
-    read: ReadResult,
-    at: int,
-    end: int,
-    limits: ReadLimits,
-    wanted: Wanted | None = None,
-) -> ReadMessages:
-    """Return the wanted messages of some batches from offset `at` on; may block."""
-    data = read.data
-    following = min(read.next_offset, end) if read.next_offset > at else end
-    parts: list[bytes] = []
-    count = size = seen = 0
-    aborted = log.aborted_transactions(Offset(at), Offset(following))
-    view = memoryview(data)
-    for stretch in stretches(data, at, aborted):
-        if not stretch.wanted:
-            at = stretch.last + 1
-            continue
-        pulled = queue.pulled(
-            records(view[stretch.begin : stretch.end]),
-            at,
-            count_max=limits.messages - count,
-            # A first message of any size is delivered only if there is no other.
-            bytes_max=limits.bytes - size,
-            seen_max=limits.records - seen,
-            wanted=wanted,
-        )
-        if parts and pulled.size > limits.bytes - size:
-            break
-        parts += pulled.parts
-        count += pulled.message_count
-        size += pulled.size
-        seen += pulled.seen_count
-        if pulled.is_full or count >= limits.messages or size >= limits.bytes:
-            return ReadMessages(parts, count, pulled.next_offset)
-        at = stretch.last + 1
-    else:
-        at = max(at, following)
-    return ReadMessages(parts, count, at)
+class MessageReader:
+    """The messages of one read of the log, returned in several steps. On one thread at a time."""
+
+    __slots__ = (
+        "_compressed", "_cursor", "_data", "_following", "_last", "_longest", "_records",
+        "_stretches", "at", "is_done",
+    )  # fmt: skip
+
+    def __init__(self, log: "Log", read: ReadResult, at: int, end: int) -> None:
+        """Begin at offset `at` of some batches below `end`; may block."""
+        data = self._data = read.data if isinstance(read.data, bytes) else bytes(read.data)
+        self._following = min(read.next_offset, end) if read.next_offset > at else end
+        aborted = log.aborted_transactions(Offset(at), Offset(self._following))
+        self._stretches = stretches(data, at, aborted)
+        self._cursor: RecordCursor | None = None
+        self._last = at
+        """The last offset of the cursor's batch."""
+        self.at = at
+        """The offset from which the next step reads."""
+        self.is_done = False
+        """Whether nothing is left."""
+        self._compressed = False
+        self._records = self._longest = 0
+        for _, header in iterate(data):
+            self._compressed = self._compressed or bool(header[ATTRIBUTES] & CODEC_MASK)
+            self._records += header[RECORD_COUNT]
+            self._longest = max(self._longest, header[RECORD_COUNT])
+
+    def takes_long(self, records_at_once: int, wants_all: bool) -> bool:
+        """Return whether a step is for another thread: batches are compressed, or it may have to
+        look at more records than the loop may."""
+        records = self._longest if wants_all else self._records
+        return self._compressed or records > records_at_once
+
+    def take(
+        self, queue: PulledQueue, limits: ReadLimits, wanted: Wanted | None = None
+    ) -> ReadMessages:
+        """Return the next wanted messages. Raises CorruptBatch."""
+        parts: list[bytes] = []
+        count = size = seen = 0
+        while count < limits.messages and size < limits.bytes:
+            cursor = self._cursor or self._next_batch()
+            if cursor is None:
+                break
+            pulled = queue.take(
+                cursor,
+                self.at,
+                count_max=limits.messages - count,
+                bytes_max=limits.bytes - size,
+                seen_max=limits.records - seen,
+                wanted=wanted,
+                # A first message of any size is delivered only if there is no other.
+                any_size=not parts,
+            )
+            parts += pulled.parts
+            count += pulled.message_count
+            size += pulled.size
+            seen += pulled.seen_count
+            self.at = pulled.next_offset
+            if cursor.left:
+                break
+            self.at, self._cursor = self._last + 1, None
+        return ReadMessages(parts, count, self.at)
+
+    def _next_batch(self) -> RecordCursor | None:
+        for stretch in self._stretches:
+            if stretch.wanted:
+                self._last = stretch.last
+                self._cursor = RecordCursor(self._data, stretch.begin)
+                return self._cursor
+            self.at = stretch.last + 1
+        self.at, self.is_done = max(self.at, self._following), True
+        return None
 
 
 def queue_of(call: "RemotingCall", topic: "ServedTopic", queue_id: int, number: int) -> PulledQueue:
     """Return a queue whose messages a client gets; `number`: that of its partition."""
-    return PulledQueue(
-        topic.name.encode(),
-        queue_id,
-        number,
-        call.peer.store_host,
-        call.broker.added_properties,
-    )
+    return _queue(topic.name, queue_id, number, call.peer.store_host, call.broker.added_properties)
+
+
+@lru_cache(QUEUES_MAX)
+def _queue(
+    topic: str, queue_id: int, number: int, store_host: bytes, added_properties: bytes
+) -> PulledQueue:
+    return PulledQueue(topic.encode(), queue_id, number, store_host, added_properties)

@@ -1,0 +1,3 @@
+module headrace/remotingload
+
+go 1.25.0

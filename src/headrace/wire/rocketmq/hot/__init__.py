@@ -1,0 +1,1 @@
+"""Codecs by hand of what clients send and pull most."""
