@@ -59,10 +59,9 @@ class Place:
 
     def expire(self, below: int) -> None:
         """Delete the first messages of queue 0."""
+        admin = AdminClient({"bootstrap.servers": self._bootstrap})
         place = TopicPartition(self.topic, 0, below)
-        AdminClient({"bootstrap.servers": self._bootstrap}).delete_records([place])[place].result(
-            30
-        )
+        admin.delete_records([place])[place].result(30)
 
     def to_the_end(self) -> None:
         """Reset the group's offsets to the end, as an operator."""

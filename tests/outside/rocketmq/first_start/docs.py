@@ -41,8 +41,8 @@ def _rows(shown: list[Row], columns: "list[str] | tuple[str, ...]") -> list[str]
     lines = [f"| case | setting | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
     settings: dict[tuple[str, ...], list[str]] = {}
     for row in shown:
-        cells = (_title(row), *(_short(row.found.get(name, "")) for name in columns))
-        settings.setdefault(cells, []).append(row.case.setting)
+        shown_cells = (_title(row), *(_short(row.found.get(name, "")) for name in columns))
+        settings.setdefault(shown_cells, []).append(row.case.setting)
     for (title, *cells), asked in settings.items():
         lines.append(f"| {title} | {'; '.join(asked)} | {' | '.join(cells)} |")
     return lines
