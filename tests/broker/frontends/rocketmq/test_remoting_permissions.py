@@ -149,6 +149,7 @@ REQUESTS = [
         (DESCRIBE_GROUP, (Operation.READ, Resource(ResourceType.GROUP, "OG")), READ_TOPIC),
     ),
     Asked(RequestCode.CONSUME_MESSAGE_DIRECTLY, DIRECTLY, b"", (READ_GROUP,)),
+    Asked(RequestCode.RESUME_CHECK_HALF_MESSAGE, DIRECTLY, b"", (ALTER_CLUSTER,)),
     Asked(RequestCode.GET_CONSUMER_RUNNING_INFO, STATE, b"", (DESCRIBE_GROUP,)),
     Asked(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, STATE, b"", (DESCRIBE_GROUP,)),
 ]  # fmt: skip

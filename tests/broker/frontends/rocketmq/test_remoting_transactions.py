@@ -8,6 +8,7 @@ import pytest
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from headrace.wire.rocketmq.commands import RemotingCommand
+from headrace.wire.rocketmq.message_ids import message_id
 from headrace.wire.rocketmq.stored_messages import PulledMessage, decode_messages
 from tests.support.rocketmq.client import RemotingClient, messages_in
 from tests.support.rocketmq.kit import PARKED, SETTINGS, code, fields, made, port_of
@@ -272,6 +273,21 @@ def test_a_message_is_given_up_after_the_last_question() -> None:
         gauges = broker.call(lambda server: server.broker.metrics.gauges)
         assert gauges["headrace_rocketmq_given_up_messages_total"].read() == 1
         assert gauges["headrace_rocketmq_undecided_messages"].read() == 0
+
+        named = {"msgId": message_id(message.store_host, message.physical_offset)}
+        assert code(client.call(RequestCode.RESUME_CHECK_HALF_MESSAGE, named)) is (
+            ResponseCode.SUCCESS
+        )
+        question = asked(client)
+        (again,) = decode_messages(bytes(question.body))
+        assert b"TRANSACTION_CHECK_TIMES\x011\x02" in again.properties, "counted from the start"
+        answer_question(client, question, COMMIT)
+        (committed,) = pulled(client, topic, 1)
+        assert committed.body == b"given up"
+        wrong = {"msgId": message_id(committed.store_host, committed.physical_offset)}
+        for refused in (wrong, {"msgId": "none"}):
+            answer = client.call(RequestCode.RESUME_CHECK_HALF_MESSAGE, refused)
+            assert code(answer) is ResponseCode.SYSTEM_ERROR
 
 
 def test_the_producer_names_when_it_is_asked_first() -> None:

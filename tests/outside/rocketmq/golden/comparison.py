@@ -71,6 +71,8 @@ pull stores an offset."""
 OF_TIME = frozenset({"PULL_NOT_FOUND", "PULL_RETRY_IMMEDIATELY", "SUBSCRIPTION_NOT_LATEST"})
 """Answers to pulls of a running consumer that depend on when they come: parked ones may be still
 parked at the end, and one may come before its heartbeat."""
+NOT_COUNTED = "The stats <GROUP_GET_NUMS>"
+"""How RocketMQ begins to refuse the rate of a group that has not pulled from a topic yet."""
 SKIPPED = frozenset({"java4.9-binary/pull-sql92"})
 """The recorded client refused this itself, before its first heartbeat was answered."""
 SHORT = frozenset({"java5.5-LZ4", "java5.5-ZSTD"})
@@ -165,6 +167,8 @@ def _grouped(entries: Iterable[Entry]) -> Groups:
         has_places = _has_places(entry, scenario)
         view = facts(entry, has_places=has_places)
         if is_pooled and view.get("code") in OF_TIME:
+            continue
+        if view.get("remark", "").startswith(NOT_COUNTED):
             continue
         parts = messages(entry, has_places=has_places)
         is_general = entry.client.startswith(BY_FACT) or scenario == RANDOM_QUEUE or is_pooled

@@ -276,7 +276,7 @@ def programs(golden: Mapping[str, list[Entry]]) -> dict[str, Program]:
             "4.9.7", "java4.9-binary", ("send", "tx", "pull", "push", "retry"), BINARY
         ),
         "go2.1 cpp0.4.4 ali-ons3.12": in_turn(go, cpp, node),
-        "admin5.5": admin("admin5.5", mqadmin_lines(), "AdmViewed"),
+        "admin5.5": admin("admin5.5", mqadmin_lines(), "AdmConsumed"),
         "admin5.5-push220": admin("admin5.5-push220", PUSHED_RESET, "AdmT"),
         "raw-json": raw(golden.get("raw-json", []), "RawNoG"),
         "raw-binary": raw(golden.get("raw-binary", [])),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 FRAME_BYTES_MAX = 1 << 16
+END_SECONDS_MAX = 10
 REPEATS_MAX = 60
 """Frames of one code, direction and scenario that a recording has at most."""
 REQUEST, RESPONSE = "C>S", "S>C"
@@ -95,6 +96,7 @@ class Recorder:
         self.addresses: list[Address] = []
         """The address behind each port; set before the first client connects."""
         self._open: list[asyncio.AbstractServer | asyncio.DatagramTransport] = []
+        self._transports: list[asyncio.WriteTransport] = []
         self._began = time.monotonic()
         self._connections = 0
         self._counts: Counter[tuple[str, int, str, bool]] = Counter()
@@ -141,10 +143,12 @@ class Recorder:
     async def _close(self) -> None:
         for each in self._open:
             each.close()
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        for transport in self._transports:
+            transport.abort()
+        serving = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        if serving:
+            await asyncio.wait(serving, timeout=END_SECONDS_MAX)
+        await asyncio.sleep(0.01)  # their sockets are closed by the loop
 
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: Address
@@ -156,6 +160,7 @@ class Recorder:
         except OSError:
             writer.close()
             return
+        self._transports += [writer.transport, to_broker[1].transport]
         client, broker = _Sent(), _Sent()
         await asyncio.gather(
             self._pump(reader, to_broker[1], number, REQUEST, client, broker),
@@ -177,7 +182,7 @@ class Recorder:
                 self._take(number, direction, sender, receiver)
                 writer.write(data)
                 await writer.drain()
-        except (ConnectionError, Malformed, asyncio.CancelledError):
+        except (ConnectionError, Malformed):
             pass
         finally:
             writer.close()

@@ -186,7 +186,7 @@ def test_a_recall_that_races_the_delivery_removes_the_message_or_is_refused(seed
             answer = await delayed(client, str(number), 300)
             named = {"producerGroup": "PG", "topic": "t",
                      "recallHandle": (answer.fields or {})["recallHandle"]}  # fmt: skip
-            await asyncio.sleep(0.27 + number / 400)
+            await asyncio.sleep(0.27 + number / 250)
             both = [each.ask(RequestCode.RECALL_MESSAGE, named) for each in (client, other)]
             codes = [answer.code for answer in await asyncio.gather(*both)]
             assert codes.count(ResponseCode.SUCCESS) <= 1

@@ -12,6 +12,7 @@ from headrace.frontends.rocketmq.administration import (
     message_queries,
     offset_clones,
     resets,
+    resumed_halves,
     topic_state,
 )
 from headrace.frontends.rocketmq.topics import update_topic
@@ -59,6 +60,7 @@ ADMIN_HANDLERS: "dict[int, Callable[[RemotingCall], RemotingAnswer | None]]" = {
     RequestCode.CLEAN_UNUSED_TOPIC: cluster_state.nothing_to_clean,
     RequestCode.GET_BROKER_CONSUME_STATS: group_state.all_consume_stats,
     RequestCode.GET_NAMESRV_CONFIG: cluster_state.name_server_config,
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: resumed_halves.resume_half,
     RequestCode.ADD_WRITE_PERM_OF_BROKER: cluster_state.add_writes,
     RequestCode.GET_TOPIC_CONFIG: topic_state.topic_settings,
     RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: group_state.one_group,
