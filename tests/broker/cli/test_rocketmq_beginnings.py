@@ -95,6 +95,7 @@ def subscribed_later(place: Place, setting: str) -> None:
 
 def grown(place: Place, setting: str) -> None:
     place.grow(3)
+    place.send(range(3), 1)
     place.joined()
     place.consumed(range(3), 0)
     place.grow(6)
@@ -137,6 +138,7 @@ def expired(place: Place, setting: str) -> None:
 
 def ten(place: Place, setting: str) -> None:
     place.grow(3)
+    place.send(range(3), 1)
     place.joined()
     place.consumed(range(3), 0)
     place.grow(4)
