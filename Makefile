@@ -156,7 +156,7 @@ spark-test: setup-dev ## All tests of the Spark side on a real Spark, drivers ki
 
 .PHONY: pipeline-test
 pipeline-test: setup-dev ## Declared pipelines on a real Spark: runs, kills, stops, checks, and the tests of each rule
-	@HEADRACE_LONG=1 $(PY) -m pytest -n $(or $(TEST_PROCESSES),2) --dist loadfile --timeout 900 $(or $(ARGS),tests/spark/pipeline $$($(PY) -m tests.support.pipeline_rules))
+	@HEADRACE_LONG=1 $(PY) -m pytest -n $(or $(TEST_PROCESSES),4) --dist loadfile --timeout 900 $(or $(ARGS),tests/spark/pipeline $$($(PY) -m tests.support.pipeline_rules))
 
 .PHONY: spark-compat
 spark-compat: setup-dev ## Spark's own Kafka connector against our broker; Delta's and Iceberg's jars on the tables we write; a project under spark-pipelines (Maven; ARGS="Delta")
@@ -185,7 +185,7 @@ chaos: setup-dev ## Exactly-once copies while one broker, then three on ZooKeepe
 	@$(PY) -m tests.chaos --seconds $(or $(CHAOS_SECONDS),1800) $(ARGS)
 
 .PHONY: spark-kills
-spark-kills: setup-dev ## Spark's sinks: processes and real drivers killed at each named point, slow tasks tried twice (KILLS=5, 1 for a quick run; ARGS="--only live --table iceberg")
+spark-kills: setup-dev ## Spark's sinks: processes and real drivers killed at each named point, slow tasks tried twice (KILLS=5, 1 for a quick run; real drivers twice; ARGS="--only live --table iceberg")
 	@$(PY) -m tests.spark_kills --kills $(or $(KILLS),5) $(ARGS)
 
 .PHONY: bench

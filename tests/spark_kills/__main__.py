@@ -31,7 +31,7 @@ from tests.support.spark.tables import FORMATS
 def main() -> None:
     """Play until each point was met; AssertionError where a row is missing or there twice."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=5, help="at each point")
+    parser.add_argument("--kills", type=int, default=5, help="of played processes at each point")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--two-phase-commit", action="store_true")
     parser.add_argument(
@@ -40,7 +40,7 @@ def main() -> None:
         help="Spark played, real drivers, drivers of a cluster that speculates, Spark played and"
         " real drivers with a quarantine, or only the drivers of these",
     )
-    parser.add_argument("--live-kills", type=int, default=2, help="of drivers with a quarantine")
+    parser.add_argument("--live-kills", type=int, default=2, help="of real drivers at each point")
     parser.add_argument("--points", default="", help="only points whose names have this text")
     parser.add_argument("--table", choices=FORMATS, default="delta", help="of the live drivers")
     given = parser.parse_args()
@@ -62,8 +62,8 @@ def main() -> None:
             if given.only in (None, "live", "speculation"):
                 story = LiveStory(topics, Path(place) / "live", given.seed, given.table)
                 if given.only != "speculation":
-                    play_live(story, given.kills)
-                play_speculation(story, given.kills)
+                    play_live(story, given.live_kills)
+                play_speculation(story, given.live_kills)
                 tell(story.counts)
             topics.close()
 

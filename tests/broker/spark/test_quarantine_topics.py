@@ -21,6 +21,7 @@ from headrace.client.producer.producer import Producer
 from headrace.client.sync import connect, run
 from headrace.model import protocols
 from headrace.model.nouns import TopicPartition
+from headrace.pipeline.quarantine.settlement import replay
 from headrace.security.acl import AclBinding, AclEntry, AclFilter, Permission
 from headrace.security.authorizer import Operation, PatternType, Resource, ResourceType
 from headrace.spark.errors import SinkError, SourceError
@@ -183,7 +184,15 @@ def test_retry_topics_are_made_once_with_room_for_the_headers(
         assert len(known.topics["shop.t.retry"].partitions) == 1
         found = settings(client, "shop.t.retry")
         assert int(found["max.message.bytes"] or 0) > 5_000_000
-        assert (found["cleanup.policy"], found["retention.ms"]) == ("delete", str(30 * DAY_MS))
+        assert (found["cleanup.policy"], found["retention.ms"]) == ("delete", "-1")
+
+
+def test_a_replay_makes_a_retry_topic_without_retention(broker: BrokerThread) -> None:
+    with client_of(broker) as client:
+        run(create_topic(client, "t.quarantine", partitions=1))
+        replay(client, "t", ("shop", "orders"), lambda record: True)
+        found = settings(client, "shop.t.retry")
+        assert (found["retention.ms"], found["retention.bytes"]) == ("-1", "-1")
 
 
 def test_a_retry_topic_that_may_not_be_made_is_the_error_of_the_start(

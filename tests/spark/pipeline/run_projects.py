@@ -41,12 +41,15 @@ class Project(NamedTuple):
         profile: str | None = None,
         bootstrap: str | None = None,
         settings: Mapping[str, str] | None = None,
+        accept_loss: frozenset[str] = frozenset(),
     ) -> Ending:
         """Run the project; its events replace those of the run before."""
         self.events.clear()
         project = load_project(self.directory, profile)
         address = bootstrap or self.bootstrap
-        request = RunRequest(project, address, settings or {}, mode, self.events.append)
+        request = RunRequest(
+            project, address, settings or {}, mode, self.events.append, accept_loss
+        )
         return run_pipeline(request, self.spark)
 
     def write(self, text: str, name: str = "all.py") -> None:

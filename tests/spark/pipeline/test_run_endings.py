@@ -120,6 +120,16 @@ def test_records_deleted_before_they_were_read_end_the_run(
     assert f"{topic}-0" in ending.text
     assert "3" in ending.text
     assert "failOnDataLoss" not in ending.text
+    flow = project.of("flow")[0]
+    assert f"run with --accept-loss {flow['flow']} to go on without them" in ending.text
+    assert project.run().code == DATA_LOST, "without the decision the next run ends so, too"
+    assert project.run(accept_loss=frozenset({"nothing"})).text.startswith(
+        "--accept-loss nothing: no such flow; there are "
+    )
+    topics.append(topic, 0, json_records(8, 1))
+    assert project.run(accept_loss=frozenset({flow["flow"]})).code == 0
+    assert [row["id"] for row in project.parquet("rows")] == [0, 1, 2, 8]
+    assert project.run().code == 0, "the loss is accepted once"
 
 
 @pytest.mark.parametrize("mode", [Mode.ONCE, Mode.UNTIL_IDLE])

@@ -141,6 +141,18 @@ def test_events_are_lines(shop: Path, played: Played, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out == LINES
     assert requests[0].mode is Mode.ONCE
     assert requests[0].project.profile is None
+    assert requests[0].accept_loss == frozenset()
+
+
+def test_flows_whose_loss_is_accepted_reach_the_run(
+    shop: Path, played: Played, capsys: pytest.CaptureFixture[str]
+) -> None:
+    requests = played(Ending(0, "all records are processed"))
+    arguments = ["--accept-loss", "orders", "--accept-loss", "refunds"]
+    assert command(["pipeline", "run", str(shop), "--once", *arguments]) == 0
+    assert requests[0].accept_loss == {"orders", "refunds"}
+    assert command(["pipeline", "run", str(shop), "--dry", *arguments]) == 2
+    assert "leave --accept-loss out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,10 @@ def run(
     last: Annotated[
         int | None, Parameter(help="With --dry: records of each topic, 1,000 without it.")
     ] = None,
+    accept_loss: Annotated[
+        tuple[str, ...],
+        Parameter(help="Flow that goes on without records that were deleted unread."),
+    ] = (),
     json: Json = False,
     options: BrokerOptions | None = None,
 ) -> int:
@@ -75,6 +79,8 @@ def run(
         raise UsageError("--once and --until-idle cannot be combined")
     if dry and (once or until_idle):
         raise UsageError("--dry ends by itself: leave --once and --until-idle out")
+    if dry and accept_loss:
+        raise UsageError("--dry reads the newest records: leave --accept-loss out")
     if last is not None and not dry:
         raise UsageError("--last belongs to --dry")
     check_installed("pyspark", "pyarrow")
@@ -82,10 +88,12 @@ def run(
     if dry:
         return _dry(project, options or BrokerOptions(), LAST if last is None else last, json)
     mode = "once" if once else "until-idle" if until_idle else "continuous"
-    return _run(project, options or BrokerOptions(), mode, json)
+    return _run(project, options or BrokerOptions(), mode, frozenset(accept_loss), json)
 
 
-def _run(project: "Project", options: BrokerOptions, mode: str, json: bool) -> int:
+def _run(
+    project: "Project", options: BrokerOptions, mode: str, accept_loss: frozenset[str], json: bool
+) -> int:
     chosen = cluster_of(options, project)
 
     from headrace.pipeline.declarations import DeclarationError
@@ -96,7 +104,9 @@ def _run(project: "Project", options: BrokerOptions, mode: str, json: bool) -> i
 
     try:
         with _shown(project, json) as show:
-            request = RunRequest(project, chosen.bootstrap, chosen.settings, Mode(mode), show)
+            request = RunRequest(
+                project, chosen.bootstrap, chosen.settings, Mode(mode), show, accept_loss
+            )
             ending = run_pipeline(request)
     except HeldError as error:
         raise CommandError(str(error), HELD) from None

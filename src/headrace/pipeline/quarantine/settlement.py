@@ -200,7 +200,13 @@ def _create(client: Client, pipeline: str, topic: str) -> None:
     if is_read(client, pipeline, topic):
         return
     topic = retry_topic(pipeline, topic)
-    configs = {"cleanup.policy": "delete", "message.timestamp.type": "CreateTime"}
+    # The copies count as settled: they wait for the flow, however late it reads them.
+    configs = {
+        "cleanup.policy": "delete",
+        "retention.ms": "-1",
+        "retention.bytes": "-1",
+        "message.timestamp.type": "CreateTime",
+    }
     try:
         run(create_topic(client, topic, partitions=1, configs=configs))
     except ApiError as error:

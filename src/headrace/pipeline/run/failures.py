@@ -83,6 +83,8 @@ def failure_of(text: str, flow: FlowPlace) -> Failure:
     if ours is not None:
         kind, sentence = ours[1], _ADVICE.sub("", " ".join(ours[2].split()))
         code = _CODES.get(kind, FAILED)
+        if code == DATA_LOST:
+            sentence += f"; run with --accept-loss {flow.name} to go on without them"
         return Failure(code, f"{flow.name}: {sentence}", passing=code == UNREACHABLE)
     if _WORKER_LOST.search(said):
         return Failure(FAILED, f"{flow.name}: a worker was lost: {_first_line(said)}", passing=True)

@@ -72,6 +72,8 @@ class RunRequest:
     mode: Mode
     show: Callable[[Event], None]
     """Gets each event, after it was written to the log."""
+    accept_loss: frozenset[str] = frozenset()
+    """Flows that go on without records that were deleted before they were read."""
 
 
 def run_pipeline(request: RunRequest, spark: SparkSession | None = None) -> Ending:
@@ -190,6 +192,8 @@ class _Run:
                 return self._refused(findings)
             if (ending := self._asked(topics - found.graph.sent_topics)) is not None:
                 return ending
+            if (unknown := self._unknown_flow(found)) is not None:
+                return Ending(USAGE, unknown)
             archive = stack.enter_context(shipped(spark, found, self.storage))
             cluster = stack.enter_context(
                 client_file(spark, self.request.bootstrap, self.request.settings)
@@ -224,6 +228,13 @@ class _Run:
                 return None
             return Ending(UNREACHABLE, line_of(error)[0])
         return None if missing is None else Ending(NOT_FOUND, missing)
+
+    def _unknown_flow(self, found: Loaded) -> str | None:
+        """Return the problem of a flow whose loss is accepted and that is not declared."""
+        names = [flow.name for flow in found.graph.flows if flow.target not in found.graph.views]
+        for name in sorted(self.request.accept_loss.difference(names)):
+            return f"--accept-loss {name}: no such flow; there are {', '.join(sorted(names))}"
+        return None
 
     def _refused(self, findings: list[Finding]) -> Ending:
         for finding in findings:
@@ -299,6 +310,7 @@ class _Run:
         targets: Targets,
     ) -> Query:
         given = streams(FlowQuarantine.of(targets.pipeline, self.storage, flow))
+        given.fail_on_data_loss = flow.name not in self.request.accept_loss
         with sources(given):
             rows = flow.function()
         writer = targets.writer(flow, rows, given)

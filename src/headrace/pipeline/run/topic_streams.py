@@ -85,6 +85,8 @@ class TopicStreams:
     """The project's directory."""
     archive: str = ""
     """Name of the file with the project's modules that executors have."""
+    fail_on_data_loss: bool = True
+    """Whether the stream fails if records were deleted before they were read."""
 
     def __post_init__(self) -> None:
         self._views = Views(self.graph)
@@ -116,6 +118,10 @@ class TopicStreams:
         if self.records is not None:
             return self.records(source, options)
         reader = self.spark.readStream.format("headrace").options(
-            **self.cluster.options(), subscribe=source.name, startingOffsets="earliest", **options
+            **self.cluster.options(),
+            subscribe=source.name,
+            startingOffsets="earliest",
+            failOnDataLoss=str(self.fail_on_data_loss).lower(),
+            **options,
         )
         return reader.load()

@@ -62,7 +62,7 @@ async def prepare_topics(
         sizes = await topic_values(client, partitions, _RECORD_BYTES)
         for topic, count in partitions.items():
             name = quarantine_topic(topic)
-            await _create(client, options, name, count, sizes.get(topic))
+            await _create(client, options.retention_ms, name, count, sizes.get(topic))
             await _copy_acls(client, topic, name)
         await decisions.create()
         places = [TopicPartition(quarantine_topic(topic), 0) for topic in partitions]
@@ -90,7 +90,8 @@ async def prepare_retry_topics(
     names = options.retry_topics(topics)
     try:
         for topic, name in zip(topics, names, strict=True):
-            await _create(client, options, name, 1, sizes.get(topic))
+            # The copies count as settled: they wait for the query, however late it reads them.
+            await _create(client, -1, name, 1, sizes.get(topic))
             await _copy_acls(client, topic, name)
         await client.leaders(list(names))
     except ApiError as error:
@@ -103,11 +104,11 @@ async def prepare_retry_topics(
 
 
 async def _create(
-    client: Client, options: SourceQuarantine, name: str, partitions: int, size: str | None
+    client: Client, retention_ms: int, name: str, partitions: int, size: str | None
 ) -> None:
     configs = {
         "cleanup.policy": "delete",
-        "retention.ms": str(options.retention_ms),
+        "retention.ms": str(retention_ms),
         "retention.bytes": "-1",
         "message.timestamp.type": "CreateTime",
     }

@@ -80,7 +80,7 @@ class QuarantineTopics:
             if place.topic in retries and place not in before and offset > 0:
                 raise DataLossError(
                     f"{place}: retention has deleted replayed records below offset {offset} before"
-                    " the query read them; delete that topic to go on without them"
+                    " the query read them"
                 )
 
     def _retries(self) -> set[str]:

@@ -49,7 +49,7 @@ def place(directory: Path, *checks: Check) -> FlowPlace:
             f"{PLANNER}headrace.spark.errors.DataLossError: orders-0 begins at 7; set "
             "failOnDataLoss to false to go on with what is there",
             12,
-            "orders: orders-0 begins at 7",
+            "orders: orders-0 begins at 7; run with --accept-loss orders to go on without them",
             False,
         ),
         (
