@@ -208,6 +208,7 @@ docs: setup-dev ## Write the generated references in docs/ anew
 	@$(PY) tools/gen_config_docs.py
 	@$(PY) tools/gen_protocol_docs.py
 	@$(PY) tools/gen_typed_docs.py
+	@$(PY) -m tests.outside.rocketmq.first_start
 
 .PHONY: docs-test
 docs-test: setup-dev ## Every block of README and docs, run as it stands; the site's links (ARGS=--quick: without Spark and ZooKeeper)

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.outside.matrix.playing import Matrix
 from tests.outside.rocketmq.address import Address
@@ -23,7 +24,7 @@ from tests.outside.rocketmq.ours import headrace
 from tests.outside.rocketmq.peer import RocketMQ
 from tests.outside.rocketmq.scenarios import SCENARIOS
 
-PEER_SETTINGS: dict[str, object] = {
+PEER_SETTINGS: dict[str, Any] = {
     "enablePropertyFilter": "true",
     "recallMessageEnable": "true",
     # Above transactionOpBatchInterval: below, it asks about decided messages, too.
@@ -46,7 +47,7 @@ def _broker(name: str, url: str | None) -> Iterator[Address]:
         names, _, broker = url.removeprefix("127.0.0.1:").partition(",")
         yield Address(int(names), int(broker or names))
     elif name == "rocketmq":
-        with RocketMQ(settings=PEER_SETTINGS) as running:
+        with RocketMQ(**PEER_SETTINGS) as running:
             print(f"RocketMQ {running.version}", flush=True)
             yield running.address
     else:

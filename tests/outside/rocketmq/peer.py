@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -65,16 +64,13 @@ class RocketMQ(StartsAndStops):
     name = "rocketmq"
 
     def __init__(
-        self,
-        place: Path | None = None,
-        version: str = VERSION,
-        settings: Mapping[str, object] | None = None,
+        self, place: Path | None = None, version: str = VERSION, **settings: object
     ) -> None:
         self.version = version
         self.place = place or Path(tempfile.mkdtemp(prefix="headrace-rocketmq-"))
         self._is_temporary = place is None
         self.address = Address(free_port(), broker_port())
-        self._settings = dict(settings or {})
+        self._settings = settings
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:

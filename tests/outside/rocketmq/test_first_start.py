@@ -1,81 +1,67 @@
-"""Where groups of RocketMQ's own consumer begin, and what resets do: as on RocketMQ 5.5.0.
+"""Where groups of RocketMQ's own consumer begin, by each rule, and what resets do.
 
-`java/FirstStart.java` plays the cases; `tests/golden/first-start-5.5.0.tsv` has what happened on
-RocketMQ 5.5.0. Counts of a load and times are left out. The cases with a second broker and with
-files that are deleted or dropped from the page cache need what Headrace has in another form.
+`python -m tests.outside.rocketmq.first_start` plays the same cases and writes the table, which has
+what RocketMQ 5.5.0 and 4.9.7 do, and from it the page of the docs.
 """
 
-import csv
-import re
-import subprocess
-from pathlib import Path
+from collections.abc import Callable
+from functools import cache
 
 import pytest
 
-from headrace.testing import BrokerThread
-from tests.outside.rocketmq.jvm import JAVA, JVM, has_maven, libraries
-from tests.support.rocketmq.kit import SETTINGS, port_of
+from tests.outside.rocketmq.first_start.ours import play_rule
+from tests.outside.rocketmq.jvm import has_maven
+from tests.support.rocketmq.recorded_starts import Case, observed, of_original
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "first-start-5.5.0.tsv"
-CASES = (
-    "young", "empty", "emptyrace", "oldgroup", "expand", "reset", "reset2", "switch", "switch2",
-    "switch3", "bcast",
-)  # fmt: skip
-MINUTES_MAX = 25
-DIFFERENCES = {
-    ("reset to 0, no force, online", "resetOffsetByTime 0"): "answer [0, 0], delivered again 20",
-}
-"""RocketMQ 5.5.0 delivers it, too, but after the case's time: its parked pull is not woken."""
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not has_maven(), reason="needs Maven and a JDK"),
+    pytest.mark.timeout(1500),
+]
+YOUNG = "1-new-group-young-topic"
+TEN = "queue added, ten messages sent before the group has it"
+GROWN = "3-queues-3-to-6-under-load"
 
-Row = tuple[str, str, str, str]
+Played = Callable[[str], dict[Case, str]]
 
 
-def normal(text: str) -> str:
-    """Return an outcome without counts of a load and times."""
-    text = text.replace("headrace-0", "{broker}").replace("_OFFSET", "")
-    text = re.sub(r"sent \d+, \d+ of them to queues 3-5", "under load", text)
-    return re.sub(r", first after \d+ ms", "", re.sub(r"within \d+ ms", "soon", text))
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    """The outcomes of all cases with a rule, played once."""
+    return cache(lambda rule: play_rule(rule, tmp_path_factory.mktemp(rule)))
 
 
-def expected_rows() -> list[Row]:
-    """Return the rows of RocketMQ 5.5.0, but for those in which Headrace differs."""
-    with GOLDEN.open(encoding="utf-8", newline="") as table:
-        rows = list(csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE))
-    return [
-        (
-            row["case"], row["there"], row["setting"],
-            DIFFERENCES.get((row["case"], row["setting"]), row["outcome"]),
-        )
-        for row in rows
-    ]  # fmt: skip
+def outcomes(found: dict[Case, str], name: str, setting: str = "LAST") -> list[str]:
+    """Return the outcomes of the cases of a name with a setting."""
+    return [what for case, what in found.items() if (case.name, case.setting) == (name, setting)]
 
 
-@pytest.mark.slow
-def test_groups_begin_and_are_reset_as_on_rocketmq(tmp_path: Path) -> None:
-    if not has_maven():
-        pytest.skip("needs Maven and a JDK")
-    libs = libraries("5.5.0", "mqadmin.xml")
-    sources = [JAVA / "shim" / "MM.java", JAVA / "FirstStart.java"]
-    subprocess.run(
-        ["javac", "-nowarn", "-d", tmp_path, "-cp", f"{libs}/*", *sources],
-        check=True, timeout=300, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    with BrokerThread(SETTINGS) as broker:
-        address = f"127.0.0.1:{port_of(broker)}"
-        played = subprocess.run(
-            [
-                *JVM, f"-Duser.home={tmp_path}", f"-Dns={address}",
-                "-Drocketmq.client.rebalance.waitInterval=2000", "-cp", f"{libs}/*:{tmp_path}",
-                "FirstStart", "ours", "DefaultCluster", address, *CASES,
-            ],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            timeout=MINUTES_MAX * 60, check=False, cwd=tmp_path,
-        )  # fmt: skip
-    found = []
-    for line in played.stdout.splitlines():
-        if line.startswith("| ours "):
-            _, case, there, setting, outcome = (
-                normal(cell.strip()) for cell in line.strip("| ").split(" | ")
-            )
-            found.append((case, there, setting, outcome))
-    assert found == expected_rows(), played.stdout[-6000:]
+@pytest.mark.parametrize("rule", ["5", "4.9"])
+def test_groups_begin_and_go_on_as_on_the_rules_rocketmq(played: Played, rule: str) -> None:
+    """All cases that were recorded there, but for those with a reason in the table."""
+    found = played(rule)
+    expected = of_original(rule)
+    assert {case: found.get(case) for case in expected} == expected
+    assert found == observed(rule)
+
+
+def test_new_queue_replays_no_young_topic_and_skips_nothing_of_an_added_queue(
+    played: Played,
+) -> None:
+    found = played("new-queue")
+    (young,) = outcomes(found, YOUNG)
+    assert young.startswith("old delivered 0, later sent delivered 6/6")
+    assert outcomes(found, TEN) == ["delivered 10/10, next 2/2"]
+    (grown,) = outcomes(found, GROWN)
+    assert grown.startswith("missed 0 ")
+    assert found == observed("new-queue")
+
+
+def test_off_skips_the_ten_messages_that_came_before_the_group_had_the_queue(
+    played: Played,
+) -> None:
+    found = played("off")
+    assert outcomes(found, TEN) == ["delivered 0/10, next 2/2"]
+    (young,) = outcomes(found, YOUNG)
+    assert young.startswith("old delivered 0, later sent delivered 6/6")
+    assert found == observed("off")

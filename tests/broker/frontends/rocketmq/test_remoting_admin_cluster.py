@@ -40,6 +40,15 @@ def test_the_cluster_has_one_broker_with_an_unquoted_id(
     )
 
 
+def test_the_runtime_info_has_the_rate_that_mqadmin_before_5_0_reads(
+    broker: BrokerThread, client: RemotingClient
+) -> None:
+    with RemotingClient(port_of(broker), version=407) as old:
+        table = json.loads(text(old.call(28)))["table"]
+    assert table["getTransferedTps"] == table["getTransferredTps"]
+    assert "getTransferedTps" not in json.loads(text(client.call(28)))["table"]
+
+
 def test_the_runtime_info_has_what_the_cluster_list_reads(client: RemotingClient) -> None:
     topic = made(client, "runtime")
     client.pull(topic)

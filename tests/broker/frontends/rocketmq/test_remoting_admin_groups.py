@@ -225,16 +225,17 @@ def json_of(client: RemotingClient) -> dict[str, object]:
     return dict(body)
 
 
-def test_a_deleted_group_keeps_its_offsets_unless_asked(client: RemotingClient) -> None:
+@pytest.mark.parametrize("name", ["cleanOffset", "removeOffset"], ids=["5.x", "4.9"])
+def test_a_deleted_group_keeps_its_offsets_unless_asked(client: RemotingClient, name: str) -> None:
     topic = made(client, "deletes")
     client.call(200, {}, b'{"groupName":"CG_del","consumeEnable":false}')
     commit(client, "CG_del", topic, 3)
     named = {"consumerGroup": "CG_del", "topic": topic, "queueId": 0, "setZeroIfNotFound": "false"}
-    keep = client.call(207, {"groupName": "CG_del", "cleanOffset": "false"})
+    keep = client.call(207, {"groupName": "CG_del", name: "false"})
     assert code(keep) is ResponseCode.SUCCESS
     assert fields(client.call(14, named)) == {"offset": "3"}
     assert code(client.pull(topic, consumerGroup="CG_del")) is not ResponseCode.NO_PERMISSION
-    clean = client.call(207, {"groupName": "CG_del", "cleanOffset": "true"})
+    clean = client.call(207, {"groupName": "CG_del", name: "true"})
     assert code(clean) is ResponseCode.SUCCESS
     assert code(client.call(14, named)) is ResponseCode.QUERY_NOT_FOUND
     again = client.call(207, {"groupName": "CG_del", "cleanOffset": "true"})

@@ -10,11 +10,13 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from headrace.wire.rocketmq.codes import RequestCode
+from headrace.wire.rocketmq.message_ids import physical_offset_of
 from tests.outside.rocketmq.golden.recording import REQUEST, Address, Entry, Recorder
 from tests.outside.rocketmq.golden.replay import Replay
 from tests.outside.rocketmq.jvm import JVM, compiled, libraries
@@ -23,6 +25,8 @@ from tests.support.rocketmq.kit import fields
 
 CLIENTS = Path(__file__).parents[1]
 SECONDS_MAX = 600
+RETRY_SECONDS = 2.5
+"""More than the first level of retries."""
 COMPRESSED_BY = "-Drocketmq.message.compressType="
 BINARY = "-Drocketmq.serialize.type=ROCKETMQ"
 RUNNING = ("tx", "push", "retry", "order", "bcast", "sql", "lite", "reply", "delay")
@@ -153,7 +157,7 @@ def admin(client: str, lines: Sequence[str], consumed: str) -> Program:
     """Return the program that runs commands of mqadmin 5.5.0 (`java/AdminLines.java`).
 
     `{address}`, `{broker}` and `{id}` in a line are the broker's and a message's. Of the topic
-    `consumed` a group has offsets before, as groups of the recorded broker had.
+    `consumed` a group has offsets before, and a retry, as groups of the recorded broker had.
     """
 
     def play(peers: Peers) -> str:
@@ -168,6 +172,13 @@ def admin(client: str, lines: Sequence[str], consumed: str) -> Program:
                     "commitOffset": 0,
                 }  # fmt: skip
                 operator.call(RequestCode.UPDATE_CONSUMER_OFFSET, stored)
+            sent_back: dict[str, object] = {
+                "offset": physical_offset_of(viewed), "group": "CG_adm", "delayLevel": 1,
+                "originMsgId": viewed, "originTopic": "AdmViewed", "unitMode": "false",
+                "maxReconsumeTimes": 16,
+            }  # fmt: skip
+            operator.call(RequestCode.CONSUMER_SEND_MSG_BACK, sent_back)
+            time.sleep(RETRY_SECONDS)  # until the group's retry topic exists
         names = {
             "{address}": text(peers.broker), "{broker}": peers.broker_name, "{id}": viewed,
         }  # fmt: skip

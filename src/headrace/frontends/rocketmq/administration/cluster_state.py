@@ -45,11 +45,18 @@ def cluster_info(call: "RemotingCall") -> RemotingAnswer:
     )
 
 
+_V5_0_0 = 412
+"""The first version of 5.0. Before it mqadmin reads a rate by a name with an "r" less, and fails
+without it."""
+
+
 def runtime_info(call: "RemotingCall") -> RemotingAnswer:
     """Answer GET_BROKER_RUNTIME_INFO (28). Threads and queues that Headrace has not are 0."""
     call.require_admin(AdminOperation.DESCRIBE_CLUSTER_CONFIGS)
     broker = call.broker
     table: dict[str, FastJson] = {**_state(broker), **_traffic(broker), **_NOT_HAD}
+    if call.command.version < _V5_0_0:
+        table["getTransferedTps"] = table["getTransferredTps"]
     return RemotingAnswer(body=encode_body({"table": dict(sorted(table.items()))}))
 
 

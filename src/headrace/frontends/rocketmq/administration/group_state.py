@@ -298,9 +298,13 @@ def offsets_json(broker: "ServedBroker") -> dict[str, FastJson]:
 
 
 def delete_group(call: "RemotingCall") -> None:
-    """Answer DELETE_SUBSCRIPTIONGROUP (207): settings, and offsets with `cleanOffset`."""
+    """Answer DELETE_SUBSCRIPTIONGROUP (207): settings, and offsets with `cleanOffset`.
+
+    Clients before 5.0 call it `removeOffset`.
+    """
     fields = Fields(call.command)
-    group, clean = fields.text("groupName"), fields.boolean("cleanOffset")
+    group = fields.text("groupName")
+    clean = fields.boolean("cleanOffset") or fields.boolean("removeOffset")
     call.require_admin(AdminOperation.DELETE_GROUP, group)
     call.change(
         {"group": group, "cleanOffset": clean}, _deleted(call, group, clean), RemotingAnswer()
