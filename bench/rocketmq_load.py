@@ -21,8 +21,8 @@ from tests.support.processes.process import wait_or_kill
 
 GENERATOR = Path(__file__).parent / "peers" / "rocketmq-load"
 JAVA = Path(__file__).parent / "peers" / "rocketmq"
-FAILED_SHARE_MAX = 0.01
-"""Sends that RocketMQ may refuse because it is busy, of all."""
+FAILED_SHARE_MAX = 0.1
+"""Sends that a busy RocketMQ may refuse, of all: those that wait longer than 200 ms there."""
 _SECONDS_MAX = 300.0
 _OPENED = (
     "java.base/java.nio", "java.base/sun.nio.ch", "java.base/java.lang", "java.base/java.util",
@@ -104,7 +104,10 @@ class JavaClient:
 
     def run(self, what: str, *words: object) -> Load:
         """Run one measurement. RuntimeError: it failed."""
-        process = self._process or self._start()
+        process = self._process
+        if process is None or process.poll() is not None:
+            self.stop()
+            process = self._start()
         cpu = cpu_seconds([process.pid])
         assert process.stdin is not None
         process.stdin.write(" ".join(map(str, (what, *words))) + "\n")

@@ -12,6 +12,7 @@ import resource
 import sys
 from collections import OrderedDict
 from collections.abc import Sequence
+from itertools import islice
 from threading import Event, Lock, get_ident
 from typing import TYPE_CHECKING, Protocol
 
@@ -233,7 +234,10 @@ class OpenFiles:
         """
         if (self._relieving and not at_once) or self._workers is None:
             return
-        found = [file for file in self._ring if file.unflushed and not file.pins][:_LOOKED_AT_MAX]
+        with self._lock:  # other threads register and remove files
+            files = list(self._ring)
+        unflushed = (file for file in files if file.unflushed and not file.pins)
+        found = list(islice(unflushed, _LOOKED_AT_MAX))
         if not found:
             return
         fds = []

@@ -3,11 +3,14 @@
 import errno
 import os
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from headrace.posix import open_files
 from headrace.posix.files import RealFile
+from headrace.posix.open_files import OpenFile, OpenFiles
+from headrace.posix.threads import Workers
 from tests.support.log.stepped_disk import SteppedDisk
 
 
@@ -268,3 +271,27 @@ def test_a_turn_that_writes_to_more_files_than_may_be_open_flushes_some_at_once(
         assert len(disk.files) <= 40
     assert all((tmp_path / str(number)).read_bytes() == b"content" for number in range(300))
     assert all(file.read(0, 99) == b"content" for file in files)
+
+
+class ClosedByAThread:
+    """A pinned file that another thread closes while it is looked at."""
+
+    device, writable, pins = 0, True, 1
+
+    def __init__(self, files: OpenFiles, path: str) -> None:
+        self._files = files
+        self.path = path
+
+    @property
+    def unflushed(self) -> int:
+        """Bytes that are not flushed."""
+        self._files.closed(cast(OpenFile, self))
+        return 1
+
+
+def test_files_that_a_thread_closes_meanwhile_are_no_error_when_room_is_made() -> None:
+    files = OpenFiles(cast(Workers, object()))
+    for path in "abc":
+        files.opened(cast(OpenFile, ClosedByAThread(files, path)))
+    files._relieve(at_once=True)
+    assert len(files) == 0
