@@ -166,6 +166,7 @@ RULES: dict[int, Rule] = {
         (
             f"{_DECIDED}::test_a_producer_that_is_away_for_long_is_asked_when_it_is_back",
             f"{_DECIDED}::test_a_message_without_a_producer_is_given_up_after_the_reserved_hours",
+            f"{_DECIDED}::test_an_answered_decision_holds_after_a_power_cut",
             f"{_DECIDED}::test_decisions_at_once_and_with_a_question_decide_a_message_once",
             f"{_BROKER}/test_remoting_transactions.py::"
             "test_a_message_committed_twice_is_stored_once",

@@ -156,7 +156,8 @@ class HalfMessages:
                 self._forget(offset)
             else:
                 await called_back(partial(commit, stored.message))
-                self._settle_delivered(stored.place)
+                # An answer before that could be contradicted by a decision after a power failure.
+                await called_back(partial(self._settle_delivered, stored.place))
             return True
         finally:
             self._deciding.discard(offset)
@@ -172,9 +173,11 @@ class HalfMessages:
         self._open.remove(offset)
         self._asked.pop(offset, None)
 
-    def _settle_delivered(self, place: "HeldPlace") -> None:
-        """Settle a message that is delivered: it is decided, whether that can be stored now or
-        not."""
+    def _settle_delivered(self, place: "HeldPlace", done: "Done[None]") -> None:
+        """Settle a message that is delivered: it is decided, whether that can be stored now or not.
+
+        `done` is called when it is stored, or has failed and will be tried again.
+        """
         counted = place.offset in self._asked
         self._forget(place.offset)
 
@@ -187,6 +190,7 @@ class HalfMessages:
                 )
                 self._unsettled.append(place)
                 self._arm()
+            done(None)
 
         self._log.settle([place], settled, lambda offset: counted)
 
@@ -290,6 +294,6 @@ class HalfMessages:
                 " It is stored for an operator",
                 stored.message.target, asked,
             )  # fmt: skip
-            self._settle_delivered(place)
+            self._settle_delivered(place, ignore_result)
 
         self._give_up(stored.message, kept)

@@ -61,8 +61,11 @@ def test_a_level_delays_a_message_for_all_clients(
 
 def test_messages_are_delivered_in_the_order_of_their_times(client: RemotingClient) -> None:
     topic = made(client, "ordered")
-    for body, ms in ((b"third", 600), (b"first", 200), (b"second", 400)):
-        assert code(delayed(client, topic, body, ms)) is ResponseCode.SUCCESS
+    client.send(topic, b"delays are loaded", i="UNIQ_KEY\x01u\x02DELAY\x0118\x02")
+    now_ms = int(time.time() * 1000)
+    for body, ms in ((b"third", 1000), (b"first", 600), (b"second", 800)):
+        at = f"UNIQ_KEY\x01{body.decode()}\x02TIMER_DELIVER_MS\x01{now_ms + ms}\x02"
+        assert code(client.send(topic, body, i=at)) is ResponseCode.SUCCESS
     bodies = [message.body for message in pulled(client, topic, 3)]
     assert bodies == [b"first", b"second", b"third"]
 

@@ -104,6 +104,23 @@ def test_ids_of_a_deleted_topic_name_nothing_of_the_next_one() -> None:
     remoting(story)
 
 
+def test_settings_of_a_deleted_topic_end_with_it() -> None:
+    async def story(room: Remoting) -> None:
+        client = await room.client()
+        for topic in ("t", "kept"):
+            named = {"topic": topic, "readQueueNums": 4, "writeQueueNums": 2, "perm": 6}
+            answer = await client.call(RequestCode.UPDATE_AND_CREATE_TOPIC, named)
+            assert answer.code == ResponseCode.SUCCESS
+        await client.call(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "t"})
+        await asyncio.sleep(1)
+        kept = room.served.broker.image.topics["kept"].topic_id.hex()
+        assert list(room.served.configs.topics) == [kept]
+        await room.kill()
+        assert list(room.served.configs.topics) == [kept]
+
+    remoting(story)
+
+
 # Rule 4
 
 

@@ -123,6 +123,23 @@ def test_decisions_at_once_and_with_a_question_decide_a_message_once(seed: int) 
     remoting(story, QUICK, seed)
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_answered_decision_holds_after_a_power_cut(seed: int) -> None:
+    async def story(room: Remoting) -> None:
+        client = await room.client()
+        for number in range(4):
+            place = await half(client, str(number))
+            decision = ROLLBACK if number % 2 else COMMIT
+            assert (await client.end(place, decision)).code == ResponseCode.SUCCESS
+            await room.cut_power()
+            client = await room.client()
+            for again in (COMMIT, ROLLBACK):
+                assert (await client.end(place, again)).code == ResponseCode.SYSTEM_ERROR
+        assert await client.bodies("t") == ["0", "2"]
+
+    remoting(story, QUICK, seed)
+
+
 def test_a_producer_that_is_away_for_long_is_asked_when_it_is_back() -> None:
     async def story(room: Remoting) -> None:
         client = await room.client()

@@ -219,6 +219,25 @@ def test_a_message_is_not_delivered_again_while_settling_fails(
     assert room.again().stored == ["a", "b"]
 
 
+def test_messages_that_cannot_be_read_are_delivered_later_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    room = DelayRoom()
+    room.add("b", after_ms=200)
+    room.add("a", after_ms=100)
+
+    def broken(*_: object) -> None:
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(held_log, "_read", broken)
+        room.pass_ms(3000)
+        assert (room.stored, len(room.delays)) == ([], 2)
+    room.pass_ms(2100)
+    assert sorted(room.stored) == ["a", "b"]
+    assert len(room.delays) == 0
+
+
 def test_a_message_that_is_not_stored_is_not_delivered() -> None:
     room = DelayRoom()
     room.partition.close(ErrorCode.NOT_LEADER_OR_FOLLOWER)

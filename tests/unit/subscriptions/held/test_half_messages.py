@@ -6,6 +6,7 @@ import pytest
 
 from headrace.broker.partition import Partition
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.subscriptions.held import held_log
 from headrace.subscriptions.held.held_records import HeldMessage
 from tests.support.held.lives import ASKS_MAX, FIRST_MS, INTERVAL_MS, HalfRoom
 from tests.support.held.room import TARGET, message
@@ -69,6 +70,44 @@ def test_a_second_decision_while_one_is_stored_is_refused() -> None:
     assert room.run(commit())
     assert results == [False]
     assert room.targets.stored == ["a"]
+
+
+def test_a_message_whose_decision_is_being_stored_is_neither_asked_about_nor_given_up() -> None:
+    room = HalfRoom()
+    (offset,) = room.add("a")
+    room.targets.hold(True)
+
+    async def commit() -> bool:
+        decide = room.half.decide(offset, lambda held: None, room.targets.deliver)
+        task = asyncio.ensure_future(decide)
+        while not room.targets.waiting:
+            await _turn()
+        room.pass_ms(FIRST_MS + 2 * ASKS_MAX * INTERVAL_MS)
+        assert (room.asked, room.given_up.stored) == ([], [])
+        room.targets.hold(False)
+        return await task
+
+    assert room.run(commit())
+    assert room.targets.stored == ["a"]
+    room.pass_ms(2 * INTERVAL_MS)
+    assert room.asked == []
+
+
+def test_messages_that_cannot_be_read_are_asked_about_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    room = HalfRoom()
+    room.add("a", "b")
+
+    def broken(*_: object) -> None:
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(held_log, "_read", broken)
+        room.pass_ms(FIRST_MS + INTERVAL_MS)
+    assert room.asked == []
+    room.pass_ms(INTERVAL_MS + 100)
+    assert sorted(room.asked) == [("a", 1), ("b", 1)]
 
 
 async def _turn() -> None:
