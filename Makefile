@@ -8,7 +8,7 @@ PYTEST := $(PY) -m pytest -n $(or $(TEST_PROCESSES),3) --dist loadfile
 # CPU time of all that a run started, beside the clock's: a loaded machine changes only the latter.
 MEASURED := TIMEFORMAT='CPU %lU + %lS (programs, kernel), %lR by the clock'; time
 # What a release is held to besides all tests, without what needs root.
-RELEASE := crash typed-test pipeline-test security-test clients-test spark-test sim sim-moves amqp-model soak cluster-test compat compat-kafka amqp-test rocketmq-test spark-compat docs-test dist-test
+RELEASE := crash typed-test pipeline-test security-test clients-test spark-test sim sim-moves amqp-model soak cluster-test compat compat-kafka amqp-test rocketmq-test compat-rocketmq spark-compat docs-test dist-test
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -138,8 +138,15 @@ amqp-test: setup-dev ## RabbitMQ's clients against our broker: a matrix of clien
 	@$(PY) -m tests.outside.amqp --broker ours $(ARGS)
 
 .PHONY: rocketmq-test
-rocketmq-test: setup-dev ## RocketMQ's clients, unmodified, against our broker: Java 5.5.0 and 4.9.7, Go, Node (Maven, Go, npm)
-	@$(PY) -m pytest --timeout 900 $(or $(ARGS),tests/outside/rocketmq)
+rocketmq-test: setup-dev ## RocketMQ's clients, unmodified, against our broker: a matrix of clients and scenarios, then the tests (Java, Go, C++ and Node: Maven, Go, pip, npm)
+	@failed=0; \
+	$(if $(ARGS),,$(PY) -m tests.outside.rocketmq --broker ours || failed=1;) \
+	$(PY) -m pytest --timeout 900 $(or $(ARGS),tests/outside/rocketmq) || failed=1; \
+	exit $$failed
+
+.PHONY: compat-rocketmq
+compat-rocketmq: setup-dev ## RocketMQ 5.5.0 beside us: the matrix of its clients and scenarios on both (the same, and Maven for its broker)
+	@$(PY) -m tests.outside.rocketmq --broker both $(ARGS)
 
 .PHONY: cluster-test
 cluster-test: setup-dev ## Brokers on a real ZooKeeper: alone, and several that are killed, paused and restarted (Java, Maven)

@@ -13,7 +13,7 @@ import headrace
 ROOT = Path(headrace.__file__).parent
 ROOMS = {
     "amqp": ("frontends/amqp", "queues", "vhosts", "wire/amqp", "cli/amqp", "arrow/amqp"),
-    "rocketmq": ("frontends/rocketmq", "wire/rocketmq", "cli/rocketmq"),
+    "rocketmq": ("frontends/rocketmq", "wire/rocketmq", "cli/rocketmq", "logtools/rocketmq"),
 }
 """By protocol: its own rooms, and the folder of its column."""
 NAMED = {

@@ -51,7 +51,9 @@ def run(broker: BrokerThread, capfd: pytest.CaptureFixture[str]) -> Run:
     return ask
 
 
-NAMES = ("rocketmq", "offsets", "export", "import", "where-would-a-group-begin")
+NAMES = (
+    "rocketmq", "offsets", "topics", "groups", "export", "import", "where-would-a-group-begin",
+)  # fmt: skip
 
 
 def where(run: Run, topic: str, *more: object) -> list[dict[str, Any]]:
@@ -187,6 +189,71 @@ def test_an_offset_that_its_queue_does_not_have_refuses_the_import(
     assert fields(client.call(14, named)) == {"offset": "1"}
     far = named | {"consumerGroup": "CG_far"}
     assert code(client.call(14, far)) is ResponseCode.QUERY_NOT_FOUND
+
+
+def test_an_offset_that_its_queue_does_not_have_is_mapped_by_time(
+    client: RemotingClient, run: Run, tmp_path: Path
+) -> None:
+    made(client, "t", 2)
+    for number in range(3):
+        client.send("t", b"%d" % number)
+    times = [message.stored_at_ms for message in messages_in(client.pull("t"))]
+    file = tmp_path / "consumerOffset.json"
+    file.write_text('{"offsetTable":{"t@CG":{0:500,1:7},"t@CG_near":{0:1}}}')
+    begin = times.index(times[2])
+    for at_ms, offset in ((0, 0), (times[2], begin), (times[2] + 1, 3)):
+        status, plan = run("rocketmq", "offsets", "import", file, "--at", at_ms, "--dry-run")
+        assert status == 0
+        found = [(row["group"], row["queue"], row["given"], row["offset"]) for row in plan]
+        assert found == [("CG", 0, 500, offset), ("CG", 1, 7, 0), ("CG_near", 0, 1, 1)]
+    status, _ = run("rocketmq", "offsets", "import", file, "--at", times[2], "--yes")
+    assert status == 0
+    assert (answered(client, "t", "CG"), answered(client, "t", "CG_near")) == (begin, 1)
+
+
+def test_exported_topics_and_groups_are_imported_by_another_broker(
+    client: RemotingClient, run: Run, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    made(client, "t", 3)
+    client.call(17, {"topic": "t", "readQueueNums": 3, "writeQueueNums": 2, "perm": 4})
+    client.call(200, {}, b'{"groupName":"CG","retryMaxTimes":5,"consumeEnable":false}')
+    assert run("rocketmq", "offsets", "export", tmp_path)[0] == 0
+    topics, groups = tmp_path / "topics.json", tmp_path / "subscriptionGroup.json"
+    (row,) = run("rocketmq", "topics", "import", topics, "--dry-run")[1]
+    assert (row["topic"], row["action"], row["present"]) == ("t", "keep", 3)
+    with BrokerThread(SETTINGS) as other, RemotingClient(port_of(other)) as second:
+        made(second, "t", 1)
+
+        def ask(*words: object) -> Any:
+            capfd.readouterr()
+            given = [*map(str, words), "--json", "--yes", "-b", other.bootstrap]
+            assert command(given) == 0
+            return json.loads(capfd.readouterr().out)
+
+        (row,) = ask("rocketmq", "topics", "import", topics)
+        assert (row["action"], row["present"]) == ("change", 1)
+        (row,) = ask("rocketmq", "groups", "import", groups)
+        assert (row["group"], row["action"]) == ("CG", "create")
+        assert ask("rocketmq", "groups", "import", groups)[0]["action"] == "keep"
+        config = json.loads(bytes(second.call(351, {"topic": "t"}).body))
+        assert (config["readQueueNums"], config["writeQueueNums"], config["perm"]) == (3, 2, 4)
+        pull = second.pull("t")
+        assert code(pull) is ResponseCode.NO_PERMISSION
+
+
+def test_a_topic_that_cannot_be_had_refuses_the_file(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "topics.json"
+    names = ("a.b", "fine", "TBW102", "__rocketmq-x" * 20)
+    rows = {name: {"readQueueNums": 1, "writeQueueNums": 1, "perm": 6} for name in names}
+    file.write_text(json.dumps({"topicConfigTable": rows}))
+    status, plan = run("rocketmq", "topics", "import", file, "--yes")
+    assert status == 1
+    assert [row["action"] for row in plan] == ["leave out", "refuse", "refuse", "create"]
+    status, plan = run("rocketmq", "topics", "import", file, "--yes", "--skip-refused")
+    assert status == 0
+    (row,) = [each for each in run("rocketmq", "topics", "import", file, "--dry-run")[1]
+              if each["topic"] == "fine"]  # fmt: skip
+    assert row["action"] == "keep"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from headrace.testing import BrokerThread
 from tests.outside.amqp.address import Address
 from tests.outside.amqp.scenarios import example_programs
-from tests.outside.amqp.scenarios.scenario import Scenario
+from tests.outside.matrix.scenario import Scenario
 
 
 class Doors(NamedTuple):

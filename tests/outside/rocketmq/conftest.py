@@ -3,6 +3,7 @@
 import pytest
 
 from tests.outside.rocketmq.jvm import compiled, has_maven, libraries
+from tests.outside.rocketmq.scenarios import JAVA_SOURCES
 
 CLIENTS = ("5.5.0", "4.9.7")
 
@@ -13,4 +14,4 @@ def classes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     if not has_maven():
         pytest.skip("needs Maven and a JDK")
     made = tmp_path_factory.mktemp(request.param)
-    return compiled(made, libraries(request.param), "Scenarios.java", "Operated.java")
+    return compiled(made, libraries(request.param), *JAVA_SOURCES, "Operated.java")

@@ -40,11 +40,10 @@ def act(client: RemotingClient, what: str) -> None:
         ("reset-by-time", {}),
         ("reset-by-time", {"rocketmq.server.side.reset": "false"}),
         ("switched-off", {}),
-        ("replies", {}),
         ("grows", {}),
         ("grows", {"rocketmq.zero.offset.rule": "new-queue"}),
     ],
-    ids=["reset", "reset-by-push", "switched-off", "replies", "grows", "grows-by-new-queue"],
+    ids=["reset", "reset-by-push", "switched-off", "grows", "grows-by-new-queue"],
 )
 def test_the_java_consumer_follows_its_operator(
     classes: str, scenario: str, settings: dict[str, str], tmp_path: Path

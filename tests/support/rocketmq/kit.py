@@ -60,8 +60,12 @@ def made(client: RemotingClient, topic: str, queues: int = 1) -> str:
     """Create a topic and return its name."""
     answer = client.call(
         RequestCode.UPDATE_AND_CREATE_TOPIC,
-        {"topic": topic, "readQueueNums": queues, "writeQueueNums": queues, "perm": 6},
-    )
+        {
+            "topic": topic, "readQueueNums": queues, "writeQueueNums": queues, "perm": 6,
+            "topicFilterType": "SINGLE_TAG", "defaultTopic": "TBW102", "topicSysFlag": 0,
+            "order": "false",
+        },
+    )  # fmt: skip
     assert code(answer) is ResponseCode.SUCCESS, answer.remark
     return topic
 
@@ -71,3 +75,10 @@ def loaded(client: RemotingClient, group: str, topic: str) -> None:
     named = {"consumerGroup": group, "topic": topic, "queueId": 0}
     while code(client.call(14, named)) is ResponseCode.SERVICE_NOT_AVAILABLE:
         pass
+
+
+def retried_at_most(client: RemotingClient, group: str, times: int) -> None:
+    """Create a group whose messages are retried so many times before they are dead letters."""
+    body = f'{{"groupName":"{group}","consumeEnable":true,"retryMaxTimes":{times}}}'
+    answer = client.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body.encode())
+    assert code(answer) is ResponseCode.SUCCESS, answer.remark

@@ -1,10 +1,13 @@
-"""`headrace rocketmq`: where groups begin, and offsets in RocketMQ's own files."""
+"""`headrace rocketmq`: where groups begin, RocketMQ's own files, and the move of a store."""
 
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from cyclopts import App, Parameter
 
+from headrace.cli.rocketmq.move import move
 from headrace.client.admin.operations import call_operation
 from headrace.client.sync import run
 from headrace.model.errors import ApiError, ErrorCode
@@ -16,7 +19,7 @@ from headrace.terminal.output import counted, print_json, print_line, print_list
 _SHOWN = Parameter(show_default=False, negative=())
 app = App(
     name="rocketmq",
-    help="Explain where RocketMQ's consumer groups begin, and move their offsets.",
+    help="Explain where RocketMQ's consumer groups begin; move stores, offsets, topics and groups.",
     default_parameter=_SHOWN,
 )
 offsets = App(
@@ -24,8 +27,21 @@ offsets = App(
     help="Write and read the offsets, topics and groups as RocketMQ's own files.",
     default_parameter=_SHOWN,
 )
-app.command(offsets)
-OFFSETS_FILE = "consumerOffset.json"
+topics = App(
+    name="topics", help="Create topics as RocketMQ's own file has them.", default_parameter=_SHOWN
+)
+groups = App(
+    name="groups",
+    help="Store groups' settings as RocketMQ's own file has them.",
+    default_parameter=_SHOWN,
+)
+for each in (offsets, topics, groups):
+    app.command(each)
+app.command(move)
+_SkipRefused = Annotated[
+    bool, Parameter(name="--skip-refused", help="Import the others if some are refused.")
+]
+_DryRun = Annotated[bool, Parameter(name="--dry-run", help="Show the plan; change nothing.")]
 
 
 def _ask(cluster: BrokerOptions, operation: str, **question: Any) -> Any:  # noqa: ANN401 - JSON
@@ -108,13 +124,16 @@ def export(
 def import_(
     file: Annotated[Path, Parameter(help="A consumerOffset.json of RocketMQ.")],
     *,
-    skip_refused: Annotated[
-        bool,
-        Parameter(name="--skip-refused", help="Import the others if some offsets are refused."),
-    ] = False,
-    dry_run: Annotated[
-        bool, Parameter(name="--dry-run", help="Show the plan; change nothing.")
-    ] = False,
+    at: Annotated[
+        int | None,
+        Parameter(
+            name="--at",
+            help="A time in ms since 1970: an offset that its queue does not have becomes the first"
+            " one stored since then.",
+        ),
+    ] = None,
+    skip_refused: _SkipRefused = False,
+    dry_run: _DryRun = False,
     yes: Yes = False,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
@@ -126,28 +145,108 @@ def import_(
 
     For example: headrace rocketmq offsets import moved/consumerOffset.json --dry-run
     """
-    try:
-        text = file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {file}: {error}") from None
-    plan = _ask(cluster, "rocketmq.offsets.plan", offsets=text)
-    refused = [row for row in plan if row["refused"]]
+    text = _text_of(file)
+    plan = _ask(cluster, "rocketmq.offsets.plan", offsets=text, at_ms=at)
+    refused = sum(bool(row["refused"]) for row in plan)
     if dry_run or (refused and not skip_refused):
         _show(plan, json=json)
-        if refused and not dry_run:
-            counts = f"{len(refused)} of {counted(len(plan), 'offset')}"
-            raise CommandError(f"{counts} refused, nothing is changed; see --skip-refused")
+        _check_refused(refused, counted(len(plan), "offset"), dry_run=dry_run)
         return
-    confirm(f"Store {counted(len(plan) - len(refused), 'offset')}?", yes=yes)
-    done = _ask(cluster, "rocketmq.offsets.import", offsets=text, skip_refused=skip_refused)
+    confirm(f"Store {counted(len(plan) - refused, 'offset')}?", yes=yes)
+    done = _ask(
+        cluster, "rocketmq.offsets.import", offsets=text, at_ms=at, skip_refused=skip_refused
+    )
     _show(done, json=json)
 
 
+class _Import(NamedTuple):
+    """An import of settings: its operation's noun, the noun of one entry, and columns."""
+
+    nouns: str
+    noun: str
+    titles: list[str]
+
+    def run(
+        self,
+        file: Path,
+        cluster: BrokerOptions,
+        *,
+        skip_refused: bool,
+        dry_run: bool,
+        yes: bool,
+        json: bool,
+    ) -> None:
+        """Show the plan, and do it if the operator agrees. Raises CommandError, ApiError."""
+        text = _text_of(file)
+        plan = _ask(cluster, f"rocketmq.{self.nouns}.plan", **{self.nouns: text})
+        actions = Counter(row["action"] for row in plan)
+        if dry_run or (actions["refuse"] and not skip_refused):
+            self._show(plan, json=json)
+            count = counted(len(plan), self.noun)
+            _check_refused(actions["refuse"], count, dry_run=dry_run)
+            return
+        changed = actions["create"] + actions["change"]
+        confirm(f"Create or change {counted(changed, self.noun)}?", yes=yes)
+        question = {self.nouns: text, "skip_refused": skip_refused}
+        self._show(_ask(cluster, f"rocketmq.{self.nouns}.import", **question), json=json)
+
+    def _show(self, plan: list[dict[str, Any]], *, json: bool) -> None:
+        titles = [*self.titles, "ACTION", "WHY"]
+        cells = (
+            [None if value in (-1, "") else value for value in row.values()][: len(titles)]
+            for row in plan
+        )
+        print_list(plan, titles, cells, none=f"the file has no {self.nouns}", json=json)
+
+
+def _import_of(asked: _Import) -> Callable[..., None]:
+    """Return the command that imports settings of a kind."""
+
+    def import_(
+        file: Annotated[Path, Parameter(help="The file of a RocketMQ broker.")],
+        *,
+        skip_refused: _SkipRefused = False,
+        dry_run: _DryRun = False,
+        yes: Yes = False,
+        json: Json = False,
+        cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+    ) -> None:
+        asked.run(file, cluster, skip_refused=skip_refused, dry_run=dry_run, yes=yes, json=json)
+
+    return import_
+
+
+topics.command(
+    name="import",
+    help="Create the topics of a topics.json, or change their numbers of queues and permissions."
+    "\n\nTopics that RocketMQ's brokers make for themselves are left out.\n\nFor example: headrace"
+    " rocketmq topics import moved/topics.json --dry-run",
+)(_import_of(_Import("topics", "topic", ["TOPIC", "READ", "WRITE", "PERM", "PRESENT"])))
+groups.command(
+    name="import",
+    help="Store the settings of the groups of a subscriptionGroup.json.\n\nGroups of RocketMQ's"
+    " brokers and tools are left out.\n\nFor example: headrace rocketmq groups import"
+    " moved/subscriptionGroup.json --dry-run",
+)(_import_of(_Import("groups", "group", ["GROUP", "CONSUMES", "RETRIES"])))
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {file}: {error}") from None
+
+
+def _check_refused(refused: int, of: str, *, dry_run: bool) -> None:
+    if refused and not dry_run:
+        raise CommandError(f"{refused} of {of} refused, nothing is changed; see --skip-refused")
+
+
 def _show(plan: list[dict[str, Any]], *, json: bool) -> None:
-    titles = ["GROUP", "TOPIC", "QUEUE", "OFFSET", "PRESENT", "REFUSED"]
+    titles = ["GROUP", "TOPIC", "QUEUE", "OFFSET", "GIVEN", "PRESENT", "REFUSED"]
     cells = (
         [
-            row["group"], row["topic"], row["queue"], row["offset"],
+            row["group"], row["topic"], row["queue"], row["offset"], row["given"],
             None if row["present"] < 0 else row["present"], row["refused"] or None,
         ]
         for row in plan

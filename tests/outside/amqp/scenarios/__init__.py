@@ -8,7 +8,7 @@ from tests.outside.amqp.scenarios import (
     other_languages,
     pika_sync,
 )
-from tests.outside.amqp.scenarios.scenario import Scenario
+from tests.outside.matrix.scenario import Scenario
 
 SCENARIOS: list[Scenario] = [
     *pika_sync.scenario,

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.outside.amqp.address import Address
 from tests.outside.amqp.scenarios.pika_sync.kit import unused
-from tests.outside.amqp.scenarios.scenario import Scenarios, eventually, raises
+from tests.outside.matrix.scenario import Scenarios, eventually, raises
 from tests.support.processes.process import wait_or_kill
 
 scenario = Scenarios("celery", "as used")

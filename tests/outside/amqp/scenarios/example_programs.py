@@ -14,8 +14,8 @@ from examples.rabbitmq import confirms, orders, publish_subscribe, routing, topi
 from tests.outside.amqp.address import Address
 from tests.outside.amqp.scenarios.other_languages import installed
 from tests.outside.amqp.scenarios.pika_sync.kit import channel
-from tests.outside.amqp.scenarios.scenario import Scenarios, eventually
 from tests.outside.kafka_tools import programs
+from tests.outside.matrix.scenario import Scenarios, eventually
 from tests.support.processes.process import wait_or_kill
 
 ROOT = Path(__file__).parents[4]

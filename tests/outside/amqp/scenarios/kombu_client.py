@@ -17,7 +17,7 @@ from amqp.exceptions import (
 )
 from tests.outside.amqp.address import Address
 from tests.outside.amqp.scenarios.pika_sync.kit import unused
-from tests.outside.amqp.scenarios.scenario import (
+from tests.outside.matrix.scenario import (
     WAIT_SECONDS_MAX,
     Scenarios,
     eventually,

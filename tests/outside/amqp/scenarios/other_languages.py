@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.outside.amqp.address import Address
-from tests.outside.amqp.scenarios.scenario import Play, Scenario, Skipped
 from tests.outside.kafka_tools import programs
+from tests.outside.matrix.scenario import Play, Scenario, Skipped
 
 PLACE = Path(__file__).parents[1]
 SECONDS_MAX = 90

@@ -3,14 +3,12 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
-import org.apache.rocketmq.client.utils.MessageUtil;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -36,7 +34,6 @@ public class Operated {
                 case "reset-by-time": resetByTime(); break;
                 case "switched-off": switchedOff(); break;
                 case "grows": grows(); break;
-                case "replies": replies(); break;
                 default: throw new IllegalArgumentException(given[1]);
             }
             System.out.println("HOLDS " + given[1]);
@@ -126,48 +123,6 @@ public class Operated {
         Thread.sleep(2000);
         check(got.size() == 16, "each once " + got);
         consumer.shutdown();
-    }
-
-    // A producer's request is answered by the consumer of its topic, several at the same time.
-    static void replies() throws Exception {
-        DefaultMQProducer answering = new DefaultMQProducer("PG_replies");
-        answering.setNamesrvAddr(address);
-        answering.setInstanceName("answering");
-        answering.setVipChannelEnabled(false);
-        answering.start();
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(GROUP);
-        consumer.setNamesrvAddr(address);
-        consumer.setInstanceName("answers");
-        consumer.setVipChannelEnabled(false);
-        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.subscribe(TOPIC, "*");
-        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
-            for (MessageExt message : messages)
-                try {
-                    byte[] body = ("re: " + new String(message.getBody())).getBytes();
-                    answering.send(MessageUtil.createReplyMessage(message, body), 10000);
-                } catch (Exception failure) { failure.printStackTrace(); return ConsumeConcurrentlyStatus.RECONSUME_LATER; }
-            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
-        });
-        consumer.start();
-        Thread.sleep(2000);
-        List<Thread> asking = new ArrayList<>();
-        for (int n = 0; n < 5; n++) {
-            String question = "question " + n;
-            Thread thread = new Thread(() -> {
-                try {
-                    Message answer = producer.request(new Message(TOPIC, "A", "k", question.getBytes()), 20000);
-                    got.add(question + " -> " + new String(answer.getBody()));
-                } catch (Exception failure) { failure.printStackTrace(); }
-            });
-            thread.start();
-            asking.add(thread);
-        }
-        for (Thread thread : asking) thread.join(30000);
-        check(got.size() == 5, "all are answered: " + got);
-        for (int n = 0; n < 5; n++) check(got.contains("question " + n + " -> re: question " + n), "each its own: " + got);
-        consumer.shutdown();
-        answering.shutdown();
     }
 
     // Two queues become six while messages are sent and consumed: none is missed, none comes twice.

@@ -1,11 +1,9 @@
 """Offsets, topics and groups as RocketMQ's own files have them: export, and import with a plan.
 
-    consumerOffset.json      {"offsetTable":{"topic@group":{0:5,1:7}}, …}
-    topics.json              {"topicConfigTable":{"topic":{…}}, …}
-    subscriptionGroup.json   {"subscriptionGroupTable":{"group":{…}}, …}
-
-An import is all or nothing: each entry is checked first. An offset is refused unless the queue has
-it: beyond the queue's end the client would be moved to the end, and what came before it skipped.
+An import of offsets is all or nothing: each entry is checked first. An offset is refused unless the
+queue has it: beyond the queue's end the client would be moved to the end, and what came before it
+skipped. By a time, it becomes the first offset that the queue has stored since then.
+`wire.rocketmq.store.config_files` has the form of the files.
 """
 
 from collections.abc import Mapping
@@ -14,21 +12,25 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.frontends.rocketmq.administration.group_state import offsets_json
+from headrace.frontends.rocketmq.administration.resets import offset_at
 from headrace.frontends.rocketmq.answers import RequestRefused
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.operations.arguments import Arguments
 from headrace.posix.awaiting import called_back
-from headrace.wire.rocketmq.fastjson import FastJson, Keyed, decode_body, encode_body
+from headrace.wire.rocketmq.fastjson import FastJson, encode_body
 from headrace.wire.rocketmq.group_configs import GroupConfig, group_config_json
+from headrace.wire.rocketmq.store.config_files import (
+    GROUPS_FILE,
+    OFFSETS_FILE,
+    TOPICS_FILE,
+    StoredOffset,
+    decode_offsets,
+)
 from headrace.wire.rocketmq.topic_configs import TopicConfig, topic_config_json
 from headrace.wire.rocketmq.topic_names import GROUP_CHARACTERS_MAX, check_name
 
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.serving import ServedBroker
-
-OFFSETS_FILE = "consumerOffset.json"
-TOPICS_FILE = "topics.json"
-GROUPS_FILE = "subscriptionGroup.json"
 
 
 class ExportedFiles(NamedTuple):
@@ -52,6 +54,8 @@ class PlannedOffset(NamedTuple):
     topic: str
     queue: int
     offset: int
+    given: int
+    """The offset in the file, which differs if it was replaced by that of a time."""
     present: int
     """The group's offset now; -1: none."""
     refused: str
@@ -65,6 +69,8 @@ class PlanImport(Arguments[list[PlannedOffset]]):
     OPERATION = "rocketmq.offsets.plan"
     MUTATES = False
     offsets: str
+    at_ms: int | None = None
+    """As of `ImportOffsets`."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,9 @@ class ImportOffsets(Arguments[list[PlannedOffset]]):
     offsets: str
     skip_refused: bool = False
     """Whether the others are stored if some are refused."""
+    at_ms: int | None = None
+    """A time, ms since 1970: an offset that its queue does not have becomes the first one that was
+    stored since then. None: it is refused."""
 
 
 async def export_files(broker: "ServedBroker", asked: ExportFiles) -> ExportedFiles:
@@ -109,12 +118,21 @@ def _text(value: FastJson) -> str:
 
 async def plan_import(broker: "ServedBroker", asked: PlanImport) -> list[PlannedOffset]:
     """Answer PlanImport. Raises ApiError."""
-    return [_planned(broker, *entry) for entry in _entries(asked.offsets)]
+    return await _plan(broker, asked.offsets, asked.at_ms)
+
+
+async def _plan(broker: "ServedBroker", text: str, at_ms: int | None) -> list[PlannedOffset]:
+    """Return what becomes of each entry of a file. Raises ApiError."""
+    try:
+        entries = decode_offsets(text)
+    except Malformed as error:
+        raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
+    return [await _planned(broker, entry, at_ms) for entry in entries]
 
 
 async def import_offsets(broker: "ServedBroker", asked: ImportOffsets) -> list[PlannedOffset]:
     """Answer ImportOffsets once all are on disk. Raises ApiError."""
-    plan = [_planned(broker, *entry) for entry in _entries(asked.offsets)]
+    plan = await _plan(broker, asked.offsets, asked.at_ms)
     refused = [entry for entry in plan if entry.refused]
     if refused and not asked.skip_refused:
         first = refused[0]
@@ -138,44 +156,9 @@ async def import_offsets(broker: "ServedBroker", asked: ImportOffsets) -> list[P
     return plan
 
 
-def _entries(text: str) -> list[tuple[str, str, int, int]]:
-    """Return group, topic, queue and offset of each entry of a file. Raises ApiError."""
-    try:
-        body = decode_body(text.encode())
-    except Malformed as error:
-        raise _bad(str(error)) from None
-    table = body.get("offsetTable") if isinstance(body, dict) else None
-    if not isinstance(table, dict):
-        raise _bad("it has no offsetTable")
-    entries = []
-    for name, queues in sorted(table.items()):
-        topic, separator, group = name.partition("@")
-        if not separator or "@" in group:
-            raise _bad(f"{name!r} is not of the form topic@group")
-        pairs = queues.pairs if isinstance(queues, Keyed) else tuple(_items(queues, name))
-        for queue, offset in pairs:
-            if isinstance(queue, str) and queue.isascii() and queue.isdigit():
-                queue = int(queue)
-            if type(queue) is not int or type(offset) is not int:
-                raise _bad(f"{name} has a queue or an offset that is no number")
-            entries.append((group, topic, queue, offset))
-    return entries
-
-
-def _items(queues: FastJson, name: str) -> list[tuple[FastJson, FastJson]]:
-    if not isinstance(queues, dict):
-        raise _bad(f"{name} has no offsets by queue")
-    return [(queue, offset) for queue, offset in queues.items()]
-
-
-def _bad(why: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_REQUEST, f"not a {OFFSETS_FILE}: {why}")
-
-
-def _planned(
-    broker: "ServedBroker", group: str, topic: str, queue: int, offset: int
-) -> PlannedOffset:
-    planned = PlannedOffset(group, topic, queue, offset, -1, "")
+async def _planned(broker: "ServedBroker", entry: StoredOffset, at_ms: int | None) -> PlannedOffset:
+    group, topic, queue, offset = entry
+    planned = PlannedOffset(group, topic, queue, offset, offset, -1, "")
     try:
         check_name(group, GROUP_CHARACTERS_MAX, "group")
         found = broker.topic_if_any(topic)
@@ -188,10 +171,12 @@ def _planned(
         return planned._replace(refused=f"the topic has {found.queues} queues")
     present = broker.offsets.read(group, found.info.name, queue)
     planned = planned._replace(present=-1 if present is None else present)
-    partition = broker.partition(found, queue)
-    start, end = partition.log_start_offset, partition.readable_end(True)
-    if not start <= offset <= end:
-        return planned._replace(refused=f"the queue has the offsets {start} to {end}")
     if broker.offsets.is_reset(group, found.info.name, queue):
         return planned._replace(refused="an operator's reset is pending")
-    return planned
+    partition = broker.partition(found, queue)
+    start, end = partition.log_start_offset, partition.readable_end(True)
+    if start <= offset <= end:
+        return planned
+    if at_ms is None:
+        return planned._replace(refused=f"the queue has the offsets {start} to {end}")
+    return planned._replace(offset=await offset_at(broker, found, queue, max(at_ms, 0)))

@@ -15,6 +15,17 @@ from headrace.frontends.rocketmq.administration.moves import (
     import_offsets,
     plan_import,
 )
+from headrace.frontends.rocketmq.administration.settings_imports import (
+    ImportGroups,
+    ImportTopics,
+    PlanGroups,
+    PlanTopics,
+    import_groups,
+    import_topics,
+    plan_groups,
+    plan_topics,
+)
+from headrace.frontends.rocketmq.held.held_imports import ImportHeld, import_held
 
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.serving import ServedBroker
@@ -29,4 +40,9 @@ def operations_of(broker: "ServedBroker") -> "dict[type[Arguments[Any]], Do]":
         ExportFiles: partial(export_files, broker),
         PlanImport: partial(plan_import, broker),
         ImportOffsets: partial(import_offsets, broker),
+        PlanTopics: partial(plan_topics, broker),
+        ImportTopics: partial(import_topics, broker),
+        PlanGroups: partial(plan_groups, broker),
+        ImportGroups: partial(import_groups, broker),
+        ImportHeld: partial(import_held, broker),
     }

@@ -112,10 +112,10 @@ async def _targets(broker: "ServedBroker", asked: _Reset, topic: "ServedTopic") 
             text = f"Target offset {asked.offset} not in consume queue range [{start}-{end}]"
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, text)
         return {asked.queue_id: asked.offset}
-    return {queue: await _offset_at(broker, topic, queue, asked.timestamp) for queue in queues}
+    return {queue: await offset_at(broker, topic, queue, asked.timestamp) for queue in queues}
 
 
-async def _offset_at(
+async def offset_at(
     broker: "ServedBroker", topic: "ServedTopic", queue_id: int, timestamp: int
 ) -> int:
     """Return a queue's first offset at or after a time, its end without one."""
@@ -136,7 +136,7 @@ async def _push(call: "RemotingCall", asked: _Reset, topic: "ServedTopic") -> Re
         if stored is None:
             text = f"THe consumer group <{group}> not exist"
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, text)
-        target = await _offset_at(broker, topic, queue, asked.timestamp)
+        target = await offset_at(broker, topic, queue, asked.timestamp)
         targets[queue] = target if asked.is_forced else min(target, stored)
     members = list(broker.members.members(group))
     if not members:

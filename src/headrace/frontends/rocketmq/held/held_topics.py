@@ -252,14 +252,18 @@ async def _hold_later(
 
 
 async def made_topic(
-    broker: "Broker", controller: "ControllerPort", name: str, config: Mapping[str, str]
+    broker: "Broker",
+    controller: "ControllerPort",
+    name: str,
+    config: Mapping[str, str],
+    partitions: int = 1,
 ) -> "TopicInfo":
-    """Return a topic of one partition that the broker itself needs, created if it is missing.
+    """Return a topic that the broker itself needs, created with these partitions if it is missing.
 
     Raises ApiError.
     """
     if name not in broker.image.topics:
-        wanted = NewTopic(name, 1, config=dict(config))
+        wanted = NewTopic(name, partitions, config=dict(config))
         (result,) = await controller.create_topics([wanted], wait_seconds=CREATE_SECONDS)
         if isinstance(result, ApiError) and result.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise result

@@ -20,7 +20,7 @@ from tests.outside.amqp.scenarios.pika_sync.kit import (
     scenario,
     unused,
 )
-from tests.outside.amqp.scenarios.scenario import raises
+from tests.outside.matrix.scenario import raises
 
 CAPABILITIES = (
     "publisher_confirms", "exchange_exchange_bindings", "basic.nack", "consumer_cancel_notify",

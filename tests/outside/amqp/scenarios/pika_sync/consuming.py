@@ -17,7 +17,7 @@ from tests.outside.amqp.scenarios.pika_sync.kit import (
     refused,
     scenario,
 )
-from tests.outside.amqp.scenarios.scenario import eventually
+from tests.outside.matrix.scenario import eventually
 
 
 @scenario

@@ -19,7 +19,7 @@ from tests.outside.amqp.scenarios.pika_sync.kit import (
     scenario,
     unused,
 )
-from tests.outside.amqp.scenarios.scenario import eventually, raises
+from tests.outside.matrix.scenario import eventually, raises
 
 
 def _dying(opened: Any, **arguments: Any) -> tuple[str, str]:

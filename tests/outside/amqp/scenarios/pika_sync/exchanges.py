@@ -15,7 +15,7 @@ from tests.outside.amqp.scenarios.pika_sync.kit import (
     scenario,
     unused,
 )
-from tests.outside.amqp.scenarios.scenario import eventually
+from tests.outside.matrix.scenario import eventually
 
 LOG_KEYS = ("auth.info", "auth.error", "cron.warning", "kern.critical")
 

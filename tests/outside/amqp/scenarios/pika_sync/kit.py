@@ -10,7 +10,7 @@ import pika
 from pika.exceptions import AMQPError, ChannelClosedByBroker, ConnectionClosedByBroker
 
 from tests.outside.amqp.address import Address
-from tests.outside.amqp.scenarios.scenario import WAIT_SECONDS_MAX, Scenarios, eventually, raises
+from tests.outside.matrix.scenario import WAIT_SECONDS_MAX, Scenarios, eventually, raises
 
 scenario = Scenarios("pika")
 _NUMBERS = itertools.count()

@@ -26,7 +26,7 @@ from tests.outside.amqp.scenarios.pika_sync.kit import (
     scenario,
     unused,
 )
-from tests.outside.amqp.scenarios.scenario import WAIT_SECONDS_MAX, eventually, raises
+from tests.outside.matrix.scenario import WAIT_SECONDS_MAX, eventually, raises
 
 LARGEST_BYTES = 16 << 20
 

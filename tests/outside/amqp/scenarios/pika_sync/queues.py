@@ -18,7 +18,7 @@ from tests.outside.amqp.scenarios.pika_sync.kit import (
     scenario,
     unused,
 )
-from tests.outside.amqp.scenarios.scenario import eventually
+from tests.outside.matrix.scenario import eventually
 
 
 @scenario

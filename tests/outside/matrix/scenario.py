@@ -1,13 +1,12 @@
-"""Scenarios: what a client does at a broker's address, named by what has to hold."""
+"""Scenarios: a client's actions at a broker's address, named by the claim that has to hold."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from tests.outside.amqp.address import Address
-
-Play = Callable[[Address], None]
+Play = Callable[[Any], None]
+"""Plays a scenario at the address that the protocol's brokers give."""
 WAIT_SECONDS_MAX = 20.0
 
 
@@ -20,6 +19,7 @@ class Scenario(NamedTuple):
 
     client: str
     topic: str
+    """The row of the matrix."""
     claim: str
     play: Play
 

@@ -1,0 +1,1 @@
+"""The files of a RocketMQ broker's store, as bytes: what a move reads and an export writes."""

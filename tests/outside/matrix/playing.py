@@ -1,0 +1,97 @@
+"""Plays a protocol's scenarios against its brokers, one after the other."""
+
+import argparse
+import logging
+import signal
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+from tests.outside.matrix.scenario import Scenario, Skipped
+from tests.outside.matrix.table import LEFT_OUT, Reasons, sum_up
+
+SECONDS_MAX = 180
+"""One scenario."""
+OURS = "ours"
+
+
+class TooLong(Exception):
+    """A scenario did not end."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A protocol's matrix: its scenarios, and the brokers that they are played against."""
+
+    program: str
+    """The command, as its help names it."""
+    description: str
+    peer: str
+    """The name of the protocol's original broker."""
+    scenarios: Sequence[Scenario]
+    running: Callable[[str, str | None], AbstractContextManager[Any]]
+    """Runs a broker by its name, or takes the one at a URL; gives the address for scenarios."""
+    known: Mapping[str, Reasons] = field(default_factory=dict)
+    """By broker: why a scenario does not hold."""
+    lacking: Reasons = field(default_factory=dict)
+    """By client and topic: why there is no scenario."""
+
+    def play(self, arguments: Sequence[str] | None) -> int:
+        """Play what the arguments choose; the exit status."""
+        parser = argparse.ArgumentParser(prog=self.program, description=self.description)
+        parser.add_argument("--broker", choices=(self.peer, OURS, "both"), default=self.peer)
+        parser.add_argument("--url", help="a broker that runs already")
+        parser.add_argument("--raw", action="store_true", help="show where a scenario failed")
+        parser.add_argument("only", nargs="*", help="client, client.topic or words of a claim")
+        given = parser.parse_args(arguments)
+        chosen = [one for one in self.scenarios if not given.only or _is_asked_for(one, given.only)]
+        if not chosen:
+            parser.error("no such scenario")
+        signal.signal(signal.SIGALRM, _alarm)
+        if not given.raw:
+            # Clients tell of every connection that is cut, as scenarios do it.
+            logging.disable(logging.CRITICAL)
+        brokers = {}
+        for broker in (OURS, self.peer) if given.broker == "both" else (given.broker,):
+            with self.running(broker, given.url) as address:
+                brokers[broker] = {
+                    scenario: _played(scenario, address, raw=given.raw) for scenario in chosen
+                }
+        return sum_up(chosen, brokers, self.known, self.lacking)
+
+
+def _is_asked_for(scenario: Scenario, words: Sequence[str]) -> bool:
+    names = (scenario.client, f"{scenario.client}.{scenario.topic}")
+    return any(word in names or word in scenario.claim for word in words)
+
+
+def _alarm(_: int, frame: FrameType | None) -> None:
+    raise TooLong(f"it takes longer than {SECONDS_MAX} seconds")
+
+
+def _played(scenario: Scenario, address: Any, *, raw: bool) -> str:
+    """Play one; what is wrong with it, nothing where it holds."""
+    began = time.monotonic()
+    signal.alarm(SECONDS_MAX)
+    said, word = "", "holds"
+    try:
+        scenario.play(address)
+    except Skipped as skipped:
+        said, word = f"{LEFT_OUT}{skipped}", "left"
+    # Whatever it is, the others are played.
+    except Exception as failed:  # noqa: BLE001
+        said = f"{type(failed).__name__}: {failed}".strip().splitlines()[0][:400]
+        word = "FAILED"
+        if raw:
+            traceback.print_exc()
+    finally:
+        signal.alarm(0)
+    seconds = time.monotonic() - began
+    print(f"  {word:6} {seconds:5.1f} s  {scenario.client:10} {scenario.claim}", flush=True)
+    if said:
+        print(f"           {said}", flush=True)
+    return said
