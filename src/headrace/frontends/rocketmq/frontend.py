@@ -1,5 +1,6 @@
 """Assembly of the RocketMQ frontend of a broker; `server.frontends` imports this file by name."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
@@ -8,7 +9,6 @@ from headrace.cluster.controller_port import ControllerPort
 from headrace.config.listeners import parse_address
 from headrace.coordination.coordinators import Coordinators
 from headrace.frontends.rocketmq.administration.disk_watermark import CleaningRules
-from headrace.frontends.rocketmq.administration.metrics import add_metrics
 from headrace.frontends.rocketmq.administration.operations import operations_of
 from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
 from headrace.frontends.rocketmq.held.held_topics import MS_AN_HOUR, topic_config
@@ -23,10 +23,13 @@ from headrace.frontends.rocketmq.signed_requests import SignedRequests
 from headrace.model.errors import ConfigError
 from headrace.model.protocols import ROCKETMQ_TOPICS
 from headrace.net.write_pass import WritePass, Writes
+from headrace.observe.metrics import Metrics
 from headrace.operations.registry import Operations
 from headrace.ports.store import Store
-from headrace.subscriptions.held.half_messages import AskingRules
+from headrace.subscriptions.held.delays import Delays
+from headrace.subscriptions.held.half_messages import AskingRules, HalfMessages
 from headrace.subscriptions.new_groups import ZeroOffsetRule
+from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.settings import RocketmqKeys, parse_access_keys
 
 
@@ -117,7 +120,104 @@ def frontend(parts: RemotingParts) -> RemotingFrontend:
     )
     parts.operations.add(operations_of(broker))
     broker.held.ask = partial(ask_producer, broker)
-    add_metrics(parts.broker.metrics, broker)
+    _add_metrics(parts.broker.metrics, broker)
     secrets = parse_access_keys(keys.rocketmq_access_keys)
     signed = SignedRequests(secrets, parts.broker.audit)
     return RemotingFrontend(broker, WritePass(parts.writes), signed)
+
+
+# Metrics (docs/operate.md)
+
+_LATE = (
+    ResponseCode.FLUSH_DISK_TIMEOUT,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    ResponseCode.SLAVE_NOT_AVAILABLE,
+)
+
+
+def _add_metrics(metrics: "Metrics", broker: "ServedBroker") -> None:
+    """Register the metrics of requests, waiting messages and deletions."""
+    _add_requests(metrics, broker)
+    _add_held(metrics, broker)
+    cleaner, traffic = broker.cleaner, broker.traffic
+    metrics.gauge(
+        "headrace_rocketmq_messages_pulled_total",
+        "Messages that RocketMQ consumers have pulled",
+        lambda: traffic.pulled_count,
+        counter=True,
+    )
+    metrics.gauge(
+        "headrace_rocketmq_clients",
+        "RocketMQ clients that have sent a heartbeat on an open connection",
+        lambda: len(broker.clients),
+    )
+    metrics.gauge(
+        "headrace_rocketmq_unexpired_deleted_bytes_total",
+        "Bytes of unexpired segments deleted above rocketmq.disk.clean.forcibly.used.percent",
+        lambda: cleaner.deleted_bytes,
+        counter=True,
+    )
+    metrics.gauge(
+        "headrace_rocketmq_unexpired_deleted_segments_total",
+        "Unexpired segments deleted above rocketmq.disk.clean.forcibly.used.percent",
+        lambda: cleaner.deleted_segments,
+        counter=True,
+    )
+
+
+def _add_requests(metrics: "Metrics", broker: "ServedBroker") -> None:
+    counts, late = broker.counts, broker.sending.waits.counts
+    metrics.gauge(
+        "headrace_rocketmq_requests_total",
+        "Requests of RocketMQ clients by code, one-way ones included",
+        counts.by_request,
+        label="request",
+        counter=True,
+    )
+    metrics.gauge(
+        "headrace_rocketmq_errors_total",
+        "Errors answered to RocketMQ clients by codes of request and response",
+        counts.by_error,
+        label=("request", "response"),
+        counter=True,
+    )
+    metrics.gauge(
+        "headrace_rocketmq_stored_late_total",
+        "RocketMQ messages that are stored, but not flushed or replicated in time",
+        lambda: {code.name.lower(): late[code] for code in _LATE},
+        label="status",
+        counter=True,
+    )
+
+
+def _add_held(metrics: "Metrics", broker: "ServedBroker") -> None:
+    held = broker.held
+
+    def half(count: "Callable[[HalfMessages], int]") -> int:
+        return 0 if held.half.value is None else count(held.half.value)
+
+    def delays(count: "Callable[[Delays], int]") -> int:
+        return 0 if held.delays.value is None else count(held.delays.value)
+
+    metrics.gauge(
+        "headrace_rocketmq_delayed_messages",
+        "RocketMQ messages that wait for their time",
+        lambda: delays(len),
+    )
+    metrics.gauge(
+        "headrace_rocketmq_undecided_messages",
+        "RocketMQ messages of transactions that are neither committed nor rolled back",
+        lambda: half(len),
+    )
+    metrics.gauge(
+        "headrace_rocketmq_discarded_messages_total",
+        "Delayed RocketMQ messages whose topic was deleted before their time",
+        lambda: delays(lambda each: each.discarded),
+        counter=True,
+    )
+    metrics.gauge(
+        "headrace_rocketmq_given_up_messages_total",
+        "RocketMQ messages of transactions that went to TRANS_CHECK_MAX_TIME_TOPIC",
+        lambda: half(lambda each: each.given_up),
+        counter=True,
+    )
