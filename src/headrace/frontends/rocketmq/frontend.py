@@ -1,8 +1,7 @@
 """Assembly of the RocketMQ frontend of a broker; `server.frontends` imports this file by name."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.broker.broker import Broker
 from headrace.cluster.controller_port import ControllerPort
@@ -23,14 +22,18 @@ from headrace.frontends.rocketmq.signed_requests import SignedRequests
 from headrace.model.errors import ConfigError
 from headrace.model.protocols import ROCKETMQ_TOPICS
 from headrace.net.write_pass import WritePass, Writes
-from headrace.observe.metrics import Metrics
 from headrace.operations.registry import Operations
 from headrace.ports.store import Store
-from headrace.subscriptions.held.delays import Delays
 from headrace.subscriptions.held.half_messages import AskingRules, HalfMessages
 from headrace.subscriptions.new_groups import ZeroOffsetRule
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.settings import RocketmqKeys, parse_access_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.observe.metrics import Metrics
+    from headrace.subscriptions.held.delays import Delays
 
 
 class RemotingParts(Protocol):
