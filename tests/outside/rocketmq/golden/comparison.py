@@ -200,9 +200,8 @@ def _is_timed(entry: Entry, scenario: str) -> bool:
         return False
     if entry.client.startswith(BY_FACT):
         return entry.request in TIMED
-    if entry.request in ALWAYS_TIMED:
-        return not scenario.startswith("offset-")
-    return entry.request in TIMED and scenario.startswith(RUNNING)
+    is_running = entry.request in TIMED and scenario.startswith(RUNNING)
+    return is_running or entry.request in ALWAYS_TIMED
 
 
 def _has_places(entry: Entry, scenario: str) -> bool:
