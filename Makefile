@@ -163,7 +163,9 @@ spark-test: setup-dev ## All tests of the Spark side on a real Spark, drivers ki
 
 .PHONY: pipeline-test
 pipeline-test: setup-dev ## Declared pipelines on a real Spark: runs, kills, stops, checks, and the tests of each rule
-	@HEADRACE_LONG=1 $(PY) -m pytest -n $(or $(TEST_PROCESSES),4) --dist loadfile --timeout 900 $(or $(ARGS),tests/spark/pipeline $$($(PY) -m tests.support.pipeline_rules))
+	@# Files whose tests take minutes begin first: a file is one process's.
+	@HEADRACE_LONG=1 $(PY) -m pytest -n $(or $(TEST_PROCESSES),4) --dist loadfile --no-loadscope-reorder -p no:randomly --timeout 900 \
+	  $(or $(ARGS),$$($(PY) -m tests.support.pipeline_rules))
 
 .PHONY: spark-compat
 spark-compat: setup-dev ## Spark's own Kafka connector against our broker; Delta's and Iceberg's jars on the tables we write; a project under spark-pipelines (Maven; ARGS="Delta")

@@ -1,8 +1,11 @@
 """The rules of declared pipelines, each with the tests that hold it.
 
-`python -m tests.support.pipeline_rules` prints the files of these tests, for `make pipeline-test`.
+`python -m tests.support.pipeline_rules` prints the files of these tests, and the others that run
+pipelines, for `make pipeline-test`.
 The rules that later work brings (Avro, registries, spark-pipelines) have no test yet: NOT_YET.
 """
+
+from pathlib import Path
 
 from tests.support.named_rules import Rule
 
@@ -11,6 +14,8 @@ NOT_YET = {9: "a registry", 10: "a registry", 26: "spark-pipelines"}
 
 _RUNS, _UNIT = "tests/spark/pipeline", "tests/unit/pipeline"
 _KILLS = "tests/spark/test_quarantine_kills.py"
+LONGEST = (f"{_RUNS}/test_live_runs.py", _KILLS)
+"""Files whose tests take minutes, which begin first: one process runs a whole file."""
 RULES: dict[int, Rule] = {
     1: Rule(
         "killed at any point of a batch, each record is in the table or the quarantine, once",
@@ -230,4 +235,5 @@ RULES: dict[int, Rule] = {
 
 if __name__ == "__main__":
     files = {test.partition("::")[0] for rule in RULES.values() for test in rule.tests}
-    print("\n".join(sorted(files)))
+    files.update(str(path) for path in Path(_RUNS).glob("test_*.py"))
+    print("\n".join(sorted(files, key=lambda file: (file not in LONGEST, file))))
