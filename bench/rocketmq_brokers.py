@@ -158,6 +158,6 @@ ROCKETMQ = Subject("rocketmq", RocketmqPeer, None)
 
 
 def another(root: Path) -> Subject:
-    """Another checkout of ours. ValueError: there is none."""
+    """Return the subject of another checkout. ValueError: there is no checkout at `root`."""
     checkout = Checkout.at("other", root)
     return Subject(checkout.name, partial(RocketmqHeadrace, checkout=checkout), checkout)
