@@ -1,10 +1,11 @@
 """The rules of declared pipelines, each with the tests that hold it.
 
-`python -m tests.support.pipeline_rules` prints the files of these tests, and the others that run
-pipelines, for `make pipeline-test`.
+`python -m tests.support.pipeline_rules FOLDER` prints the files of these tests and those of FOLDER,
+for `make pipeline-test`.
 The rules that later work brings (Avro, registries, spark-pipelines) have no test yet: NOT_YET.
 """
 
+import sys
 from pathlib import Path
 
 from tests.support.named_rules import Rule
@@ -235,5 +236,5 @@ RULES: dict[int, Rule] = {
 
 if __name__ == "__main__":
     files = {test.partition("::")[0] for rule in RULES.values() for test in rule.tests}
-    files.update(str(path) for path in Path(_RUNS).glob("test_*.py"))
+    files.update(str(path) for path in Path(sys.argv[1]).glob("test_*.py"))
     print("\n".join(sorted(files, key=lambda file: (file not in LONGEST, file))))
