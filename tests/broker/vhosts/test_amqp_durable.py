@@ -13,7 +13,7 @@ from headrace.cli.amqp.ask import ask_amqp
 from headrace.client.sync import connect, run
 from headrace.ports.store import SessionLost
 from headrace.testing import BrokerThread
-from headrace.vhosts import durable_queues
+from headrace.vhosts import declaration_nodes, durable_queues
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.control_methods import ChannelClose
 from headrace.wire.amqp.methods import encode_method
@@ -243,7 +243,7 @@ def test_a_declaration_that_nobody_can_read_leaves_all_messages_where_they_are(
     first.publish(b"a")
     queues = kept_queues(first.broker)
     (node,) = queues._stored
-    path = f"{durable_queues.DECLARATIONS}/{node}"
+    path = f"{declaration_nodes.DECLARATIONS}/{node}"
     good = first.broker.run(lambda server: server._store.get(path))  # type: ignore[union-attr]
     first.broker.run(lambda server: server._store.set(path, b"?"))  # type: ignore[union-attr]
     second = start()
