@@ -13,6 +13,8 @@ from tests.support.rocketmq.client import RemotingClient, messages_in
 from tests.support.rocketmq.kit import SETTINGS, port_of
 
 TRACES = "RMQ_SYS_TRACE_TOPIC"
+QUEUES = 4
+"""Those of a topic that a Java client creates by sending to it."""
 SECONDS_MAX = 240
 
 
@@ -35,7 +37,8 @@ def test_traces_of_a_message_are_stored_and_shown_by_mqadmin(version: str, tmp_p
         address = f"127.0.0.1:{port_of(broker)}"
         (unique,) = re.findall(r"SENT (\w+)", java(tmp_path, traced, "Traced", address))
         with RemotingClient(port_of(broker)) as client:
-            bodies = [bytes(each.body) for each in messages_in(client.pull(TRACES))]
+            pulled = [client.pull(TRACES, queueId=queue) for queue in range(QUEUES)]
+            bodies = [bytes(each.body) for answer in pulled for each in messages_in(answer)]
         mqadmin = (
             f"{libraries('5.5.0', 'mqadmin.xml')}/*",
             "org.apache.rocketmq.tools.command.MQAdminStartup",
