@@ -44,7 +44,10 @@ LOGBACK = """<configuration><appender name="f" class="ch.qos.logback.core.FileAp
 <root level="INFO"><appender-ref ref="f"/></root></configuration>
 """
 SERVES = "boot success"
-"""Printed by a server that listens; the broker is registered at its name server."""
+"""Printed by a server that listens."""
+REGISTERED = "new broker registered"
+"""Logged by a name server: until then no topic has a route. Version 5.5.0 may do it 10 s after its
+start, because it connects to the name server meanwhile."""
 
 
 def broker_port() -> int:
@@ -88,6 +91,7 @@ class RocketMQ(StartsAndStops):
         self._configure()
         self._start("namesrv", "org.apache.rocketmq.namesrv.NamesrvStartup")
         self._start("broker", "org.apache.rocketmq.broker.BrokerStartup")
+        self._wait("broker", self.place / "namesrv.log", REGISTERED)
 
     def run(self, words: Sequence[str], seconds_max: float) -> str:
         """Return the output of a program on their host. AssertionError: it fails."""
@@ -139,8 +143,9 @@ class RocketMQ(StartsAndStops):
         lines = "".join(f"{key}={value}\n" for key, value in settings.items())
         (self._conf / f"{name}.conf").write_text(lines)
         # Version 4.9 reads the file of this name, 5.x the one that a property names.
-        log = LOGBACK.format(file=self.place / f"{name}.log")
-        (self._conf / f"logback_{name}.xml").write_text(log)
+        log = self.place / f"{name}.log"
+        log.unlink(missing_ok=True)
+        (self._conf / f"logback_{name}.xml").write_text(LOGBACK.format(file=log))
 
     def _start(self, name: str, main: str) -> None:
         command = [
@@ -153,15 +158,18 @@ class RocketMQ(StartsAndStops):
         ]  # fmt: skip
         output = self.place / f"{name}.out"
         with output.open("wb") as out:
-            process = subprocess.Popen(
+            self._processes[name] = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=self.place
             )
-        self._processes[name] = process
+        self._wait(name, output, SERVES)
+
+    def _wait(self, name: str, output: Path, text: str) -> None:
+        """Wait until a server has written a text. SystemExit: it ended, or takes too long."""
         deadline = time.monotonic() + START_SECONDS_MAX
         said = ""
-        while time.monotonic() < deadline and process.poll() is None:
+        while time.monotonic() < deadline and self._processes[name].poll() is None:
             said = output.read_text(errors="replace")
-            if SERVES in said:
+            if text in said:
                 return
             time.sleep(0.1)
         self.stop()
