@@ -130,7 +130,7 @@ class RemotingCall:
             return
         flag, fields, body, remark = CommandFlag.RESPONSE, answer.fields, answer.body, answer.remark
         answered = RemotingCommand(code, command.opaque, flag, fields, body, remark)
-        self.answer_frame(encode_command(answered))
+        self.answer_frame(list(encode_command(answered)))
 
     def answer_frame(self, frame: "list[Buffer]") -> None:
         """Answer the request with an encoded command."""

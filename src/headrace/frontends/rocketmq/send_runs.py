@@ -66,19 +66,20 @@ class SendRun(QueuedSend):
 
     def __init__(self, runs: "SendRuns", place: TopicPartition, number: int) -> None:
         """`number`: that of the queue's partition."""
-        super().__init__(place, (), self._stored, self._stored_late, runs.mode)
+        # Not by QueuedSend's: with many queues there is a run for each message.
+        self.place, self.mode, self.parts, self.size = place, runs.mode, [], 0
         self._is_late = False
         self._runs = runs
         self._number = number
         self.asked: list[tuple[bytes, bytes]] = []
         """Opaque and unique key of each message."""
 
-    def _stored_late(self, offset: int, code: ResponseCode) -> None:
+    def late(self, offset: int, code: ResponseCode) -> None:
         """Answer for all messages, which are not flushed or replicated in time."""
         self._answer(offset, code)
         self._is_late = True
 
-    def _stored(self, offset: int | ApiError) -> None:
+    def done(self, offset: int | ApiError) -> None:
         """Answer for all messages, the first of which has this offset, or for the error."""
         if self._is_late:
             return

@@ -234,7 +234,7 @@ class RemotingSession:
         return call
 
     def _send(self, command: RemotingCommand) -> None:
-        self._stream.push(encode_command(command))
+        self._stream.push(list(encode_command(command)))
 
     def _ended(self, call: RemotingCall) -> None:
         self._calls.pop(call, None)

@@ -251,7 +251,11 @@ class PulledQueue:
         alike = cut_alike(cursor, start, record, min(count_max, bytes_max // total))
         if alike is None:
             return None
-        count, first, physical = alike.count, record.offset, self._physical_base | record.offset
+        count, first, physical = (
+            alike.record_count,
+            record.offset,
+            self._physical_base | record.offset,
+        )
         again, born_host = alike.again_from[:4], alike.again_from[4:]
         stored = STORED_AT.pack(record.timestamp) + self._store_host
         fixed = b"".join((born_host, stored, again, _PREPARED_AND_SIZE.pack(0, body_size)))

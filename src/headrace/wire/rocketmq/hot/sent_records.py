@@ -109,9 +109,7 @@ def cut_sent(cursor: RecordCursor) -> SentRecord | None:
 class AlikeRecords(NamedTuple):
     """Records one after another that differ in offset, key, body, birth and properties alone."""
 
-    count: int
-    size: int
-    """Bytes of each."""
+    record_count: int
     flag: bytes
     """The flag of each message, as stored."""
     system_flag: int
@@ -166,7 +164,7 @@ def cut_alike(
     cursor.delta += count
     flag, system_flag = _flags(flags[0], record.facts_at - record.body_end + 1)
     return AlikeRecords(
-        count, step, flag, system_flag, again_from[0],
+        count, flag, system_flag, again_from[0],
         bodies[:count], born[:count], properties[:count],
     )  # fmt: skip
 
@@ -196,8 +194,8 @@ def _deltas() -> tuple[bytes, tuple[bytes, bytes]]:
 def _in_common(found: Iterable[object], wanted: Iterable[object]) -> int:
     """Return how many values are the same from the beginning on."""
     count = 0
-    for one, other in zip(found, wanted, strict=False):
-        if one != other:
+    for value, expected in zip(found, wanted, strict=False):
+        if value != expected:
             break
         count += 1
     return count
