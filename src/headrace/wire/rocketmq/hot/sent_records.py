@@ -23,8 +23,8 @@ from headrace.wire.rocketmq.stored_messages import SystemFlag
 
 _NO_KEY = 1
 """The encoding of a null key: a size of -1."""
-_NO_ATTRIBUTES = b"\x00\x00"
-"""The attributes of a record, and its time, which is that of its batch."""
+_ATTRIBUTES_AND_TIME = 2
+"""The bytes behind a record's size: no attributes, and the time of its batch."""
 ONE_BYTE_DELTAS = 64
 """Offsets below this one are encoded in one byte."""
 _flags = Struct(">4si").unpack_from
@@ -131,7 +131,8 @@ def cut_alike(
     the cursor stays behind it.
     """
     data, delta, step = cursor.data, cursor.delta - 1, record.end - start
-    head_end = data.index(_NO_ATTRIBUTES, start) + len(_NO_ATTRIBUTES)
+    _, head_end = read_unsigned(data, start)
+    head_end += _ATTRIBUTES_AND_TIME
     deltas, delta_max = _encoded_deltas(delta)
     count = min(count_max, cursor.left + 1, (cursor.end - start) // step, delta_max - delta)
     if count < 2 or not data.startswith(data[start:head_end], record.end):
