@@ -62,9 +62,9 @@ class KnownPulls:
     def learn(self, header: bytes, command: RemotingCommand) -> None:
         """Remember the form of a pull's header; the one not used for longest is forgotten.
 
-        Signed requests have none: their signature differs.
+        Signed requests have none: their signature differs. Neither have one-way requests.
         """
-        form = pull_form(header)
+        form = None if command.flag else pull_form(header)
         if form is None or form.read(header) is None:
             return
         try:
