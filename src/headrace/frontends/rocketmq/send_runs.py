@@ -168,10 +168,13 @@ class SendRuns:
         """Remember the form of a send's header."""
         topic = (command.fields or {}).get(_TOPIC, "")
         sendable = topic not in NOT_SENDABLE and not topic.startswith(RETRY_PREFIX)
-        if sendable and len(self._forms) < FORMS_MAX:
-            form = send_form(header)
-            if form is not None:
-                self._forms[form] = topic
+        if not sendable or len(self._forms) >= FORMS_MAX:
+            return
+        if any(form.read(header, 0, len(header)) for form in self._forms):
+            return  # known, and no plain send for another reason
+        form = send_form(header)
+        if form is not None:
+            self._forms[form] = topic
 
     def end_pass(self) -> None:
         """Forget what was checked in this pass."""
@@ -230,7 +233,7 @@ class SendRuns:
             run = self._run(form, queue_id)
             if run is None:
                 return False
-        keys = find_property(properties, KEYS)
+        keys = find_property(properties, KEYS) if KEYS in properties else None
         fixed = _pack_facts(VERSION, 0, self._born_host_flag, born_at_ms, 0)
         header = encoded_header(b"".join((fixed, self._born_host, properties)))
         run.parts.append((sized(keys) if keys else _NO_KEY, data[body_at:end], header))
