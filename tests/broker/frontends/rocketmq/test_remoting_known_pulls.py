@@ -10,7 +10,7 @@ from tests.support.rocketmq.kit import PARKED, code, fields, loaded, made, serve
 def known(client: RemotingClient, topic: str, **named: object) -> None:
     """Pull a first message until the form of the pull is known, and a queue has its checks."""
     for _ in range(3):
-        answer = client.pull(topic, **named)
+        answer = client.pull(topic, 0, **named)
         assert code(answer) is ResponseCode.SUCCESS, answer.remark
         assert len(messages_in(answer)) == 1
 
@@ -58,10 +58,10 @@ def test_a_newer_subscription_filters_the_next_pull(client: RemotingClient) -> N
     for version, tag in enumerate(("A", "B", "A"), 1):
         client.heartbeat("c1", "CG_tags", {topic: tag}, version=version)
         for _ in range(3):
-            found = messages_in(client.pull(topic, **named))
+            found = messages_in(client.pull(topic, 0, **named))
             assert [message.body for message in found] == [tag.encode()]
     client.call(RequestCode.UNREGISTER_CLIENT, {"clientID": "c1", "consumerGroup": "CG_tags"})
-    assert code(client.pull(topic, **named)) is ResponseCode.SUBSCRIPTION_NOT_EXIST
+    assert code(client.pull(topic, 0, **named)) is ResponseCode.SUBSCRIPTION_NOT_EXIST
 
 
 def test_an_offset_that_comes_with_a_known_pull_is_stored(client: RemotingClient) -> None:
