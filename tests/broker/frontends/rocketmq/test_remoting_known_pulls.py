@@ -114,7 +114,7 @@ def test_more_forms_than_are_kept_are_answered(
     assert after - counted == 3 * len(topics)
 
 
-def test_one_way_pulls_have_no_answer(client: RemotingClient) -> None:
+def test_a_one_way_pull_has_no_answer(client: RemotingClient) -> None:
     topic = made(client, "known_one_way")
     client.send(topic)
     before = len(client.arrived)
