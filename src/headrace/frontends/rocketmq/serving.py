@@ -188,7 +188,7 @@ class ServedBroker:
         info = self.broker.image.topics.get(place.topic)
         if info is None or info.internal:
             return False
-        config = self.configs.topics.get(info.topic_id.hex())
+        config = self.config_of(info)
         return config is not None and config.made
 
     async def ready(self) -> None:
@@ -277,7 +277,11 @@ class ServedBroker:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(error)) from None
         if info is None or (info.internal and not is_own(name)):
             return None
-        return ServedTopic(name, info, self.configs.topics.get(info.topic_id.hex()))
+        return ServedTopic(name, info, self.config_of(info))
+
+    def config_of(self, info: TopicInfo) -> TopicConfig | None:
+        """Return a topic's settings, None without any of its own."""
+        return self.configs.topics.get(info.topic_id.hex())
 
     def awaits_retries(self, name: str) -> str | None:
         """Return the group whose retry topic has this name, if the topic does not exist yet.
