@@ -170,14 +170,14 @@ def test_what_cannot_be_stored_is_said_and_stored_once_it_can_be(
     monkeypatch.setattr(durable_queues, "RETRY_SECONDS", 0.05)
     first = start()
     queues = kept_queues(first.broker)
-    works = queues._store
-    queues._store = FailingStore(works)
+    works = queues._declarations._store
+    queues._declarations._store = FailingStore(works)
     first.client.send(encode_method(1, QueueDeclare(queue="q", durable=True)))
     with pytest.raises(
         Gone, match="the changed declarations could not be stored: the disk is full"
     ):
         first.client.received()
-    queues._store = works
+    queues._declarations._store = works
     eventually(lambda: bool(queues._stored) and queues._running is None)
     again = start()
     assert again.ready() == 0
@@ -204,12 +204,12 @@ def test_queue_deleted_while_the_store_is_away_is_deleted_with_its_topic(
     first.declare()
     first.publish(b"a")
     queues = kept_queues(first.broker)
-    works = queues._store
-    queues._store = FailingStore(works)
+    works = queues._declarations._store
+    queues._declarations._store = FailingStore(works)
     first.client.send(encode_method(1, QueueDelete(queue="q")))
     with pytest.raises(Gone):
         first.client.received()
-    queues._store = works
+    queues._declarations._store = works
     topics = first.broker.call(lambda server: server.broker.image.topics)
     eventually(lambda: not queues._stored and "__amqp.queue.q" not in topics)
     again = start()
@@ -222,13 +222,13 @@ def test_queue_deleted_while_its_declaration_fails_does_not_come_back(
     monkeypatch.setattr(durable_queues, "RETRY_SECONDS", 0.05)
     first = start()
     queues = kept_queues(first.broker)
-    works = queues._store
-    failing = queues._store = SlowFailingStore(works)
+    works = queues._declarations._store
+    failing = queues._declarations._store = SlowFailingStore(works)
     first.client.send(encode_method(1, QueueDeclare(queue="q", durable=True)))
     eventually(lambda: failing.asked > 0)
     first.client.send(encode_method(1, QueueDelete(queue="q")))
     eventually(lambda: failing.failures > 0)
-    queues._store = works
+    queues._declarations._store = works
     eventually(lambda: queues._next.is_empty and queues._running is None)
     assert not queues._stored
     again = start()
