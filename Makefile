@@ -141,7 +141,7 @@ amqp-test: setup-dev ## RabbitMQ's clients against our broker: a matrix of clien
 rocketmq-test: setup-dev ## RocketMQ's clients, unmodified, against our broker: a matrix of clients and scenarios, then the tests (Java, Go, C++ and Node: Maven, Go, pip, npm)
 	@failed=0; \
 	$(if $(ARGS),,$(PY) -m tests.outside.rocketmq --broker ours || failed=1;) \
-	$(PY) -m pytest --timeout 900 $(or $(ARGS),tests/outside/rocketmq) || failed=1; \
+	$(PYTEST) --timeout 900 $(or $(ARGS),tests/outside/rocketmq) || failed=1; \
 	exit $$failed
 
 .PHONY: compat-rocketmq
