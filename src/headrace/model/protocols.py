@@ -240,15 +240,22 @@ ROCKETMQ = ProtocolRow(
     command=Command(
         "rocketmq",
         "headrace.cli.rocketmq.rocketmq:app",
-        "Explain where RocketMQ's consumer groups begin, and move their offsets.\n\nFor example:"
-        " headrace rocketmq where-would-a-group-begin orders",
+        "Explain where RocketMQ's consumer groups begin; move stores, offsets, topics and groups."
+        "\n\nFor example: headrace rocketmq where-would-a-group-begin orders",
     ),
     more_commands=(
         Command(
             "mqadmin",
             "headrace.cli.rocketmq.mqadmin:mqadmin",
             "Administer RocketMQ topics and groups with mqadmin's own verbs, options and output."
-            "\n\nFor example: headrace mqadmin consumerProgress -n 127.0.0.1:9876 -g billing",
+            "\n\n-n HOST:PORT is the name server: the broker's ROCKETMQ listener. Without it"
+            " NAMESRV_ADDR is, or 127.0.0.1:9876. Verbs: brokerStatus, clusterList,"
+            " consumerConnection, consumerProgress, deleteKvConfig, deleteSubGroup, deleteTopic,"
+            " getBrokerConfig, getConsumerConfig, producerConnection, queryMsgById, queryMsgByKey,"
+            " queryMsgByUniqueKey, resetOffsetByTime, skipAccumulatedMessage, topicClusterList,"
+            " topicList, topicRoute, topicStatus, updateBrokerConfig, updateKvConfig,"
+            " updateSubGroup, updateTopic, updateTopicPerm.\n\nFor example:"
+            " headrace mqadmin consumerProgress -n 127.0.0.1:9876 -g billing",
         ),
     ),
 )

@@ -24,14 +24,7 @@ def mqadmin(
 ) -> None:
     """Run a verb of RocketMQ's mqadmin, with its options and its output.
 
-    -n HOST:PORT is the name server: the broker's ROCKETMQ listener. Without it NAMESRV_ADDR is, or
-    127.0.0.1:9876. Verbs: brokerStatus, clusterList, consumerConnection, consumerProgress,
-    deleteKvConfig, deleteSubGroup, deleteTopic, getBrokerConfig, getConsumerConfig,
-    producerConnection, queryMsgById, queryMsgByKey, queryMsgByUniqueKey, resetOffsetByTime,
-    skipAccumulatedMessage, topicClusterList, topicList, topicRoute, topicStatus,
-    updateBrokerConfig, updateKvConfig, updateSubGroup, updateTopic, updateTopicPerm.
-
-    For example: headrace mqadmin consumerProgress -n 127.0.0.1:9876 -g billing
+    The help that is displayed is that of `headrace.model.protocols`.
     """
     run = VERBS.get(verb)
     if run is None:
