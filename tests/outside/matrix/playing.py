@@ -65,7 +65,7 @@ class Matrix:
         return sum_up(chosen, brokers, self.known, self.lacking)
 
     def _outcomes(self, chosen: list[Scenario], address: Any, *, raw: bool) -> dict[Scenario, str]:
-        """Play scenarios in processes of their own: an alarm ends one that takes too long."""
+        """Play scenarios, `at_once` clients side by side."""
         by_client: dict[str, list[Scenario]] = {}
         for scenario in chosen:
             by_client.setdefault(scenario.client, []).append(scenario)
@@ -87,23 +87,17 @@ def _in_processes(
     """Return what `play` returns for each client, `at_once` of them at one time."""
     if at_once == 1:
         return list(map(play, clients))
-    # Forked: scenarios cannot be pickled.
-    with get_context("fork").Pool(at_once, _Playing.set, (play,)) as pool:
-        return pool.map(_Playing.now, clients, chunksize=1)
+    # Not in threads: an alarm ends a scenario. Forked: scenarios cannot be pickled.
+    with get_context("fork").Pool(at_once, _OF_PROCESS.append, (play,)) as pool:
+        return pool.map(_played_in_process, clients, chunksize=1)
 
 
-class _Playing:
-    """The function that a process of the pool was made for."""
+_OF_PROCESS: list[Callable[[str], list[str]]] = []
+"""The function that a process of the pool was made for."""
 
-    play: Callable[[str], list[str]]
 
-    @classmethod
-    def set(cls, play: Callable[[str], list[str]]) -> None:
-        cls.play = staticmethod(play)
-
-    @classmethod
-    def now(cls, client: str) -> list[str]:
-        return cls.play(client)
+def _played_in_process(client: str) -> list[str]:
+    return _OF_PROCESS[0](client)
 
 
 def _is_asked_for(scenario: Scenario, words: Sequence[str]) -> bool:
