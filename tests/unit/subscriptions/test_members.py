@@ -187,3 +187,5 @@ def test_a_topic_is_subscribed_since_its_first_heartbeat() -> None:
     members.heartbeat(first, "a", subscribed(TopicSubscription("other")), 10.0)
     assert members.subscribed_since("g", "orders") is None
     assert members.subscribed_since("g", "other") == 10.0
+    assert members.is_subscribed("other")
+    assert not members.is_subscribed("orders")

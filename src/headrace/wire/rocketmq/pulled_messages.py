@@ -34,7 +34,6 @@ from headrace.wire.rocketmq.record_header import (
     FACTS_V4,
     NAME,
     READ_FLAGS,
-    VERSION,
     MessageFacts,
     decode_facts,
 )
@@ -231,7 +230,8 @@ class PulledQueue:
         """Add the messages of the records that follow `record` and have its sizes; return how many.
 
         Most producers send messages of one size, one after another. What lies between body,
-        properties and the fixed fields is then the same, and is compared, not decoded.
+        properties and the fixed fields is then the same, and is compared, not decoded: the version
+        of the facts is the last byte of `header`.
         """
         data, numbers, unpack = cursor.data, short_numbers(), FACTS_V4.unpack_from
         offset, timestamp, at, delta = record.offset, record.timestamp, record.end, cursor.delta
@@ -258,10 +258,10 @@ class PulledQueue:
                 or data[at + step - 1] != _END
             ):
                 break
-            version, flag, system_flag, born_at_ms, reconsume_times, born_host = unpack(
+            _, flag, system_flag, born_at_ms, reconsume_times, born_host = unpack(
                 data, at + facts_at
             )
-            if version != VERSION or system_flag & SystemFlag.BORN_HOST_V6:
+            if system_flag & SystemFlag.BORN_HOST_V6:
                 break
             number, delta, offset = number + 1, delta + 1, offset + 1
             body = data[at + body_at : at + body_end]

@@ -149,6 +149,44 @@ def test_the_command_shows_offsets_and_lag_of_a_group(
     assert (row["committed_offset"], row["end_offset"], row["lag"]) == (1, 2, 1)
 
 
+@pytest.mark.parametrize("used_by", ["heartbeat", "pull", "send back"])
+def test_a_group_that_a_client_has_used_exists_after_a_restart(
+    tmp_path: Path, used_by: str
+) -> None:
+    """RocketMQ creates it, too (autoCreateSubscriptionGroup), and stores it."""
+    named = {"consumerGroup": "CG", "topic": "t", "queueId": 0, "commitOffset": 1}
+    with (
+        BrokerThread(SETTINGS, directory=str(tmp_path)) as broker,
+        RemotingClient(port_of(broker)) as client,
+    ):
+        made(client, "t")
+        client.send("t")
+        if used_by == "heartbeat":
+            client.heartbeat("one", "CG", {"t": "*"})
+        elif used_by == "pull":
+            client.pull("t", consumerGroup="CG")
+        else:
+            (sent,) = messages_in(client.pull("t", consumerGroup="other"))
+            back = {"offset": sent.physical_offset, "group": "CG", "delayLevel": 1,
+                    "originMsgId": "", "originTopic": "t"}  # fmt: skip
+            assert code(client.call(36, back)) is ResponseCode.SUCCESS
+    with (
+        BrokerThread(SETTINGS, directory=str(tmp_path)) as broker,
+        RemotingClient(port_of(broker)) as client,
+    ):
+        loaded(client, "CG", "t")
+        client.begins_groups = False
+        assert code(client.call(15, named)) is ResponseCode.SUCCESS
+        assert fields(client.call(14, named)) == {"offset": "1"}
+        refused = client.call(15, named | {"consumerGroup": "CG_unused"})
+        assert code(refused) is ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+        listed = json.loads(bytes(client.call(201).body))["subscriptionGroupTable"]
+        assert "CG" in listed
+        deleted = client.call(207, {"groupName": "CG", "cleanOffset": "true"})
+        assert code(deleted) is ResponseCode.SUCCESS
+        assert code(client.call(15, named)) is ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+
 def test_an_offset_of_a_group_that_does_not_exist_is_refused(client: RemotingClient) -> None:
     topic = made(client, "no-group")
     client.begins_groups = False

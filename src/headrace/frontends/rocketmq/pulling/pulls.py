@@ -256,13 +256,13 @@ def pull(call: "RemotingCall") -> None:
     request = pull_request(call.command)
     broker = call.broker
     broker.require_group(call.identity, request.consumer_group)
+    broker.note_group(request.consumer_group)
     broker.check_may_consume(request.consumer_group)
     if broker.awaits_retries(request.topic) == request.consumer_group:
         RetryWait(call, request, pull)
         return
     topic = broker.topic(request.topic)
     broker.require_topic(call.identity, Operation.READ, topic)
-    broker.traffic.note_pull(request.consumer_group)
     if topic.config is not None and not topic.config.is_readable:
         text = f"the topic[{topic.name}] pulling message is forbidden"
         raise RequestRefused(ResponseCode.NO_PERMISSION, text, {FORBIDDEN: TOPIC_FORBIDDEN})
