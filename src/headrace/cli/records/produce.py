@@ -38,11 +38,11 @@ class Follow:
     ] = None
     state: Annotated[
         Path | None,
-        Parameter(name="--state", help="File for the position; default: next to the file."),
+        Parameter(help="File for the position; default: next to the file."),
     ] = None
     from_end: Annotated[
         bool,
-        Parameter(name="--from-end", negative=(), help="At the first start skip existing lines."),
+        Parameter(help="At the first start skip existing lines."),
     ] = False
 
 
