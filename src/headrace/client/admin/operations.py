@@ -15,9 +15,9 @@ from headrace.wire.kafka.hot.administration import (
 )
 
 
-async def call_operation(  # noqa: ANN401 - JSON
+async def call_operation(
     client: Client, operation: str, question: Mapping[str, Any], listener: str = ""
-) -> Any:
+) -> Any:  # noqa: ANN401 - JSON
     """Return the result of an operation with these arguments, those that are None left out.
 
     Raises ApiError. `listener`: the listener that serves the operation, for the error's text.

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from headrace.wire.rocketmq.sent_messages import SentMessage
 
 GROUPS_MAX = 100_000
-"""Groups with settings, above which clients create no more by using them."""
+"""Groups with settings; above it clients create none by using them."""
 _UNKNOWN_TOPIC = (
     "topic[{}] not exist, apply first please! \n"
     "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
@@ -161,7 +161,7 @@ class ServedBroker:
                 self._number_changed(topic, name)
 
     def _number_changed(self, topic: TopicInfo, name: str | None) -> None:
-        """Number new partitions now if groups may wait for them, so that their time is right."""
+        """Assign numbers to new partitions that groups may wait for, so that their time is right."""
         if not self.numbers.is_used(topic):
             written = self.traffic.stored_total(topic.name, len(topic.partitions))
             if written or name is None or not self.members.is_subscribed(name):
