@@ -161,7 +161,7 @@ class ServedBroker:
                 self._number_changed(topic, name)
 
     def _number_changed(self, topic: TopicInfo, name: str | None) -> None:
-        """Assign numbers to new partitions that groups may wait for, so that their time is right."""
+        """Assign numbers to new partitions that groups may wait for, so the time is right."""
         if not self.numbers.is_used(topic):
             written = self.traffic.stored_total(topic.name, len(topic.partitions))
             if written or name is None or not self.members.is_subscribed(name):
