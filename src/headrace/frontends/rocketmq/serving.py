@@ -163,8 +163,9 @@ class ServedBroker:
     def _number_changed(self, topic: TopicInfo, name: str | None) -> None:
         """Assign numbers to new partitions that groups may wait for, so the time is right."""
         if not self.numbers.is_used(topic):
-            written = self.traffic.stored_total(topic.name, len(topic.partitions))
-            if written or name is None or not self.members.is_subscribed(name):
+            if name is None or not self.members.is_subscribed(name):
+                return
+            if self.traffic.stored_total(topic.name, len(topic.partitions)):
                 return
             self.numbers.note_created(topic)
         self.work(self._number(topic))

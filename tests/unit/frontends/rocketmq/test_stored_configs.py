@@ -1,16 +1,14 @@
 """Settings that are in force at once and stored later, as those of a group that a client uses."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
-from headrace.log import file_names
 from headrace.posix.store.embedded_store import EmbeddedStore
 from headrace.wire.rocketmq.group_configs import GroupConfig
+from tests.unit.frontends.rocketmq.test_partition_numbers import play
 from tests.unit.frontends.rocketmq.test_store_away import FailingStore
 
 OURS = GroupConfig("CG")
@@ -21,15 +19,6 @@ async def loaded(store: Any) -> RemotingConfigs:
     configs = RemotingConfigs.of(store)
     await configs.groups.load()
     return configs
-
-
-def play(where: Path, story: Callable[[EmbeddedStore], Awaitable[None]]) -> None:
-    async def played() -> None:
-        store = EmbeddedStore(str(where / file_names.METADATA))
-        await story(store)
-        await store.close()
-
-    asyncio.run(played())
 
 
 def test_noted_settings_are_in_force_at_once_and_stored_later(tmp_path: Path) -> None:
