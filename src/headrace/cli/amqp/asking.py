@@ -63,7 +63,9 @@ def add_list(
     ) -> None:
         show(ask(cluster, f"{noun}.list", vhost=vhost, user=user), columns, json=json, none=none)
 
-    family.command(by_vhost_and_user if by_user else by_vhost, name="list", alias=["ls"], help=text)
+    list_ = by_vhost_and_user if by_user else by_vhost
+    list_.__name__ = "list"  # Cyclopts shows it in errors
+    family.command(list_, name="list", alias=["ls"], help=text)
 
 
 def tell_declared(noun: str, vhost: str, declared: Row, *, json: bool) -> None:

@@ -11,8 +11,8 @@ from headrace.wire.rocketmq.group_configs import GroupConfig
 from tests.unit.frontends.rocketmq.test_partition_numbers import play
 from tests.unit.frontends.rocketmq.test_store_away import FailingStore
 
-OURS = GroupConfig("CG")
-CHANGED = GroupConfig("CG", retries_max=3)
+OURS = GroupConfig("CG", retry_policy={"type": "CUSTOMIZED"}, attributes={})
+CHANGED = OURS._replace(retries_max=3)
 
 
 async def loaded(store: Any) -> RemotingConfigs:
