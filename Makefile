@@ -141,7 +141,7 @@ amqp-test: setup-dev ## RabbitMQ's clients against our broker: a matrix of clien
 rocketmq-test: setup-dev ## RocketMQ's clients, unmodified, against our broker: a matrix of clients and scenarios, then the tests (Java, Go, C++ and Node: Maven, Go, pip, npm)
 	@failed=0; \
 	$(if $(ARGS),,$(PY) -m tests.outside.rocketmq --broker ours || failed=1;) \
-	$(PY) -m pytest --timeout 900 $(or $(ARGS),tests/outside/rocketmq) || failed=1; \
+	$(PYTEST) --timeout 900 $(or $(ARGS),tests/outside/rocketmq) || failed=1; \
 	exit $$failed
 
 .PHONY: compat-rocketmq
@@ -164,7 +164,7 @@ spark-test: setup-dev ## All tests of the Spark side on a real Spark, drivers ki
 .PHONY: pipeline-test
 pipeline-test: setup-dev ## Declared pipelines on a real Spark: runs, kills, stops, checks, and the tests of each rule
 	@# Files whose tests take minutes begin first: a file is one process's.
-	@HEADRACE_LONG=1 $(PY) -m pytest -n $(or $(TEST_PROCESSES),4) --dist loadfile --no-loadscope-reorder -p no:randomly --timeout 900 \
+	@HEADRACE_LIVE=1 $(PY) -m pytest -n $(or $(TEST_PROCESSES),4) --dist loadfile --no-loadscope-reorder -p no:randomly --timeout 900 \
 	  $(or $(ARGS),$$($(PY) -m tests.support.pipeline_rules tests/spark/pipeline))
 
 .PHONY: spark-compat

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 JAVA = Path(__file__).parent / "java"
@@ -17,13 +18,20 @@ def libraries(version: str, pom: str = "pom.xml") -> Path:
     """Return the folder of a version's libraries, fetched if they are missing."""
     folder = JAVA / "target" / f"{Path(pom).stem}-{version}"
     if not folder.exists():
+        folder.parent.mkdir(exist_ok=True)
+        # Under another name until it is complete; another process may fetch it, too.
+        part = Path(tempfile.mkdtemp(prefix="fetching-", dir=folder.parent))
         subprocess.run(
             [
                 "mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies",
-                f"-Dclient={version}", f"-Dlibs={folder}",
+                f"-Dclient={version}", f"-Dlibs={part}",
             ],
             cwd=JAVA, check=True, timeout=900,
         )  # fmt: skip
+        try:
+            part.rename(folder)
+        except OSError:
+            shutil.rmtree(part)
     return folder
 
 

@@ -1,4 +1,4 @@
-"""RocketMQ's own name server and broker on the loopback: Maven's jars, each in a JVM of its own."""
+"""RocketMQ's own name server and broker: Maven's jars, each in a JVM of its own."""
 
 import shutil
 import socket
@@ -6,12 +6,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from tests.outside.rocketmq.address import Address
 from tests.outside.rocketmq.jvm import libraries
-from tests.support.processes.process import StartsAndStops, free_port, wait_or_kill
+from tests.support.processes.process import (
+    LOOPBACK,
+    Host,
+    StartsAndStops,
+    free_port,
+    wait_or_kill,
+)
 from tests.support.security.certificates import Authority
 
 VERSION = "5.5.0"
@@ -32,15 +39,15 @@ tls.server.need.client.auth=none
 tls.server.keyPath={key}
 tls.server.certPath={chain}
 """
-
-
-def listens(port: int) -> bool:
-    """Return whether a connection to a port of the loopback is accepted."""
-    with socket.socket() as probe, suppress(OSError):
-        probe.settimeout(5)
-        probe.connect(("127.0.0.1", port))
-        return True
-    return False
+LOGBACK = """<configuration><appender name="f" class="ch.qos.logback.core.FileAppender">
+<file>{file}</file><encoder><pattern>%d %-5p %c{{0}} %m%n</pattern></encoder></appender>
+<root level="INFO"><appender-ref ref="f"/></root></configuration>
+"""
+SERVES = "boot success"
+"""Printed by a server that listens."""
+REGISTERED = "new broker registered"
+"""Logged by a name server: until then no topic has a route. Version 5.5.0 may do it 10 s after its
+start, because it connects to the name server meanwhile."""
 
 
 def broker_port() -> int:
@@ -58,30 +65,45 @@ class RocketMQ(StartsAndStops):
     """A name server and a broker, with TLS for clients that ask for it.
 
     `settings` are the broker's. Their data is in `place` and stays there; without `place` it is
-    deleted when they stop.
+    deleted when they stop. Version 4.9 listens on all addresses of its host: it wants a namespace.
     """
 
     name = "rocketmq"
 
     def __init__(
-        self, place: Path | None = None, version: str = VERSION, **settings: object
+        self,
+        place: Path | None = None,
+        version: str = VERSION,
+        host: Host = LOOPBACK,
+        **settings: object,
     ) -> None:
         self.version = version
+        self.host = host
         self.place = place or Path(tempfile.mkdtemp(prefix="headrace-rocketmq-"))
+        self.store = self.place / "store"
         self._is_temporary = place is None
         self.address = Address(free_port(), broker_port())
         self._settings = settings
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:
-        """Start both; returns when the name server has the broker's route. SystemExit."""
+        """Start both; returns when they serve. SystemExit: one of them does not."""
         self._configure()
-        self._run("namesrv", "org.apache.rocketmq.namesrv.NamesrvStartup", self.address.name_server)
-        self._run("broker", "org.apache.rocketmq.broker.BrokerStartup", self.address.broker)
-        # The broker registers itself before it listens, and again when a topic is created.
-        time.sleep(1)
+        self._start("namesrv", "org.apache.rocketmq.namesrv.NamesrvStartup")
+        self._start("broker", "org.apache.rocketmq.broker.BrokerStartup")
+        self._wait("broker", self.place / "namesrv.log", REGISTERED)
+
+    def run(self, words: Sequence[str], seconds_max: float) -> str:
+        """Return the output of a program on their host. AssertionError: it fails."""
+        done = subprocess.run(
+            [*self.host.within, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, timeout=seconds_max, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout[-6000:]
+        return done.stdout
 
     def _configure(self) -> None:
+        self._conf.mkdir(parents=True, exist_ok=True)
         certificate = Authority(self.place).sign()
         (self.place / "tls.properties").write_text(
             TLS.format(key=certificate.key, chain=certificate.chain)
@@ -90,12 +112,11 @@ class RocketMQ(StartsAndStops):
             "namesrv",
             {
                 "listenPort": self.address.name_server,
-                "bindAddress": "127.0.0.1",
+                "bindAddress": self.host.address,
                 "kvConfigPath": self.place / "kvConfig.json",
                 "configStorePath": self.place / "namesrv.properties",
             },
         )
-        store = self.place / "store"
         self._write(
             "broker",
             {
@@ -103,38 +124,54 @@ class RocketMQ(StartsAndStops):
                 "brokerName": "broker-a",
                 "brokerId": 0,
                 "brokerIP1": "127.0.0.1",
-                "bindAddress": "127.0.0.1",
+                "bindAddress": self.host.address,
                 "listenPort": self.address.broker,
                 "haListenPort": self.address.broker + 1,
-                "namesrvAddr": self.address.names,
-                "storePathRootDir": store,
-                "storePathCommitLog": store / "commitlog",
+                "namesrvAddr": f"{self.host.address}:{self.address.name_server}",
+                "storePathRootDir": self.store,
+                "storePathCommitLog": self.store / "commitlog",
                 "mappedFileSizeCommitLog": 16 << 20,
             }
             | self._settings,
         )
 
+    @property
+    def _conf(self) -> Path:
+        return self.place / "conf"
+
     def _write(self, name: str, settings: dict[str, object]) -> None:
         lines = "".join(f"{key}={value}\n" for key, value in settings.items())
-        (self.place / f"{name}.conf").write_text(lines)
+        (self._conf / f"{name}.conf").write_text(lines)
+        # Version 4.9 reads the file of this name, 5.x the one that a property names.
+        log = self.place / f"{name}.log"
+        log.unlink(missing_ok=True)
+        (self._conf / f"logback_{name}.xml").write_text(LOGBACK.format(file=log))
 
-    def _run(self, name: str, main: str, port: int) -> None:
+    def _start(self, name: str, main: str) -> None:
         command = [
-            *JAVA, f"-Duser.home={self.place}", f"-Drocketmq.home.dir={self.place}",
+            *self.host.within, *JAVA,
+            f"-Duser.home={self.place}", f"-Drocketmq.home.dir={self.place}",
+            f"-Drmq.logback.configurationFile={self._conf / f'logback_{name}.xml'}",
             f"-Dtls.config.file={self.place / 'tls.properties'}",
             "-cp", f"{libraries(self.version, 'server.xml')}/*", main,
-            "-c", str(self.place / f"{name}.conf"),
+            "-c", str(self._conf / f"{name}.conf"),
         ]  # fmt: skip
         output = self.place / f"{name}.out"
-        with output.open("ab") as out:
-            process = subprocess.Popen(command, stdout=out, stderr=out, cwd=self.place)
-        self._processes[name] = process
+        with output.open("wb") as out:
+            self._processes[name] = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=self.place
+            )
+        self._wait(name, output, SERVES)
+
+    def _wait(self, name: str, output: Path, text: str) -> None:
+        """Wait until a server has written a text. SystemExit: it ended, or takes too long."""
         deadline = time.monotonic() + START_SECONDS_MAX
-        while time.monotonic() < deadline and process.poll() is None:
-            if listens(port):
+        said = ""
+        while time.monotonic() < deadline and self._processes[name].poll() is None:
+            said = output.read_text(errors="replace")
+            if text in said:
                 return
             time.sleep(0.1)
-        said = output.read_text(errors="replace")
         self.stop()
         raise SystemExit(f"RocketMQ's {name} did not start:\n{said[-3000:]}")
 

@@ -10,6 +10,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,13 +19,21 @@ import pytest
 
 from headrace.testing import BrokerThread
 from tests.outside.rocketmq.jvm import JVM, compiled, has_maven, libraries
-from tests.outside.rocketmq.server import ADDRESS, can_run, real_broker
+from tests.outside.rocketmq.peer import RocketMQ
+from tests.support.processes.network_namespace import NetworkNamespace, can_run
 from tests.support.processes.process import headrace
 from tests.support.rocketmq.kit import SETTINGS, port_of
 
 pytestmark = pytest.mark.slow
 COMMAND = (sys.executable, "-m", "headrace.cli.main", "rocketmq", "move")
 RETRIED, DEAD, NEW, QUEUES = 4, 4, 2, 4
+REAL_SETTINGS: dict[str, Any] = {
+    "mappedFileSizeCommitLog": 1 << 20,
+    "mappedFileSizeConsumeQueue": 20_000,
+    "transactionCheckInterval": 4000,
+    "transactionTimeOut": 2000,
+}
+"""Small files, so that the store has several, and questions soon."""
 
 
 class Got(NamedTuple):
@@ -80,15 +90,23 @@ def version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@contextmanager
+def real_broker(version: str, folder: Path) -> Iterator[RocketMQ]:
+    """Run RocketMQ's servers with their files in a folder."""
+    with (
+        NetworkNamespace() as alone,
+        RocketMQ(folder, version, alone.host, **REAL_SETTINGS) as real,
+    ):
+        yield real
+
+
 @pytest.mark.timeout(600)
 def test_every_group_goes_on_at_its_next_message(version: str, tmp_path: Path) -> None:
     timers = 3 if version.startswith("5") else 0
     classes = compiled(tmp_path / "classes", libraries(version), "Moved.java")
     program = java(classes, tmp_path)
-    servers = libraries(version, "server.xml")
-    with real_broker(servers, tmp_path / "real") as real:
-        before = real.run([*program, ADDRESS, "prepare", version], 180)
-        real.stop()
+    with real_broker(version, tmp_path / "real") as real:
+        before = real.run([*program, real.address.names, "prepare", version], 180)
     plan = moved(real.store, tmp_path / "data")
     assert (plan["delayed_messages"], plan["undecided_messages"]) == (RETRIED + 3 + timers, 3)
     assert (plan["left_out"], plan["damaged_messages"]) == ([], 0)
@@ -103,7 +121,7 @@ def test_every_group_goes_on_at_its_next_message(version: str, tmp_path: Path) -
         assert done.returncode == 0, after[-3000:] + done.stderr[-3000:]
         headrace(broker.bootstrap, "rocketmq", "offsets", "export", str(tmp_path / "exported"))
     check_counts(before, after, timers)
-    check_export(servers, tmp_path, program, before + after)
+    check_export(version, tmp_path, program, before + after)
 
 
 def check_counts(before: str, after: str, timers: int) -> None:
@@ -134,7 +152,7 @@ def check_counts(before: str, after: str, timers: int) -> None:
     assert bodies("CG_paid", second) == Counter(["open-0", "open-1", "commit-new"])
 
 
-def check_export(servers: Path, folder: Path, program: list[str], output: str) -> None:
+def check_export(version: str, folder: Path, program: list[str], output: str) -> None:
     """Hold the original, started on exported files, to the offsets that groups have."""
     config = folder / "back" / "store" / "config"
     config.mkdir(parents=True)
@@ -144,7 +162,7 @@ def check_export(servers: Path, folder: Path, program: list[str], output: str) -
     for each in got(output):
         if each.group == "CG_half":
             ends[each.queue] = max(ends.get(each.queue, 0), each.offset + 1)
-    with real_broker(servers, folder / "back") as real:
-        answered = real.run([*program, ADDRESS, "offsets", "CG_half", "Orders"], 60)
+    with real_broker(version, folder / "back") as real:
+        answered = real.run([*program, real.address.names, "offsets", "CG_half", "Orders"], 60)
     words = [line.split() for line in answered.splitlines() if line.startswith("OFFSET ")]
     assert {int(queue): int(offset) for *_, queue, offset in words} == ends

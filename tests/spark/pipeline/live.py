@@ -9,10 +9,24 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
 from headrace.pipeline.run.event_log import events_of
 from tests.spark.long import QUICK_JAVA
 
 SECONDS_MAX = 300
+FLOWS = """
+@dp.table(format="delta")
+@hp.expect_or_drop("is no third", "id % 3 <> 0")
+def rows():
+    return hp.topic("{topic}", "id BIGINT NOT NULL, name STRING")
+
+@dp.table(format="parquet")
+def copies():
+    return hp.topic("{topic}", "id BIGINT NOT NULL, name STRING").where("id % 2 = 0")
+"""
+"""Flows of a shop that runs in a process of its own."""
 LOCAL = 'configuration = { "spark.master" = "local[2]" }\n'
 
 
@@ -84,3 +98,21 @@ def end(process: "subprocess.Popen[str]", number: signal.Signals) -> Finished:
 def words(directory: Path, bootstrap: str, *more: str) -> Sequence[str]:
     """Return the words of a run."""
     return ["run", str(directory), "-b", bootstrap, *more]
+
+
+def ids(shop: Path) -> tuple[list[int], list[int]]:
+    """The ids in both tables, sorted."""
+    rows = DeltaTable(str(shop / "data" / "rows")).to_pyarrow_table()["id"].to_pylist()
+    files = (shop / "data" / "copies").glob("[!_]*.parquet")
+    copies = [number for file in files for number in pq.read_table(file)["id"].to_pylist()]
+    return sorted(rows), sorted(copies)
+
+
+def more_batches(shop: Path, least: int) -> bool:
+    """Tell whether the runs of a shop have had so many batches."""
+    return events(shop / "data", "batch") >= least
+
+
+def expected(count: int) -> tuple[list[int], list[int]]:
+    """Return the ids that both tables have after so many records."""
+    return [n for n in range(count) if n % 3], [n for n in range(count) if n % 2 == 0]

@@ -4,18 +4,14 @@ import json
 import os
 import signal
 import time
-from collections import Counter
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from headrace.pipeline.run.event_log import events_of
-from headrace.record.batch import Record
 from tests.spark.kit import Topics
 from tests.spark.long import long_only
 from tests.spark.pipeline import live
@@ -23,63 +19,13 @@ from tests.spark.pipeline.run_projects import json_records, make_project
 from tests.spark.standalone import StandaloneCluster
 
 pytestmark = long_only
-FLOWS = """
-@dp.table(format="delta")
-@hp.expect_or_drop("is no third", "id % 3 <> 0")
-def rows():
-    return hp.topic("{topic}", "id BIGINT NOT NULL, name STRING")
-
-@dp.table(format="parquet")
-def copies():
-    return hp.topic("{topic}", "id BIGINT NOT NULL, name STRING").where("id % 2 = 0")
-"""
-
-WINDOWS = """
-@dp.table(format="delta")
-def minutes():
-    rows = hp.topic("{topic}", "id BIGINT NOT NULL, at TIMESTAMP", event_time="at",
-                    watermark="2 minutes")
-    counted = rows.groupBy(F.window("at", "1 minute").alias("minute")).agg(F.count("id").alias("n"))
-    return counted.select(F.col("minute.start").alias("start"), "n")
-"""
-BEGAN = datetime(2026, 11, 28, 10, tzinfo=UTC)
-SECONDS_A_RECORD = 5
-
-
-@pytest.fixture
-def topic(topics: Topics) -> str:
-    return topics.create(2)
-
-
-@pytest.fixture
-def shop(tmp_path: Path, bootstrap: str, spark: SparkSession, topic: str) -> Path:
-    settings = f'trigger = "1 second"\n{live.LOCAL}'
-    return make_project(
-        tmp_path / "shop", bootstrap, spark, FLOWS.format(topic=topic), settings
-    ).directory
-
-
-def ids(shop: Path) -> tuple[list[int], list[int]]:
-    """The ids in both tables, sorted."""
-    rows = DeltaTable(str(shop / "data" / "rows")).to_pyarrow_table()["id"].to_pylist()
-    files = (shop / "data" / "copies").glob("[!_]*.parquet")
-    copies = [number for file in files for number in pq.read_table(file)["id"].to_pylist()]
-    return sorted(rows), sorted(copies)
-
-
-def more_batches(shop: Path, least: int) -> bool:
-    return live.events(shop / "data", "batch") >= least
-
-
-def expected(count: int) -> tuple[list[int], list[int]]:
-    return [n for n in range(count) if n % 3], [n for n in range(count) if n % 2 == 0]
 
 
 def test_a_run_holds_its_pipeline_until_it_is_stopped(
-    shop: Path, bootstrap: str, topics: Topics, topic: str
+    shop: Path, bootstrap: str, topics: Topics, live_topic: str
 ) -> None:
     """Rules 14 and 15: the second run gets 13 at once; `stop` ends the first after its batch."""
-    topics.append(topic, 0, json_records(0, 10))
+    topics.append(live_topic, 0, json_records(0, 10))
     first = live.start(*live.words(shop, bootstrap))
     live.wait_for(lambda: live.events(shop / "data", "batch") >= 2, first)
     second = live.run(*live.words(shop, bootstrap, "--once"))
@@ -93,7 +39,7 @@ def test_a_run_holds_its_pipeline_until_it_is_stopped(
     ended = live.finish(first)
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.splitlines()[-1].endswith("stopped by SIGTERM")
-    assert ids(shop) == expected(10)
+    assert live.ids(shop) == live.expected(10)
     (log,) = (shop / "data" / "_pipeline" / "runs").glob("*.jsonl")
     assert list(events_of(log))[-1]["code"] == 0
     assert live.run("status", str(shop)).code == 0
@@ -109,12 +55,12 @@ def java_of(pid: int) -> int:
 
 @pytest.mark.parametrize("first", [None, signal.SIGTERM])
 def test_run_whose_java_process_is_killed_ends_with_one_sentence(
-    shop: Path, bootstrap: str, topics: Topics, topic: str, first: signal.Signals | None
+    shop: Path, bootstrap: str, topics: Topics, live_topic: str, first: signal.Signals | None
 ) -> None:
     """It ends as it would have: failed, or stopped; the next run repeats what was interrupted."""
-    topics.append(topic, 0, json_records(0, 10))
+    topics.append(live_topic, 0, json_records(0, 10))
     process = live.start(*live.words(shop, bootstrap))
-    live.wait_for(partial(more_batches, shop, 2), process)
+    live.wait_for(partial(live.more_batches, shop, 2), process)
     java = java_of(process.pid)
     if first is not None:
         process.send_signal(first)
@@ -130,26 +76,26 @@ def test_run_whose_java_process_is_killed_ends_with_one_sentence(
         assert ended.err == "", ended.err
         assert ended.code == 0
         assert ended.out.splitlines()[-1].endswith("stopped by SIGTERM")
-    topics.append(topic, 1, json_records(10, 5))
+    topics.append(live_topic, 1, json_records(10, 5))
     assert live.run(*live.words(shop, bootstrap, "--once")).code == 0
-    assert ids(shop) == expected(15)
+    assert live.ids(shop) == live.expected(15)
 
 
 def test_two_runs_without_a_lock_write_each_row_once(
-    shop: Path, bootstrap: str, topics: Topics, topic: str
+    shop: Path, bootstrap: str, topics: Topics, live_topic: str
 ) -> None:
     """Rule 14: the lock's file is deleted and a second run starts: a batch counts once."""
-    topics.append(topic, 0, json_records(0, 10))
+    topics.append(live_topic, 0, json_records(0, 10))
     first = live.start(*live.words(shop, bootstrap))
     live.wait_for(lambda: live.events(shop / "data", "batch") >= 2, first)
     (shop / "data" / "_pipeline" / "lock").unlink()
     second = live.start(*live.words(shop, bootstrap))
     count = 10
     for _ in range(3):
-        topics.append(topic, count // 10 % 2, json_records(count, 10))
+        topics.append(live_topic, count // 10 % 2, json_records(count, 10))
         count += 10
         least = live.events(shop / "data", "batch") + 1
-        live.wait_for_any(partial(more_batches, shop, least), first, second)
+        live.wait_for_any(partial(live.more_batches, shop, least), first, second)
     for process in (first, second):
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
@@ -157,79 +103,11 @@ def test_two_runs_without_a_lock_write_each_row_once(
         ended = live.finish(process)
         assert ended.code in (0, 1), ended
     assert live.run(*live.words(shop, bootstrap, "--once")).code == 0
-    assert ids(shop) == expected(count)
-
-
-@pytest.mark.parametrize(
-    ("number", "code"),
-    [(signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGKILL, -9)],
-)
-def test_runs_that_are_ended_in_any_batch_write_each_row_once(
-    shop: Path, bootstrap: str, topics: Topics, topic: str, number: signal.Signals, code: int
-) -> None:
-    """Rule 15: after three more runs the tables are what a batch job over the offsets gives."""
-    count = 0
-    for _ in range(2):
-        process = live.start(*live.words(shop, bootstrap))
-        for _ in range(4):
-            topics.append(topic, count // 10 % 2, json_records(count, 10))
-            count += 10
-            least = live.events(shop / "data", "batch") + 1
-            live.wait_for(partial(more_batches, shop, least), process)
-        topics.append(topic, 0, json_records(count, 10))
-        count += 10
-        ended = live.end(process, number)
-        assert ended.code == code, ended
-    for _ in range(3):
-        assert live.run(*live.words(shop, bootstrap, "--once")).code == 0
-    assert ids(shop) == expected(count)
-
-
-def timed_records(first: int, count: int) -> list[Record]:
-    """Records whose times are a few seconds apart."""
-    found = []
-    for number in range(first, first + count):
-        at = BEGAN + timedelta(seconds=SECONDS_A_RECORD * number)
-        found += json_records(number, 1, at=at.isoformat())
-    return found
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_windows_of_runs_that_are_ended_in_any_batch_are_written_once(
-    tmp_path: Path,
-    bootstrap: str,
-    spark: SparkSession,
-    topics: Topics,
-    topic: str,
-    number: signal.Signals,
-) -> None:
-    """Rule 15 with state: a batch group-by over the same records has the same closed windows."""
-    settings = f'trigger = "1 second"\n{live.LOCAL}'
-    text = WINDOWS.format(topic=topic)
-    shop = make_project(tmp_path / "shop", bootstrap, spark, text, settings).directory
-    count = 0
-    for _ in range(2):
-        process = live.start(*live.words(shop, bootstrap))
-        for _ in range(4):
-            topics.append(topic, count // 10 % 2, timed_records(count, 10))
-            count += 10
-            least = live.events(shop / "data", "batch") + 1
-            live.wait_for(partial(more_batches, shop, least), process)
-        topics.append(topic, 0, timed_records(count, 10))
-        count += 10
-        live.end(process, number)
-    for _ in range(3):
-        assert live.run(*live.words(shop, bootstrap, "--once")).code == 0
-    counts = Counter(each * SECONDS_A_RECORD // 60 for each in range(count))
-    closed = ((count - 1) * SECONDS_A_RECORD - 120) // 60
-    expected = [(BEGAN + timedelta(minutes=at), counts[at]) for at in range(closed)]
-    table = DeltaTable(str(shop / "data" / "minutes")).to_pyarrow_table().to_pylist()
-    assert sorted((row["start"], row["n"]) for row in table) == expected
-    assert closed > 3
+    assert live.ids(shop) == live.expected(count)
 
 
 def test_the_projects_modules_reach_executors_of_a_cluster(
-    tmp_path: Path, bootstrap: str, spark: SparkSession, topics: Topics, topic: str
+    tmp_path: Path, bootstrap: str, spark: SparkSession, topics: Topics, live_topic: str
 ) -> None:
     """Workers have the wheel and not the project: its code is sent to them."""
     text = f"""
@@ -237,7 +115,7 @@ from lib.deep.names import first, Line
 
 @dp.table(format="delta")
 def rows():
-    return hp.topic("{topic}", hp.parser(first, Line)).select(
+    return hp.topic("{live_topic}", hp.parser(first, Line)).select(
         "id", F.udf(lambda number: number * 2, "bigint")("id").alias("twice"))
 """
     helper = """
@@ -251,8 +129,8 @@ def first(value):
     return Line(json.loads(value)["id"])
 """
     (tmp_path / "cluster").mkdir()
-    topics.append(topic, 0, json_records(0, 5))
-    topics.append(topic, 1, json_records(5, 5))
+    topics.append(live_topic, 0, json_records(0, 5))
+    topics.append(live_topic, 1, json_records(5, 5))
     with StandaloneCluster(tmp_path / "cluster") as cluster:
         settings = (
             f'master = "{cluster.master}"\n[configuration]\n"spark.driver.host" = "127.0.0.1"\n'

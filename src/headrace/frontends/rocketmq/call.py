@@ -10,7 +10,7 @@ from headrace.security.authorizer import CLUSTER_NAME
 from headrace.security.identity import Identity
 from headrace.subscriptions.members import MemberConnection
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
-from headrace.wire.rocketmq.commands import CommandFlag, RemotingCommand
+from headrace.wire.rocketmq.commands import CommandFlag, RemotingCommand, encode_command
 from headrace.wire.rocketmq.sent_messages import MessageIllegal
 
 if TYPE_CHECKING:
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from headrace.net.pending import Pending
     from headrace.operations.context import OperationContext
     from headrace.ports.callbacks import Done
+    from headrace.ports.disk import Buffer
 
 NO_FIELDS: Mapping[str, str] = {}
-Send = Callable[[RemotingCommand], None]
+Push = Callable[["list[Buffer]"], None]
 
 
 class RemotingPeer(NamedTuple):
@@ -82,7 +83,7 @@ class RemotingCall:
     """
 
     __slots__ = (
-        "_ended", "_send", "broker", "client", "command", "error_fields", "peer", "waiting",
+        "_ended", "_push", "broker", "client", "command", "error_fields", "peer", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -91,10 +92,11 @@ class RemotingCall:
         client: RemotingClientSide,
         peer: RemotingPeer,
         command: RemotingCommand,
-        send: Send,
+        push: Push,
         ended: Callable[["RemotingCall"], None],
     ) -> None:
-        """`ended` is called once, with the answer, also that of a one-way request."""
+        """`push` sends the parts of a frame; `ended` is called once, with the answer, also that
+        of a one-way request."""
         self.broker = broker
         self.client = client
         self.peer = peer
@@ -103,7 +105,7 @@ class RemotingCall:
         """The wait of a parked pull, which ends with the connection."""
         self.error_fields: Mapping[str, str] = NO_FIELDS
         """Fields that an answer with an error has in addition."""
-        self._send: Send | None = send
+        self._push: Push | None = push
         self._ended = ended
 
     @property
@@ -114,27 +116,29 @@ class RemotingCall:
     @property
     def is_answered(self) -> bool:
         """Whether nothing more can be answered: it was, or the connection is closed."""
-        return self._send is None
+        return self._push is None
 
     def answer(self, answer: RemotingAnswer) -> None:
         """Answer the request."""
-        send, self._send = self._send, None
-        if send is None:
+        if self._push is None:
             return
-        command = self.command
-        if answer.code:
-            self.broker.counts.answered(command.code, answer.code)
-        if not command.is_one_way:
-            send(
-                RemotingCommand(
-                    answer.code,
-                    command.opaque,
-                    CommandFlag.RESPONSE,
-                    answer.fields,
-                    answer.body,
-                    answer.remark,
-                )
-            )
+        command, code = self.command, answer.code
+        if code:
+            self.broker.counts.answered(command.code, code)
+        if command.is_one_way:
+            self.answer_frame([])
+            return
+        flag, fields, body, remark = CommandFlag.RESPONSE, answer.fields, answer.body, answer.remark
+        answered = RemotingCommand(code, command.opaque, flag, fields, body, remark)
+        self.answer_frame(list(encode_command(answered)))
+
+    def answer_frame(self, frame: "list[Buffer]") -> None:
+        """Answer the request with an encoded command."""
+        push, self._push = self._push, None
+        if push is None:
+            return
+        if not self.command.is_one_way:
+            push(frame)
         self._ended(self)
 
     def fail(self, error: HeadraceError) -> None:
@@ -194,6 +198,6 @@ class RemotingCall:
 
     def abandon(self) -> None:
         """Drop the request, whose connection is closed."""
-        self._send = None
+        self._push = None
         if self.waiting is not None:
             self.waiting.abandon()

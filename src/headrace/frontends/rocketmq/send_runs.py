@@ -66,19 +66,20 @@ class SendRun(QueuedSend):
 
     def __init__(self, runs: "SendRuns", place: TopicPartition, number: int) -> None:
         """`number`: that of the queue's partition."""
-        super().__init__(place, (), self._stored, self._stored_late, runs.mode)
+        # Not by QueuedSend's: with many queues there is a run for each message.
+        self.place, self.mode, self.parts, self.size = place, runs.mode, [], 0
         self._is_late = False
         self._runs = runs
         self._number = number
         self.asked: list[tuple[bytes, bytes]] = []
         """Opaque and unique key of each message."""
 
-    def _stored_late(self, offset: int, code: ResponseCode) -> None:
+    def late(self, offset: int, code: ResponseCode) -> None:
         """Answer for all messages, which are not flushed or replicated in time."""
         self._answer(offset, code)
         self._is_late = True
 
-    def _stored(self, offset: int | ApiError) -> None:
+    def done(self, offset: int | ApiError) -> None:
         """Answer for all messages, the first of which has this offset, or for the error."""
         if self._is_late:
             return
@@ -167,10 +168,13 @@ class SendRuns:
         """Remember the form of a send's header."""
         topic = (command.fields or {}).get(_TOPIC, "")
         sendable = topic not in NOT_SENDABLE and not topic.startswith(RETRY_PREFIX)
-        if sendable and len(self._forms) < FORMS_MAX:
-            form = send_form(header)
-            if form is not None:
-                self._forms[form] = topic
+        if not sendable or len(self._forms) >= FORMS_MAX:
+            return
+        if any(form.read(header, 0, len(header)) for form in self._forms):
+            return  # known, and no plain send for another reason
+        form = send_form(header)
+        if form is not None:
+            self._forms[form] = topic
 
     def end_pass(self) -> None:
         """Forget what was checked in this pass."""
@@ -229,7 +233,7 @@ class SendRuns:
             run = self._run(form, queue_id)
             if run is None:
                 return False
-        keys = find_property(properties, KEYS)
+        keys = find_property(properties, KEYS) if KEYS in properties else None
         fixed = _pack_facts(VERSION, 0, self._born_host_flag, born_at_ms, 0)
         header = encoded_header(b"".join((fixed, self._born_host, properties)))
         run.parts.append((sized(keys) if keys else _NO_KEY, data[body_at:end], header))

@@ -150,9 +150,8 @@ class Sending:
         except ApiError as error:
             _refuse(queue, error)
             return
-        bytes_max = min(BATCH_BYTES_MAX, _limit(partition))
         codec = stored_codec(partition.log.config)
-        for some in _batches(queue, bytes_max):
+        for some in _batches(queue, partition):
             now_ms = self._broker.clock.wall_ms()
             content = _encoded(some, partition, now_ms)
             if codec:
@@ -235,12 +234,11 @@ class Sending:
         except StorageError as error:
             _refuse(sends, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
             return
-        first = int(appended.base_offset)
-        ended = partial(self._ended, sends, first, mode.answer(partition))
+        first, code = int(appended.base_offset), mode.answer(partition)
         if event is Event.APPENDED:
-            ended(None)
+            self._ended(sends, first, code, None)
             return
-        late = partial(self._late, sends, first)
+        ended, late = partial(self._ended, sends, first, code), partial(self._late, sends, first)
         self.waits.wait(mode, event, partition, appended.commit_offset, late, ended)
 
     def _late(self, sends: list[QueuedSend], offset: int, code: ResponseCode) -> None:
@@ -270,11 +268,12 @@ def _encoded(sends: list[QueuedSend], partition: "Partition", now_ms: int) -> by
     return build_of_parts(parts, now_ms, LOG_APPEND_TIME if appended else 0)
 
 
-def _batches(queue: list[QueuedSend], bytes_max: int) -> Iterator[list[QueuedSend]]:
-    """Yield requests of one mode that fit into one batch; a larger one has a batch of its own."""
-    if len(queue) == 1:
-        yield queue
-        return
+def _batches(queue: list[QueuedSend], partition: "Partition") -> Iterable[list[QueuedSend]]:
+    """Return requests of one mode that fit into one batch; a larger one has a batch of its own."""
+    return [queue] if len(queue) == 1 else _batches_of_many(queue, _limit(partition))
+
+
+def _batches_of_many(queue: list[QueuedSend], bytes_max: int) -> Iterator[list[QueuedSend]]:
     some: list[QueuedSend] = []
     size = 0
     for send in queue:
@@ -287,9 +286,10 @@ def _batches(queue: list[QueuedSend], bytes_max: int) -> Iterator[list[QueuedSen
 
 
 def _limit(partition: "Partition") -> int:
-    """Return the most bytes of records in one batch of a partition."""
+    """Return the most bytes of messages in one batch of a partition."""
     config = partition.log.config
-    return min(config.max_message_bytes, config.segment_bytes) - HEADER_BYTES
+    bytes_max = min(config.max_message_bytes, config.segment_bytes) - HEADER_BYTES
+    return min(BATCH_BYTES_MAX, bytes_max)
 
 
 def _report(sends: list[QueuedSend], offset: int) -> None:

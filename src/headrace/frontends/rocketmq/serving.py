@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.broker.metadata_image import ImageDelta, TopicInfo
 from headrace.frontends.rocketmq.administration.disk_watermark import DiskCleaner, DiskWatermark
-from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
+from headrace.frontends.rocketmq.administration.stored_configs import GROUPS_MAX, RemotingConfigs
 from headrace.frontends.rocketmq.administration.traffic import RequestCounts, Traffic
 from headrace.frontends.rocketmq.answers import FORBIDDEN, GROUP_FORBIDDEN, RequestRefused
 from headrace.frontends.rocketmq.held.held_topics import HeldTopics
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from headrace.wire.rocketmq.requests import SendRequest
     from headrace.wire.rocketmq.sent_messages import SentMessage
 
-GROUPS_MAX = 100_000
-"""Groups with settings; above it clients create none by using them."""
 _UNKNOWN_TOPIC = (
     "topic[{}] not exist, apply first please! \n"
     "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
@@ -192,7 +190,7 @@ class ServedBroker:
         info = self.broker.image.topics.get(place.topic)
         if info is None or info.internal:
             return False
-        config = self.configs.topics.get(info.topic_id.hex())
+        config = self.config_of(info)
         return config is not None and config.made
 
     async def ready(self) -> None:
@@ -281,7 +279,11 @@ class ServedBroker:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(error)) from None
         if info is None or (info.internal and not is_own(name)):
             return None
-        return ServedTopic(name, info, self.configs.topics.get(info.topic_id.hex()))
+        return ServedTopic(name, info, self.config_of(info))
+
+    def config_of(self, info: TopicInfo) -> TopicConfig | None:
+        """Return a topic's settings, None without any of its own."""
+        return self.configs.topics.get(info.topic_id.hex())
 
     def awaits_retries(self, name: str) -> str | None:
         """Return the group whose retry topic has this name, if the topic does not exist yet.
@@ -295,10 +297,9 @@ class ServedBroker:
 
     def is_known(self, group: str) -> bool:
         """Return whether a group has settings, members or offsets; no while the latter load."""
-        try:
+        with suppress(ApiError):
             return self.exists(group)
-        except ApiError:
-            return False
+        return False
 
     def exists(self, group: str) -> bool:
         """Return whether a group has settings, members or offsets. ApiError: loading."""

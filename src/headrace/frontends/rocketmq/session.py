@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.frontends.rocketmq.answers import RequestRefused
 from headrace.frontends.rocketmq.call import RemotingCall, RemotingPeer
 from headrace.frontends.rocketmq.dispatch import handle
+from headrace.frontends.rocketmq.pulling.known_pulls import KnownPulls
 from headrace.frontends.rocketmq.send_runs import SendRuns
 from headrace.frontends.rocketmq.serving import ServedBroker
 from headrace.frontends.rocketmq.topics import make_trace_topic
@@ -26,9 +27,11 @@ from headrace.wire.rocketmq.frames import (
     HEADER_AT,
     LENGTH_BYTES,
     RemotingFrame,
+    Serialization,
     frame_at,
     frame_bytes,
 )
+from headrace.wire.rocketmq.hot.pull_forms import PLAIN as PLAIN_PULL
 from headrace.wire.rocketmq.hot.send_forms import PLAIN
 from headrace.wire.rocketmq.message_ids import HOST_V4_BYTES, host_bytes
 
@@ -82,6 +85,7 @@ class RemotingSession:
             _host_bytes(host, port),
         )
         self._sends = SendRuns(frontend.broker, self.peer, self._stream.push, self._go_on_if_room)
+        self._pulls = KnownPulls(frontend.broker, self._new_call)
         self._calls: dict[RemotingCall, None] = {}
         """Requests without an answer yet, parked pulls among them."""
         self._for_room: list[Callable[[], None]] = []
@@ -116,10 +120,17 @@ class RemotingSession:
 
     def _handle_frame(self, frame: RemotingFrame) -> None:
         # The bytes are valid in this pass only, and answers may come later.
-        body = bytes(frame.body)
-        command = decode_command(frame.serialization, frame.header, body)
-        if command.code == RequestCode.SEND_MESSAGE_V2 and not self._frontend.signed.is_required:
-            self._sends.learn(bytes(frame.header), command)
+        header, body = bytes(frame.header), bytes(frame.body)
+        may_have_form = frame.serialization is Serialization.JSON
+        may_have_form = may_have_form and not self._frontend.signed.is_required
+        is_plain_pull = may_have_form and not body and header.startswith(PLAIN_PULL)
+        if is_plain_pull and self._pulls.take(header):
+            return
+        command = decode_command(frame.serialization, header, body)
+        if is_plain_pull:
+            self._pulls.learn(header, command)
+        elif may_have_form and command.code == RequestCode.SEND_MESSAGE_V2:
+            self._sends.learn(header, command)
         self._handle(command)
 
     def need(self, view: memoryview, at: int, filled: int) -> int:
@@ -210,18 +221,17 @@ class RemotingSession:
                 asked.timer.cancel()
                 asked.done(command)
             return
+        handle(self._new_call(command), self._frontend.signed)
+
+    def _new_call(self, command: RemotingCommand) -> RemotingCall:
+        """Add a request to those that wait for answers; no frame follows one too many."""
         call = RemotingCall(
-            self._frontend.broker,
-            self,
-            self.peer,
-            command,
-            self._send,
-            self._ended,
+            self._frontend.broker, self, self.peer, command, self._stream.push, self._ended
         )
         self._calls[call] = None
-        handle(call, self._frontend.signed)
         if len(self._calls) + self._sends.waiting >= REQUESTS_MAX:
             self._stream.hold()
+        return call
 
     def _send(self, command: RemotingCommand) -> None:
         self._stream.push(list(encode_command(command)))

@@ -52,9 +52,10 @@ async def created_for_send(
     wanted = default_topic == AUTO_CREATE_TOPIC and (name == TRACE_TOPIC or not is_own(name))
     if not wanted or not broker.broker.config.auto_create_topics_enable:
         return broker.topic(name)
-    if name == TRACE_TOPIC:
-        return await own_topic(broker, name)
+    # The producer knows as many queues from the default topic's route, and has chosen one of them.
     queues = min(max(queues, 1), broker.settings.queues_default)
+    if name == TRACE_TOPIC:
+        return await own_topic(broker, name, queues)
     if await _create(broker, identity, name, queues):
         made = broker.topic(name)
         with suppress(ApiError):  # without its settings the topic is only never cleaned
@@ -62,17 +63,16 @@ async def created_for_send(
     return broker.topic(name)
 
 
-async def own_topic(broker: ServedBroker, name: str) -> ServedTopic:
+async def own_topic(broker: ServedBroker, name: str, queues: int = 1) -> ServedTopic:
     """Return a topic of RocketMQ's own, such as a group's retries, created if it is missing.
 
-    It has one queue. Raises ApiError, and RequestRefused for a name that no topic can have.
+    Raises ApiError, and RequestRefused for a name that no topic can have.
     """
     async with broker.making:  # a second one that is refused would not wait for the first
         found = broker.topic_if_any(name)
         if found is None:
-            await made_topic(
-                broker.broker, broker.controller, kafka_name(name), broker.settings.topic_config
-            )
+            config = broker.settings.topic_config
+            await made_topic(broker.broker, broker.controller, kafka_name(name), config, queues)
             found = broker.topic(name)
     await broker.numbered(found)
     return found

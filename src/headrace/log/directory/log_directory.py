@@ -7,6 +7,7 @@
 Files of others and `-stray` directories are not changed.
 """
 
+import errno
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +21,7 @@ from headrace.log.directory.directory_parts import DirectoryParts
 from headrace.log.directory.future_logs import FutureLogs
 from headrace.log.directory.housekeeping import Housekeeping
 from headrace.log.directory.leaving_logs import LeavingLogs
-from headrace.log.directory.new_log import NewLog, create_log
+from headrace.log.directory.new_log import PREPARED_OPEN_MAX, NewLog, create_log, create_logs
 from headrace.log.directory.periods import Periods
 from headrace.log.directory.scrub import Scrub
 from headrace.log.directory.state_files.meta_properties import Identity, read_identity
@@ -246,14 +247,6 @@ class LogDirectory:
             # Before the directory exists: entries of a former topic of that name must not apply.
             self.bounds.add(new.topic_id, new.topic_partition.partition)
 
-        def make() -> list[Log]:
-            made = []
-            with suppress(OSError):
-                for new in missing:
-                    at = f"{self.path}/{new.topic_partition}"
-                    made.append(create_log(self.context, at, *new))
-            return made
-
         def made(result: list[Log] | BaseException) -> None:
             if isinstance(result, BaseException):
                 done(result)
@@ -264,6 +257,8 @@ class LogDirectory:
         if self.fenced or not missing:
             done(None)
         else:
+            close = len(self._prepared) + len(missing) > PREPARED_OPEN_MAX
+            make = partial(create_logs, self.context, self.path, missing, close=close)
             self.disk.run(make, made)
 
     def prepared(self, partition: TopicPartition) -> bool:
@@ -276,6 +271,7 @@ class LogDirectory:
         """Add a new, empty log and request its first flush, which makes it durable.
 
         StorageError: the directory has failed. CorruptLogError: the partition is out of service.
+        OSError: the process has too many open files, which is no fault of the disk.
         """
         if self.context.failure is not None:
             raise self.context.failure
@@ -293,6 +289,8 @@ class LogDirectory:
             try:
                 log = create_log(self.context, path, topic_partition, topic_id, config)
             except OSError as error:
+                if error.errno in {errno.EMFILE, errno.ENFILE}:
+                    raise
                 raise self.context.fail(error, path) from error
         self.checkpoints.forget(topic_partition)
         self.logs[topic_partition] = log

@@ -8,14 +8,16 @@ without a value is delivered with an empty body.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
+from itertools import repeat
+from operator import and_
 from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
-from headrace.record.record import Header, Record, short_numbers
+from headrace.record.record import Header, Record
 from headrace.record.record_cursor import RecordCursor
-from headrace.wire.rocketmq.hot.sent_records import SentRecord, cut_sent, shape_of
+from headrace.wire.rocketmq.hot.sent_records import SentRecord, cut_alike, cut_sent
 from headrace.wire.rocketmq.message_ids import (
     HOST_V4_BYTES,
     HOST_V6_BYTES,
@@ -56,7 +58,18 @@ _UNKNOWN_HOST = bytes(8)
 """The born host of a record that no RocketMQ client sent: 0.0.0.0, port 0."""
 
 
-_END = ENTRY_END[0]
+_TOTAL_AND_MAGIC, _QUEUE_ID = Struct(">iI"), Struct(">i")
+_PREPARED_AND_SIZE = Struct(">qi")
+"""Prepared transaction offset, body length: `TAIL` without the first of its fields."""
+
+
+@lru_cache(64)
+def _form_of_alike(fixed: int, body: int, tail: int, properties: int, added: int) -> Struct:
+    """Return the fields of messages that are alike, neighbours that are the same as one.
+
+    `fixed`: from the born host to the body; `tail`: topic and size of the properties.
+    """
+    return Struct(f">8si8sqqi8s{fixed}s{body}s{tail}s{properties}s{added}s")
 
 
 @cache
@@ -159,7 +172,7 @@ class PulledQueue:
         `any_size`: whether the first message may have any size. Raises CorruptBatch.
         """
         parts: list[bytes] = []
-        count = size = seen = last_size = 0
+        count = size = seen = 0
         following = begin
         if cursor.delta < begin - cursor.base_offset:
             cursor.skip_to(begin)
@@ -168,6 +181,17 @@ class PulledQueue:
                 return PulledBatch(parts, count, size, following, True, seen)
             start, left, delta = cursor.at, cursor.left, cursor.delta
             record = cut_sent(cursor)
+            if record is not None and wanted is None and cursor.left:
+                room = min(count_max - count, seen_max - seen)
+                alike = self._alike(cursor, start, record, bytes_max - size, room)
+                if alike is not None:
+                    messages, more = alike
+                    parts.append(messages)
+                    count += more
+                    seen += more
+                    size += len(messages)
+                    following = record.offset + more
+                    continue
             offset, message = (
                 self._read(cursor) if record is None else self._spliced(cursor, record)
             )
@@ -179,14 +203,6 @@ class PulledQueue:
                 parts += message
                 count += 1
                 size += more
-                if wanted is None and record is not None and more == last_size:
-                    room = min(count_max - count, seen_max - seen - 1, (bytes_max - size) // more)
-                    alike = self._splice_alike(cursor, start, record, parts, room)
-                    count += alike
-                    seen += alike
-                    size += alike * more
-                    offset += alike
-                last_size = more
             seen += 1
             following = offset + 1
         return PulledBatch(parts, count, size, following, size >= bytes_max, seen)
@@ -219,63 +235,41 @@ class PulledQueue:
         )  # fmt: skip
         return offset, (front, body, self._tail.pack(self._topic, len(properties)), properties)
 
-    def _splice_alike(
-        self,
-        cursor: RecordCursor,
-        start: int,
-        record: SentRecord,
-        parts: list[bytes],
-        count_max: int,
-    ) -> int:
-        """Add the messages of the records that follow `record` and have its sizes; return how many.
+    def _alike(
+        self, cursor: RecordCursor, start: int, record: SentRecord, bytes_max: int, count_max: int
+    ) -> tuple[bytes, int] | None:
+        """Return the messages of the records alike from `record` on, and their number.
 
-        Most producers send messages of one size, one after another. What lies between body,
-        properties and the fixed fields is then the same, and is compared, not decoded: the version
-        of the facts is the last byte of `header`.
+        None: there are none, and the cursor stays behind `record`.
         """
-        data, numbers, unpack = cursor.data, short_numbers(), FACTS_V4.unpack_from
-        offset, timestamp, at, delta = record.offset, record.timestamp, record.end, cursor.delta
-        shape = shape_of(data, start, record, numbers[min(delta, len(numbers)) - 1])
-        head, delta_at, delta_size, middle, middle_at, body_at, header, body_end, facts_at = shape
-        properties_at, step = facts_at + FACTS_V4.size, at - start
-        added, size = self._added, step - properties_at + len(self._added)
-        room = min(count_max, cursor.left, (cursor.end - at) // step, len(numbers) - delta)
-        if size >= PROPERTIES_BYTES_MAX or offset + cursor.left > OFFSET_MAX:
-            return 0
-        body_size, number = body_end - body_at, 0
+        body_size = record.body_end - record.body_at
+        sent = record.end - record.facts_at - FACTS_V4.size
+        size = sent + len(self._added)
+        if size >= PROPERTIES_BYTES_MAX or record.offset + cursor.left > OFFSET_MAX:
+            return None
         total = self._fixed_bytes + HOST_V4_BYTES + body_size + size
-        pack, tail = self._front.pack, self._tail.pack(self._topic, size)
-        magic, queue_id, base = self._magic, self._queue_id, self._physical_base
-        host, store_flag = self._store_host, self._store_flag
-        while number < room:
-            encoded = numbers[delta]
-            if (
-                len(encoded) != delta_size
-                or not data.startswith(encoded, at + delta_at)
-                or not data.startswith(header, at + body_end)
-                or not data.startswith(middle, at + middle_at)
-                or not data.startswith(head, at)
-                or data[at + step - 1] != _END
-            ):
-                break
-            _, flag, system_flag, born_at_ms, reconsume_times, born_host = unpack(
-                data, at + facts_at
-            )
-            if system_flag & SystemFlag.BORN_HOST_V6:
-                break
-            number, delta, offset = number + 1, delta + 1, offset + 1
-            body = data[at + body_at : at + body_end]
-            parts += (
-                pack(
-                    total, magic, crc32(body) & CRC_MASK, queue_id, flag, offset, base | offset,
-                    system_flag & READ_FLAGS | store_flag, born_at_ms, born_host, timestamp, host,
-                    reconsume_times, 0, body_size,
-                ),
-                body, tail, data[at + properties_at : at + step], added,
-            )  # fmt: skip
-            at += step
-        cursor.at, cursor.left, cursor.delta = at, cursor.left - number, delta
-        return number
+        alike = cut_alike(cursor, start, record, min(count_max, bytes_max // total))
+        if alike is None:
+            return None
+        count, first, physical = (
+            alike.record_count,
+            record.offset,
+            self._physical_base | record.offset,
+        )
+        again, born_host = alike.again_from[:4], alike.again_from[4:]
+        stored = STORED_AT.pack(record.timestamp) + self._store_host
+        fixed = b"".join((born_host, stored, again, _PREPARED_AND_SIZE.pack(0, body_size)))
+        tail = self._tail.pack(self._topic, size)
+        form = _form_of_alike(len(fixed), body_size, len(tail), sent, len(self._added))
+        messages = map(
+            form.pack, repeat(_TOTAL_AND_MAGIC.pack(total, self._magic)),
+            map(and_, map(crc32, alike.bodies), repeat(CRC_MASK)),
+            repeat(_QUEUE_ID.pack(self._queue_id) + alike.flag),
+            range(first, first + count), range(physical, physical + count),
+            repeat(alike.system_flag & READ_FLAGS | self._store_flag), alike.born,
+            repeat(fixed), alike.bodies, repeat(tail), alike.properties, repeat(self._added),
+        )  # fmt: skip
+        return b"".join(messages), count
 
     def _facts(self, record: Record) -> tuple[MessageFacts, bytes]:
         """Return a record's facts, and its properties with those that the broker adds."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.frontends.rocketmq import session
-from headrace.frontends.rocketmq.pulling import pulls
+from headrace.frontends.rocketmq.pulling import plans, pulls
 from headrace.subscriptions import members
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
@@ -22,9 +22,10 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> Iterator[BrokerThread]:
     monkeypatch.setattr(session, "REQUESTS_MAX", 4)
     monkeypatch.setattr(session, "EXPIRY_SECONDS", 0.05)
     monkeypatch.setattr(members, "HEARTBEAT_SECONDS_MAX", 1.0)
-    monkeypatch.setattr(pulls, "READ_BYTES", 2000)
+    for module in (plans, pulls):
+        monkeypatch.setattr(module, "READ_BYTES", 2000)
     monkeypatch.setattr(pulls, "ROUNDS_MAX", 3)
-    monkeypatch.setattr(pulls, "MESSAGES_MAX", 5)
+    monkeypatch.setattr(plans, "MESSAGES_MAX", 5)
     with BrokerThread(SETTINGS) as broker:
         yield broker
 

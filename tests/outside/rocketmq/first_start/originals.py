@@ -15,6 +15,7 @@ from tests.outside.rocketmq.first_start.programs import (
     played,
 )
 from tests.outside.rocketmq.peer import RocketMQ
+from tests.support.processes.network_namespace import NetworkNamespace
 from tests.support.rocketmq.recorded_starts import Case
 
 SETTINGS: dict[str, object] = {
@@ -32,7 +33,6 @@ SETTINGS: dict[str, object] = {
     "deleteWhen": ";".join(f"{hour:02}" for hour in range(24)),
 }
 """Small files, of which old ones are deleted within seconds: by hours, as both versions do."""
-LOGBACK = "<configuration><root level='OFF'/></configuration>\n"
 FILES_LEFT = 3
 DAYS_OLD = 5
 
@@ -40,23 +40,24 @@ DAYS_OLD = 5
 def record(version: str, folder: Path) -> dict[Case, str]:
     """Play the cases on a version of RocketMQ, with its own client; return what happened."""
     place = folder / "servers"
-    (place / "conf").mkdir(parents=True)
-    for name in ("broker", "namesrv", "tools"):
-        (place / "conf" / f"logback_{name}.xml").write_text(LOGBACK)
-        (place / "conf" / f"rmq.{name}.logback.xml").write_text(LOGBACK)
     programs = folder / "programs"
     programs.mkdir()
     with_client = client(version, programs)
-    with RocketMQ(place, version, **SETTINGS) as servers:
-        broker = f"127.0.0.1:{servers.address.broker}"
-        target = Target(version, servers.address.names, broker, lambda what: _expire(place, what))
+    with NetworkNamespace() as alone, RocketMQ(place, version, alone.host, **SETTINGS) as servers:
+        target = Target(
+            version,
+            servers.address.names,
+            f"127.0.0.1:{servers.address.broker}",
+            lambda what: _expire(servers.store, what),
+            alone.host.within,
+        )
         found = played(with_client, target, tuple(p for p in STARTS if p.program != "FirstStart"))
         return found | played(with_client, target, (EXPIRED,))
 
 
-def _expire(place: Path, what: str) -> None:
+def _expire(store: Path, what: str) -> None:
     assert what.startswith("expire "), what
     time.sleep(2)  # until all messages are in the files
     at = time.time() - DAYS_OLD * 86_400
-    for file in sorted((place / "store" / "commitlog").iterdir())[:-FILES_LEFT]:
+    for file in sorted((store / "commitlog").iterdir())[:-FILES_LEFT]:
         os.utime(file, (at, at))

@@ -39,6 +39,8 @@ class Target(NamedTuple):
     name_server: str
     broker: str
     operator: Operator
+    within: tuple[str, ...] = ()
+    """Words before a program's command, which run it on the broker's host."""
 
 
 class Play(NamedTuple):
@@ -136,7 +138,7 @@ def _run(with_client: Client, target: Target, program: str, words: tuple[str, ..
     # Consumers that broadcast find their offsets below it: each run begins without any.
     home = tempfile.mkdtemp(dir=with_client.home)
     command = [
-        *JVM, f"-Duser.home={home}", f"-Dns={target.name_server}",
+        *target.within, *JVM, f"-Duser.home={home}", f"-Dns={target.name_server}",
         "-Drocketmq.client.rebalance.waitInterval=2000", *properties,
         "-cp", with_client.class_path, program, *given,
     ]  # fmt: skip

@@ -157,27 +157,19 @@ def admin(client: str, lines: Sequence[str], consumed: str) -> Program:
     """Return the program that runs commands of mqadmin 5.5.0 (`java/AdminLines.java`).
 
     `{address}`, `{broker}` and `{id}` in a line are the broker's and a message's. Of the topic
-    `consumed` a group has offsets before, and a retry, as groups of the recorded broker had.
+    `consumed` two groups have offsets before, and a retry, as groups of the recorded broker had:
+    one whose consumer stands by, and one without members.
     """
 
     def play(peers: Peers) -> str:
         for topic in ("AdmViewed", consumed):
             _topic(peers, topic, queues=2)
-        _groups(peers, "CG_adm")
+        groups = ("CG_adm", "CG_admAway")
+        _groups(peers, *groups)
         with RemotingClient(peers.broker[1]) as operator:
             viewed = fields(operator.send("AdmViewed", b"viewed"))["msgId"]
-            for queue in range(2):
-                stored: dict[str, object] = {
-                    "consumerGroup": "CG_adm", "topic": consumed, "queueId": queue,
-                    "commitOffset": 0,
-                }  # fmt: skip
-                operator.call(RequestCode.UPDATE_CONSUMER_OFFSET, stored)
-            sent_back: dict[str, object] = {
-                "offset": physical_offset_of(viewed), "group": "CG_adm", "delayLevel": 1,
-                "originMsgId": viewed, "originTopic": "AdmViewed", "unitMode": "false",
-                "maxReconsumeTimes": 16,
-            }  # fmt: skip
-            operator.call(RequestCode.CONSUMER_SEND_MSG_BACK, sent_back)
+            for group in groups:
+                _consume(operator, group, consumed, viewed)
             time.sleep(RETRY_SECONDS)  # until the group's retry topic exists
         names = {
             "{address}": text(peers.broker), "{broker}": peers.broker_name, "{id}": viewed,
@@ -201,6 +193,21 @@ def admin(client: str, lines: Sequence[str], consumed: str) -> Program:
         return output
 
     return play
+
+
+def _consume(client: RemotingClient, group: str, topic: str, viewed: str) -> None:
+    """Store offsets of a group in a topic of two queues, and send a message back."""
+    for queue in range(2):
+        stored: dict[str, object] = {
+            "consumerGroup": group, "topic": topic, "queueId": queue, "commitOffset": 0,
+        }  # fmt: skip
+        client.call(RequestCode.UPDATE_CONSUMER_OFFSET, stored)
+    sent_back: dict[str, object] = {
+        "offset": physical_offset_of(viewed), "group": group, "delayLevel": 1,
+        "originMsgId": viewed, "originTopic": "AdmViewed", "unitMode": "false",
+        "maxReconsumeTimes": 16,
+    }  # fmt: skip
+    client.call(RequestCode.CONSUMER_SEND_MSG_BACK, sent_back)
 
 
 def replaced(line: str, names: Mapping[str, str]) -> str:

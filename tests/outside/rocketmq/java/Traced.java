@@ -1,4 +1,5 @@
-// RocketMQ's own Java client with enableMsgTrace: java Traced ADDRESS. Prints the message's UNIQ_KEY; status 0: consumed.
+// RocketMQ's own Java client with enableMsgTrace: java Traced ADDRESS. Prints the message's UNIQ_KEY once it is consumed,
+// and ends with its input: the clients send their traces meanwhile.
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
@@ -28,9 +29,8 @@ public class Traced {
             });
             consumer.start();
             if (!got.await(60, TimeUnit.SECONDS)) throw new IllegalStateException("nothing came");
-            consumer.shutdown(); // both send the traces that they still have
-            producer.shutdown();
             System.out.println("SENT " + sent.getMsgId());
+            while (System.in.read() >= 0);
             System.exit(0);
         } catch (Throwable failure) {
             failure.printStackTrace();

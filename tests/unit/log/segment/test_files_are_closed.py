@@ -1,16 +1,20 @@
 """Whoever opens a file of a log directory closes it: a broker with many partitions has few left."""
 
+import errno
+from typing import NoReturn
+
 import pytest
 
 from headrace.log import file_names
+from headrace.log.directory.new_log import PREPARED_OPEN_MAX, NewLog
 from headrace.log.directory.periods import Periods
 from headrace.log.segment.indexes import OffsetIndex, TimeIndex
 from headrace.log.segment.segment import Segment
 from headrace.log.segment.transaction_index import AbortedTransaction, TxnIndex
-from headrace.model.nouns import Offset
+from headrace.model.nouns import Offset, TopicPartition
 from headrace.testing.disk import SimDisk
 from tests.support.log.compaction import COMPACTED, cleaner_of, compact_now, put, superseded
-from tests.support.log.log import PLACE, World, append, append_marker, truncate_to, values
+from tests.support.log.log import PLACE, TOPIC_ID, World, append, append_marker, truncate_to, values
 
 BOUNDS = 1
 """`durable-read-bounds`, which a directory in use has open."""
@@ -190,3 +194,46 @@ def test_an_index_of_aborted_transactions_closes_its_file() -> None:
     again = TxnIndex(disk, "/d/i")
     assert again.entries == [entry]
     assert disk.open_files == 0
+
+
+def test_thousands_of_new_logs_have_few_files_open() -> None:
+    world = World()
+    wanted = [
+        NewLog(TopicPartition("many", number), TOPIC_ID, world.config)
+        for number in range(PREPARED_OPEN_MAX + 200)
+    ]
+    for first in range(0, len(wanted), 100):
+        world.directory.prepare_logs(wanted[first : first + 100], lambda _: None)
+        world.settle()
+    assert world.disk.open_files <= 2 * PREPARED_OPEN_MAX + BOUNDS
+    logs = [world.directory.create_log(*new) for new in wanted]
+    world.settle()
+    assert world.disk.open_files <= PREPARED_OPEN_MAX + BOUNDS, "flushed files are closed"
+    append(logs[-1], b"one")
+    world.flush(logs[-1])
+    world.restart(clean=False)
+    assert values(world.log(wanted[-1].topic_partition)) == {0: b"one"}
+    world.close()
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
+def test_a_new_log_for_which_no_file_can_be_opened_is_refused_and_no_disk_is_fenced(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    new = NewLog(PLACE, TOPIC_ID, world.config)
+    with monkeypatch.context() as patched:
+
+        def refused(disk: SimDisk, path: str, **options: bool) -> NoReturn:
+            raise OSError(code, "too many open files")
+
+        patched.setattr(SimDisk, "open", refused)
+        done: list[BaseException | None] = []
+        world.directory.prepare_logs([new], done.append)
+        world.settle()
+        assert done == [None]
+        with pytest.raises(OSError, match="too many open files"):
+            world.directory.create_log(*new)
+    assert not world.directory.fenced
+    append(world.directory.create_log(*new), b"one")
+    world.close()

@@ -5,7 +5,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
-from headrace.frontends.rocketmq.pulling.reading import ReadLimits, queue_of, read_messages
+from headrace.frontends.rocketmq.pulling.plans import queue_of
+from headrace.frontends.rocketmq.pulling.reading import ReadLimits, read_messages
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.operations.permissions import AdminOperation
 from headrace.posix.awaiting import called_back

@@ -12,7 +12,8 @@ from headrace.frontends.rocketmq.administration.group_state import subscription_
 from headrace.frontends.rocketmq.answers import NO_CODE_SET, RemotingAnswer, RequestRefused
 from headrace.frontends.rocketmq.held.lookup import find_message
 from headrace.frontends.rocketmq.offsets import first_offset_from
-from headrace.frontends.rocketmq.pulling.reading import ReadLimits, queue_of, read_messages
+from headrace.frontends.rocketmq.pulling.plans import queue_of
+from headrace.frontends.rocketmq.pulling.reading import ReadLimits, read_messages
 from headrace.model.errors import ApiError
 from headrace.posix.awaiting import called_back
 from headrace.security.authorizer import Operation

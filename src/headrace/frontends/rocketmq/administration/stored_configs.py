@@ -28,6 +28,8 @@ from headrace.wire.rocketmq.topic_configs import (
 GROUPS = "/headrace-rocketmq/groups"
 TOPICS = "/headrace-rocketmq/topics"
 VALUES = "/headrace-rocketmq/values"
+GROUPS_MAX = 100_000
+"""Groups with settings; above it clients create none by using them."""
 _log = logging.getLogger(__name__)
 
 C = TypeVar("C")

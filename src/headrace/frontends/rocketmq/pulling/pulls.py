@@ -15,50 +15,31 @@ on all in-sync replicas are not pulled. A parked pull is woken when the end move
 resets its group's offset, and when its group may no longer consume.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.frontends.long_poll import LongPoll
-from headrace.frontends.rocketmq.answers import (
-    FORBIDDEN,
-    QUEUE_EMPTY,
-    TOPIC_FORBIDDEN,
-    RemotingAnswer,
-    RequestRefused,
-)
-from headrace.frontends.rocketmq.filters import PullFilter, filter_of
-from headrace.frontends.rocketmq.pulling.reading import (
-    READ_BYTES,
-    MessageReader,
-    ReadLimits,
-    ReadMessages,
-    queue_of,
-)
+from headrace.frontends.rocketmq.answers import QUEUE_EMPTY, RemotingAnswer
+from headrace.frontends.rocketmq.pulling.plans import PullPlan, plan_of, queue_of
+from headrace.frontends.rocketmq.pulling.reading import READ_BYTES, MessageReader, ReadMessages
 from headrace.frontends.rocketmq.pulling.retry_waits import SUSPEND_MS_MAX, RetryWait
 from headrace.log.segment.batch_reader import NeedsDisk
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import Offset
 from headrace.net.pending import Pending
-from headrace.security.authorizer import Operation
-from headrace.subscriptions.group_offsets import QueuePlace
-from headrace.subscriptions.tag_filters import TAG_TYPE
 from headrace.wire.rocketmq.codes import ResponseCode
+from headrace.wire.rocketmq.hot.pull_forms import found_head
 from headrace.wire.rocketmq.pulled_messages import PulledQueue
-from headrace.wire.rocketmq.requests import PullFlag, PullRequest, pull_request
+from headrace.wire.rocketmq.requests import PullFlag, pull_request
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.frontends.rocketmq.call import RemotingCall
-    from headrace.frontends.rocketmq.serving import ServedTopic
+    from headrace.frontends.rocketmq.serving import ServedBroker
     from headrace.log.log import Log
 
-_HELP = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
-NO_MEMBERS = f"the consumer's group info not exist{_HELP}"
-NO_SUBSCRIPTION = f"the consumer's subscription not exist{_HELP}"
 NO_MATCH = "NO_MATCHED_MESSAGE"
-MESSAGES_MAX = 1024
-"""Messages of one pull at most; clients ask for 32."""
 ROUNDS_MAX = 32
 """Reads of one pull whose filter wants nothing; then the client asks again, behind them."""
 
@@ -66,25 +47,23 @@ ROUNDS_MAX = 32
 class Pull:
     """A pull, from its request to its answer."""
 
-    __slots__ = ("_call", "_filter", "_offset", "_partition", "_place", "_poll", "_queue",
-                 "_reading", "_request", "_rounds")  # fmt: skip
+    __slots__ = ("_asked", "_call", "_offset", "_partition", "_plan", "_poll", "_queue",
+                 "_reading", "_rounds")  # fmt: skip
 
     def __init__(
         self,
         call: "RemotingCall",
-        request: PullRequest,
-        wanted: PullFilter,
-        partition: "Partition",
+        plan: PullPlan,
         queue: PulledQueue,
-        place: QueuePlace,
+        queue_offset: int,
+        partition: "Partition",
     ) -> None:
+        """`queue_offset`: that of the request, which may be another one than the plan's."""
         self._call = call
-        self._request = request
-        self._filter = wanted
-        self._partition = partition
+        self._plan = plan
         self._queue = queue
-        self._place = place
-        self._offset = request.queue_offset
+        self._partition = partition
+        self._asked = self._offset = queue_offset
         self._rounds = 0
         self._reading = False
         """Whether a thread reads; it looks again itself."""
@@ -96,7 +75,7 @@ class Pull:
         if call.is_answered:
             return
         try:
-            call.broker.check_may_consume(self._request.consumer_group)
+            call.broker.check_may_consume(self._plan.request.consumer_group)
             end, start = partition.readable_end(True), partition.log_start_offset
             if partition.refusal is not None:
                 raise ApiError(partition.refusal)
@@ -125,14 +104,14 @@ class Pull:
     def _reset(self) -> int | None:
         """Return the offset of a reset of which the client has not heard, None without one."""
         try:
-            return self._call.broker.offsets.take_reset(*self._place)
+            return self._call.broker.offsets.take_reset(*self._plan.place)
         except ApiError:
             return None  # the coordinator is loading: one of the next pulls is answered with it
 
     def _read(self, end: int) -> None:
         log, at = self._partition.log, self._offset
         run = self._call.broker.broker.disk.run
-        reader = self._call.broker.read_ahead.take(self._place, log, at)
+        reader = self._call.broker.read_ahead.take(self._plan.place, log, at)
         if reader is None:
             found = log.read(Offset(at), READ_BYTES, below=Offset(end))
             if isinstance(found, NeedsDisk):
@@ -142,7 +121,8 @@ class Pull:
                 )
                 return
             reader = MessageReader(log, found, at, end)
-        if reader.takes_long(self._filter.records_at_once, self._filter.wanted is None):
+        wanted = self._plan.wanted
+        if reader.takes_long(wanted.records_at_once, wanted.wanted is None):
             self._reading = True
             run(partial(self._taken, reader), self._have_read)
         else:
@@ -156,13 +136,8 @@ class Pull:
 
     def _taken(self, reader: MessageReader) -> tuple[ReadMessages, MessageReader]:
         """Return the next wanted messages of a read. On any thread."""
-        request = self._request
-        limits = ReadLimits(
-            min(max(request.messages_max, 1), MESSAGES_MAX),
-            min(max(request.bytes_max, 1), READ_BYTES),
-            self._filter.records_max,
-        )
-        return reader.take(self._queue, limits, self._filter.wanted), reader
+        plan = self._plan
+        return reader.take(self._queue, plan.limits, plan.wanted.wanted), reader
 
     def _have_read(self, found: tuple[ReadMessages, MessageReader] | BaseException) -> None:
         self._reading = False
@@ -179,11 +154,11 @@ class Pull:
             messages, reader = found
             self._offset = messages.next_offset
             if not reader.is_done:
-                self._call.broker.read_ahead.keep(self._place, self._partition.log, reader)
+                self._call.broker.read_ahead.keep(self._plan.place, self._partition.log, reader)
             if messages.message_count:
-                group, topic, _ = self._place
+                group, topic, _ = self._plan.place
                 self._call.broker.traffic.pulled(group, topic, messages.message_count)
-                self._answer(ResponseCode.SUCCESS, "FOUND", messages.parts)
+                self._answer_found(messages.parts)
             else:
                 self.look()
 
@@ -192,8 +167,8 @@ class Pull:
 
         Not if records were read before, and none was wanted: the client's offset moves behind them.
         """
-        request = self._request
-        if self._poll is None and self._offset > request.queue_offset:
+        request = self._plan.request
+        if self._poll is None and self._offset > self._asked:
             self._expire()
             return
         if not request.system_flag & PullFlag.SUSPEND or request.suspend_ms <= 0:
@@ -223,7 +198,7 @@ class Pull:
             self.look()
 
     def _expire(self) -> None:
-        if self._offset > self._request.queue_offset:  # records were read, and none was wanted
+        if self._offset > self._asked:  # records were read, and none was wanted
             self._answer(ResponseCode.PULL_RETRY_IMMEDIATELY, NO_MATCH)
             return
         remark = "OFFSET_OVERFLOW_ONE" if self._offset else QUEUE_EMPTY
@@ -237,7 +212,7 @@ class Pull:
         if waiting is not None:
             waiting.resolve(None)
 
-    def _answer(self, code: ResponseCode, remark: str, parts: list[bytes] | None = None) -> None:
+    def _answer(self, code: ResponseCode, remark: str) -> None:
         self._end()
         partition = self._partition
         fields = {
@@ -248,7 +223,15 @@ class Pull:
             "minOffset": str(partition.log_start_offset),
             "topicSysFlag": "0",
         }
-        self._call.answer(RemotingAnswer(code, fields, b"".join(parts or ()), remark))
+        self._call.answer(RemotingAnswer(code, fields, b"", remark))
+
+    def _answer_found(self, messages: list[bytes]) -> None:
+        self._end()
+        partition, opaque = self._partition, self._call.command.opaque
+        end = partition.readable_end(True) if partition.refusal is None else 0
+        size = sum(map(len, messages))
+        head = found_head(self._offset, end, partition.log_start_offset, opaque, size)
+        self._call.answer_frame([head, *messages])
 
 
 def pull(call: "RemotingCall") -> None:
@@ -262,71 +245,33 @@ def pull(call: "RemotingCall") -> None:
     if awaits_retries:
         RetryWait(call, request, pull)
         return
-    topic = broker.topic(request.topic)
-    broker.require_topic(call.identity, Operation.READ, topic)
-    if topic.config is not None and not topic.config.is_readable:
-        text = f"the topic[{topic.name}] pulling message is forbidden"
-        raise RequestRefused(ResponseCode.NO_PERMISSION, text, {FORBIDDEN: TOPIC_FORBIDDEN})
-    queues = topic.read_queues
-    if not 0 <= request.queue_id < queues:
-        text = f"queueId[{request.queue_id}] is illegal, topic:[{topic.name}] has {queues}"
-        raise RequestRefused(ResponseCode.INVALID_PARAMETER, text)
-    wanted = _filter(call, request)
-    if request.system_flag & PullFlag.COMMIT_OFFSET and request.commit_offset >= 0:
-        broker.check_group_is_free(request.consumer_group)
-        broker.offsets.store_soon(
-            request.consumer_group, topic.info.name, request.queue_id, request.commit_offset
-        )
-    numbers = broker.numbers.known(topic.info)
+    plan = plan_of(call, request, broker.topic(request.topic))
+    store_pulled_offset(broker, plan, request.commit_offset)
+    numbers = broker.numbers.known(plan.topic.info)
     if numbers is None:
-        call.work(_numbered(call, topic, partial(_begin, call, request, topic, wanted)))
+        call.work(_numbered(call, plan))
     else:
-        _begin(call, request, topic, wanted, numbers[request.queue_id])
+        begin(call, plan, _queue(call, plan, numbers), request.queue_offset)
 
 
-async def _numbered(
-    call: "RemotingCall", topic: "ServedTopic", begin: Callable[[int], None]
-) -> None:
-    numbers = await call.broker.numbered(topic)
-    begin(numbers[pull_request(call.command).queue_id])
+def _queue(call: "RemotingCall", plan: PullPlan, numbers: Sequence[int]) -> PulledQueue:
+    queue_id = plan.request.queue_id
+    return queue_of(call, plan.topic, queue_id, numbers[queue_id])
 
 
-def _begin(
-    call: "RemotingCall",
-    request: PullRequest,
-    topic: "ServedTopic",
-    wanted: PullFilter,
-    number: int,
-) -> None:
-    broker = call.broker
-    queue = queue_of(call, topic, request.queue_id, number)
-    place = (request.consumer_group, topic.info.name, request.queue_id)
-    Pull(call, request, wanted, broker.partition(topic, request.queue_id), queue, place).look()
+async def _numbered(call: "RemotingCall", plan: PullPlan) -> None:
+    numbers = await call.broker.numbered(plan.topic)
+    begin(call, plan, _queue(call, plan, numbers), plan.request.queue_offset)
 
 
-def _filter(call: "RemotingCall", request: PullRequest) -> PullFilter:
-    """Return the pull's own filter, or that of the group's heartbeat. Raises RequestRefused.
+def begin(call: "RemotingCall", plan: PullPlan, queue: PulledQueue, queue_offset: int) -> None:
+    """Answer a pull that was checked, now or later. Raises ApiError."""
+    partition = call.broker.partition(plan.topic, plan.request.queue_id)
+    Pull(call, plan, queue, queue_offset, partition).look()
 
-    A client that shares the queues again gives its subscription a new number, and its heartbeat
-    with that number may fail: Java's does if another heartbeat is under way. RocketMQ then answers
-    SUBSCRIPTION_NOT_LATEST until the next heartbeat, for up to 30 s. Here such a pull gets all
-    messages: clients filter tags themselves, too. They do not filter by SQL92, so a pull with an
-    older SQL92 filter, or with one in place of tags, is answered as by RocketMQ.
-    """
-    if request.system_flag & PullFlag.SUBSCRIPTION:
-        return filter_of(request.expression_type, request.subscription)
-    known = call.broker.members.subscription(request.consumer_group, request.topic)
-    if known is None:
-        raise RequestRefused(
-            ResponseCode.SUBSCRIPTION_NOT_EXIST,
-            NO_SUBSCRIPTION if call.broker.members.topics(request.consumer_group) else NO_MEMBERS,
-        )
-    if known.version >= request.subscription_version:
-        return filter_of(known.expression_type, known.expression)
-    if {known.expression_type, request.expression_type} <= {TAG_TYPE, ""}:
-        return filter_of(TAG_TYPE, "")
-    raise RequestRefused(
-        ResponseCode.SUBSCRIPTION_NOT_LATEST,
-        f"the filter of group {request.consumer_group} for {request.topic} is older than the pull; "
-        "the next heartbeat brings the newer one",
-    )
+
+def store_pulled_offset(broker: "ServedBroker", plan: PullPlan, offset: int) -> None:
+    """Store the offset that comes with a pull, if the client asks for it. Raises RequestRefused."""
+    if plan.request.system_flag & PullFlag.COMMIT_OFFSET and offset >= 0:
+        broker.check_group_is_free(plan.request.consumer_group)
+        broker.offsets.store_soon(*plan.place, offset)

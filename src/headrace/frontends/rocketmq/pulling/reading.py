@@ -1,6 +1,5 @@
 """Records of a partition as messages: reads of the log, decoded. On any thread."""
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.delivery.batches import stretches
@@ -12,12 +11,8 @@ from headrace.record.record_cursor import RecordCursor
 from headrace.wire.rocketmq.pulled_messages import PulledQueue, Wanted
 
 if TYPE_CHECKING:
-    from headrace.frontends.rocketmq.call import RemotingCall
-    from headrace.frontends.rocketmq.serving import ServedTopic
     from headrace.log.log import Log
 
-QUEUES_MAX = 1024
-"""Queues whose messages' fixed fields are kept."""
 RECORDS_MAX = 1 << 31
 """More records than any read has: no bound."""
 READ_BYTES = 256 * 1024
@@ -130,15 +125,3 @@ class MessageReader:
             self.at = stretch.last + 1
         self.at, self.is_done = max(self.at, self._following), True
         return None
-
-
-def queue_of(call: "RemotingCall", topic: "ServedTopic", queue_id: int, number: int) -> PulledQueue:
-    """Return a queue whose messages a client gets; `number`: that of its partition."""
-    return _queue(topic.name, queue_id, number, call.peer.store_host, call.broker.added_properties)
-
-
-@lru_cache(QUEUES_MAX)
-def _queue(
-    topic: str, queue_id: int, number: int, store_host: bytes, added_properties: bytes
-) -> PulledQueue:
-    return PulledQueue(topic.encode(), queue_id, number, store_host, added_properties)

@@ -11,6 +11,7 @@ All others are decoded: of other clients, with flags, signatures or escapes.
 """
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from headrace.wire.rocketmq.properties import ENTRY_END, NAME_END
@@ -25,10 +26,11 @@ _SHAPE = re.compile(
     rb'"language":"\w+","opaque":)\d+'
     rb'(,"serializeTypeCurrentRPC":"JSON","version":\d+\})'
 )
+_VALUES = rb"(\d{1,9})", rb"(\d{1,18})", rb"([ !#-\x7f]*)", rb"(\d{1,10})"
+"""Queue id, time of birth, properties, opaque: the last may be above 32 bits, and is checked."""
 _ESCAPED_NAME_END, _ESCAPED_ENTRY_END = rb"\u0001", rb"\u0002"
-_BORN_DIGITS_MAX = 18
 _OPAQUE_DIGITS_MAX = 9
-"""A number of ten digits may be above 32 bits; it is checked."""
+"""A number of ten digits may be above 32 bits."""
 _INT32_MAX = (1 << 31) - 1
 
 
@@ -47,45 +49,29 @@ class SentFields(NamedTuple):
 _new = tuple.__new__  # makes a named tuple in two fifths of its constructor's time
 
 
-class SendForm(NamedTuple):
+class SendForm:
     """The bytes before and behind each of the four values."""
 
-    head: bytes
-    before_born: bytes
-    before_properties: bytes
-    before_opaque: bytes
-    tail: bytes
+    __slots__ = ("_match",)
+
+    def __init__(self, constants: Sequence[bytes]) -> None:
+        """`constants`: the five parts of the header around the values."""
+        pattern = re.escape(constants[0])
+        for value, constant in zip(_VALUES, constants[1:], strict=True):
+            pattern += value + re.escape(constant)
+        self._match = re.compile(pattern).fullmatch
 
     def read(self, data: bytes, at: int, end: int) -> SentFields | None:
         """Return the fields of the header in `data[at:end]`, None if it has another form."""
-        if not data.startswith(self.head, at):
+        match = self._match(data, at, end)
+        if match is None:
             return None
-        at += len(self.head)
-        stop = data.find(b'"', at, end)
-        queue_id = data[at:stop]
-        if not data.startswith(self.before_born, stop):
-            return None
-        at = stop + len(self.before_born)
-        stop = data.find(b'"', at, end)
-        born = data[at:stop]
-        if not data.startswith(self.before_properties, stop):
-            return None
-        at = stop + len(self.before_properties)
-        stop = data.find(self.before_opaque, at, end)
-        properties = data[at:stop].replace(_ESCAPED_ENTRY_END, ENTRY_END)
+        queue_id, born, properties, opaque = match.groups()
+        properties = properties.replace(_ESCAPED_ENTRY_END, ENTRY_END)
         properties = properties.replace(_ESCAPED_NAME_END, NAME_END)
-        at, after = stop + len(self.before_opaque), end - len(self.tail)
-        opaque = data[at:after]
-        if (
-            stop < 0
-            or b"\\" in properties
-            or b'"' in properties
-            or not (properties.isascii() and queue_id.isdigit() and born.isdigit())
-            or len(born) > _BORN_DIGITS_MAX
-            or not opaque.isdigit()
-            or (len(opaque) > _OPAQUE_DIGITS_MAX and int(opaque) > _INT32_MAX)
-            or not data.startswith(self.tail, after)
-        ):
+        if b"\\" in properties:
+            return None
+        if len(opaque) > _OPAQUE_DIGITS_MAX and int(opaque) > _INT32_MAX:
             return None
         found: SentFields = _new(SentFields, (queue_id, int(born), properties, opaque))
         return found
@@ -94,4 +80,4 @@ class SendForm(NamedTuple):
 def send_form(header: bytes) -> SendForm | None:
     """Return the form of a send's header, None: it is no plain send, or another client's."""
     found = _SHAPE.fullmatch(header)
-    return SendForm(*found.groups()) if found else None
+    return SendForm(found.groups()) if found else None
