@@ -39,7 +39,7 @@ def test_a_value_that_cannot_be_opened_is_opened_by_a_later_use() -> None:
         opens = Opens(failures=1)
         once = OpenedOnce(opens)
         failed = await asyncio.gather(once.get(), once.get(), return_exceptions=True)
-        assert failed == [REFUSED, REFUSED]
+        assert [*failed] == [REFUSED, REFUSED]
         assert opens.begun == 1, "one attempt serves all that wait for it"
         assert await once.get() == await once.get() == "opened"
         assert opens.begun == 2
@@ -101,7 +101,7 @@ def test_a_topic_is_created_by_a_send_although_its_settings_cannot_be_stored() -
             finally:
                 store.set, store.create = set_, create
 
-        topics._put = put  # type: ignore[method-assign, assignment]
+        topics._put = put  # type: ignore[method-assign]
         assert (await client.send("t", b"a")).code == ResponseCode.SUCCESS
         assert await client.bodies("t") == ["a"]
 
