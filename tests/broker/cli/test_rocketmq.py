@@ -245,9 +245,8 @@ def test_exported_topics_and_groups_are_imported_by_another_broker(
 def test_a_full_disk_may_delete_of_imported_topics_what_it_may_of_those_that_clients_create(
     broker: BrokerThread, client: RemotingClient, run: Run, tmp_path: Path
 ) -> None:
-    AdminClient({"bootstrap.servers": broker.bootstrap}).create_topics([NewTopic("kafka", 1)])[
-        "kafka"
-    ].result(30)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic("kafka", 1)])["kafka"].result(30)
     made(client, "t")
     file = tmp_path / "topics.json"
     names = ("kafka", "t", "imported", "%DLQ%CG")

@@ -86,9 +86,9 @@ def test_the_runtime_info_has_the_time_of_the_first_message() -> None:
         time.sleep(0.01)
         client.send(first, e=1)
         assert earliest_ms() == stored.stored_at_ms
-        AdminClient({"bootstrap.servers": broker.bootstrap}).delete_records(
-            [TopicPartition(second, 0, 1)]
-        )[TopicPartition(second, 0, 1)].result(30)
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        (deleted,) = admin.delete_records([TopicPartition(second, 0, 1)]).values()
+        deleted.result(30)
         (left,) = messages_in(client.pull(first, queueId=1))
         assert earliest_ms() == left.stored_at_ms > stored.stored_at_ms
 

@@ -10,7 +10,7 @@ from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import ResponseCode
 from tests.support.processes.process import headrace
 from tests.support.rocketmq.client import RemotingClient, messages_in
-from tests.support.rocketmq.kit import SETTINGS, code, fields, loaded, made, port_of
+from tests.support.rocketmq.kit import SETTINGS, code, fields, loaded, made, port_of, served
 
 
 def test_an_offset_is_stored_as_said_and_minus_one_removes_it(client: RemotingClient) -> None:
@@ -170,6 +170,8 @@ def test_a_group_that_a_client_has_used_exists_after_a_restart(
             back = {"offset": sent.physical_offset, "group": "CG", "delayLevel": 1,
                     "originMsgId": "", "originTopic": "t"}  # fmt: skip
             assert code(client.call(36, back)) is ResponseCode.SUCCESS
+        while broker.call(lambda server: len(served(server)._working)):
+            pass  # the group is stored beside its requests
     with (
         BrokerThread(SETTINGS, directory=str(tmp_path)) as broker,
         RemotingClient(port_of(broker)) as client,
