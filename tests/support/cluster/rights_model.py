@@ -91,14 +91,13 @@ class Broker:
 
 
 class RightsModel:
-    """The cluster. `early_outside` and `sent_late` are planted faults of the callers."""
+    """The cluster. `early_outside`: a planted fault, elections outside of the ISR."""
 
-    def __init__(self, seed: int, *, early_outside: bool = False, sent_late: bool = False) -> None:
+    def __init__(self, seed: int, *, early_outside: bool = False) -> None:
         self.random = random.Random(seed)
         self.count = 3 + seed % 2
         self.counts: Counter[str] = Counter()
         self._early_outside = early_outside
-        self._sent_late = sent_late
         self._now = 0.0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._number = 0
@@ -189,8 +188,7 @@ class RightsModel:
                 self._after(self._late(), lambda: answered(answer))
 
         def answered(answer: PingAnswer) -> None:
-            at = self._clock(broker) if self._sent_late else sent_at
-            broker.grants.answered(other, at, answer)
+            broker.grants.answered(other, sent_at, answer)
 
         self._after(self._late(), pinged)
 
