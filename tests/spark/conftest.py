@@ -6,12 +6,14 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from pyspark.sql import SparkSession
 
 import headrace.spark
 from tests.spark.kit import Topics
+from tests.spark.long import QUICK_JAVA
 from tests.support.processes.process import BrokerProcess
 
 
@@ -40,7 +42,8 @@ def spark(event_log: Path) -> Iterator[SparkSession]:
         "spark.eventLog.dir": event_log.as_uri(),
         "spark.eventLog.compress": False,
     }
-    session = headrace.spark.session("tests", **settings)
+    with patch.dict(os.environ, QUICK_JAVA):
+        session = headrace.spark.session("tests", **settings)
     yield session
     session.stop()
 

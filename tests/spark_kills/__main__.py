@@ -70,7 +70,6 @@ def main() -> None:
 
 def play(story: SinkStory, kills: int) -> None:
     """Kill processes of a Spark that is played."""
-    story.warm()
     for _ in range(kills):
         for point in POINTS:
             story.play(point)

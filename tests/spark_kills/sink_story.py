@@ -5,14 +5,17 @@ them (batches, checkpoint files, retries, speculation, another number of tasks) 
 that a kill falls exactly where it is named. After each batch every number of it is there once.
 """
 
+import importlib
 import json
 import os
 import pickle
 import random
 import signal
+import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -87,13 +90,14 @@ def forked(work: Callable[[], Any], *, point: str | None = None) -> Any:
     if process == 0:
         os.close(reading)
         os.environ["HEADRACE_NUMBA"] = "0"  # the rows are few
+        known = set(sys.modules)
         try:
             _plant(point)
             answer: Any = work()
         except BaseException as error:  # noqa: BLE001 - it is handed on
             answer = RuntimeError(f"{error}\n{traceback.format_exc()}")
         with os.fdopen(writing, "wb") as out:
-            out.write(pickle.dumps(answer))
+            out.write(pickle.dumps((answer, sorted(sys.modules.keys() - known))))
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as came:
@@ -101,10 +105,20 @@ def forked(work: Callable[[], Any], *, point: str | None = None) -> Any:
     os.waitpid(process, 0)
     if not data:
         raise Killed
-    answer = pickle.loads(data)
+    answer, imported = pickle.loads(data)
+    _import(imported)
     if isinstance(answer, RuntimeError):
         raise answer
     return answer
+
+
+def _import(modules: list[str]) -> None:
+    """Import what a fork imported, so that the next one need not."""
+    # Not for longer: a JVM that a later test starts would pass it to its workers.
+    with patch.dict(os.environ, HEADRACE_NUMBA="0"):
+        for module in modules:
+            with suppress(ImportError):
+                importlib.import_module(module)
 
 
 class _Context:
@@ -141,16 +155,6 @@ class SinkStory:
         self.counts: Counter[str] = Counter()
         (place / "offsets").mkdir(parents=True)
         (place / "metadata").write_text(json.dumps({"id": place.name}))
-
-    def warm(self) -> None:
-        """Write a first batch in this process: what it imports, its forks need not."""
-        numbers = self.plan()
-        # Not for longer: a JVM that a later test starts would pass it to its workers.
-        with patch.dict(os.environ, HEADRACE_NUMBA="0"):
-            sent = pickle.dumps(self.writer())
-            message = pickle.loads(sent).write(iter([self._rows(numbers)]))
-            self.writer().commit([message], self.batch)
-        self.batch, self.first = self.batch + 1, numbers.stop
 
     def _rows(self, numbers: range) -> pa.RecordBatch:
         return pa.RecordBatch.from_pydict(

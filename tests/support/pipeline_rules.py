@@ -15,7 +15,10 @@ NOT_YET = {9: "a registry", 10: "a registry", 26: "spark-pipelines"}
 
 _RUNS, _UNIT = "tests/spark/pipeline", "tests/unit/pipeline"
 _KILLS = "tests/spark/test_quarantine_kills.py"
-LONGEST = (f"{_RUNS}/test_ended_runs.py", f"{_RUNS}/test_live_runs.py", _KILLS)
+LONGEST = (
+    *[f"{_RUNS}/test_{name}.py" for name in ("ended_runs", "ended_windows", "live_runs")],
+    _KILLS,
+)
 """Files whose tests take minutes, which begin first: one process runs a whole file."""
 RULES: dict[int, Rule] = {
     1: Rule(
@@ -114,7 +117,7 @@ RULES: dict[int, Rule] = {
         "ended in any batch, then three runs: the table is that of a batch job",
         (
             f"{_RUNS}/test_ended_runs.py::test_runs_that_are_ended_in_any_batch_write_each_row_once",
-            f"{_RUNS}/test_ended_runs.py::"
+            f"{_RUNS}/test_ended_windows.py::"
             "test_windows_of_runs_that_are_ended_in_any_batch_are_written_once",
             f"{_RUNS}/test_live_runs.py::test_a_run_holds_its_pipeline_until_it_is_stopped",
             f"{_UNIT}/run/test_supervisor.py::test_a_stop_waits_for_the_end_of_a_running_batch",

@@ -46,6 +46,8 @@ class Flusher:
         "_publish",
         "_running",
         "_scheduled",
+        "_small",
+        "_small_open",
         "_urgent",
         "_waiting",
         "flushes",
@@ -64,6 +66,10 @@ class Flusher:
         self._clock = clock
         self._publish = publish
         self._waiting: dict[Log, None] = {}
+        self._small: dict[Log, None] = {}
+        """Logs of which small files alone are to be flushed."""
+        self._small_open: list[DiskFile] = []
+        """Their files that the running flush includes."""
         self._after: list[Callable[[], None]] = []
         self._scheduled = False
         self._running = False
@@ -93,6 +99,16 @@ class Flusher:
         if not (self._scheduled or self._running or self._gathering):
             self._schedule()
 
+    def flush_small_files(self, log: Log) -> None:
+        """Flush and close the small files of `log` soon; its records may wait for a flush longer.
+
+        With log.flush.on.ack=false each partition would have one open until its records' flush.
+        """
+        if log.unflushed.small_files:
+            self._small[log] = None
+            if not (self._scheduled or self._running or self._gathering):
+                self._schedule()
+
     def _schedule(self) -> None:
         if self._urgent:
             if self._gathering is not None:
@@ -108,9 +124,9 @@ class Flusher:
         if self._gathering is not None:
             self._gathering.cancel()
             self._gathering = None
-        if self._context.failure is not None or self._running or not self._waiting:
+        if self._context.failure is not None or self._running or self._closed:
             return
-        if self._closed:
+        if not (self._waiting or self._small):
             return
         waiting, self._waiting = self._waiting, {}
         work: Work = []
@@ -122,6 +138,11 @@ class Flusher:
                 work.append((log, part))
                 files += part.files
                 directories += part.directories
+        small, self._small = self._small, {}
+        for log in small:
+            if not (log.closed or log.cutting):
+                directories += log.unflushed.take_small_files(self._small_open)
+        files += self._small_open
         self._running = True
         self.flushes += 1
         self._flush_files(work, files, directories)
@@ -176,7 +197,7 @@ class Flusher:
         for log in logs:
             for listener in log.listeners:
                 listener.log_readable()
-        if self._waiting and not self._scheduled:
+        if (self._waiting or self._small) and not self._scheduled:
             self._schedule()
 
     def close(self) -> None:
@@ -187,6 +208,7 @@ class Flusher:
         """
         self._closed = True
         self._waiting.clear()
+        self._small.clear()
         if self._gathering is not None:
             self._gathering.cancel()
             self._gathering = None
@@ -205,6 +227,9 @@ class Flusher:
 
     def _settled(self) -> None:
         self._running = False
+        small, self._small_open = self._small_open, []
+        for file in small:
+            file.close()
         after, self._after = self._after, []
         for action in after:
             action()

@@ -3,15 +3,19 @@
 An append keeps its index entries in memory. `IndexWriter` appends them to `.index` and
 `.timeindex` within a second, for Kafka's tools and for readers of the files. The files are not
 flushed: after a crash the entries are rebuilt from the log. They are closed after each write, or
-each partition with records would hold three file descriptors.
+each partition with records would hold three file descriptors. For the same reason the log's small
+files are flushed and closed then.
 """
 
-from collections.abc import Callable
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from headrace.log.directory.log_dir_context import LogDirContext
 from headrace.log.log import Log
 from headrace.ports.clock import Clock, Timer
+
+if TYPE_CHECKING:
+    from headrace.log.flusher import Flusher
 
 DELAY_SECONDS = 1.0
 """Seconds that entries stay in memory, so that many appends to a partition share one write."""
@@ -22,19 +26,13 @@ _SLICE_LOGS = 64
 class IndexWriter:
     """The writer of one directory's index entries: logs whose newest entries are in memory only."""
 
-    __slots__ = ("_after_flush", "_clock", "_context", "_stopped", "_timer", "_waiting")
+    __slots__ = ("_clock", "_context", "_flusher", "_stopped", "_timer", "_waiting")
 
-    def __init__(
-        self,
-        context: LogDirContext[Log],
-        clock: Clock,
-        after_flush: Callable[[Callable[[], None]], None],
-    ) -> None:
-        """Make a writer; `after_flush` runs an action while no flush runs (flushes need open
-        files)."""
+    def __init__(self, context: LogDirContext[Log], clock: Clock, flusher: "Flusher") -> None:
+        """Make a writer, which writes while no flush runs: flushes need open files."""
         self._context = context
         self._clock = clock
-        self._after_flush = after_flush
+        self._flusher = flusher
         self._waiting: dict[Log, None] = {}
         self._timer: Timer | None = None
         self._stopped = False
@@ -54,7 +52,7 @@ class IndexWriter:
             self._timer = None
 
     def _due(self) -> None:
-        self._after_flush(self._write_slice)
+        self._flusher.after_current(self._write_slice)
 
     def _write_slice(self) -> None:
         self._timer = None
@@ -66,7 +64,11 @@ class IndexWriter:
             del waiting[log]
             if log.cutting:
                 cutting.append(log)  # another thread uses its indexes
-            elif not (log.closed or self._written(log)):
+            elif log.closed:
+                continue
+            elif self._written(log):
+                self._flusher.flush_small_files(log)
+            else:
                 return
         if waiting:
             self._timer = self._clock.call_later(0, self._due)
@@ -76,6 +78,8 @@ class IndexWriter:
     def _written(self, log: Log) -> bool:
         """Write the entries of `log`; return False if that failed and the directory is fenced."""
         active = log.segments.active
+        if not active.entries_due:
+            return True
         try:
             active.write_out_indexes()
             active.close_indexes()

@@ -174,10 +174,9 @@ class Log:
         size = len(batch)
         append_time = -1
         stamped = config.message_timestamp_type == "LogAppendTime"
-        timed = origin is Origin.CLIENT and not stamped
         if not (
             batch_limits.takes(config, size, header, now_ms)
-            if timed
+            if origin is Origin.CLIENT and not stamped
             else batch_limits.fits(config, size)
         ):
             batch_limits.refuse(config, size, header, now_ms)
@@ -258,6 +257,7 @@ class Log:
         """Store that `epoch` starts at `start`, durably before a batch of it is flushed."""
         if self.epochs.assign(epoch, start):
             self.save_epochs()
+            self.context.events.write_indexes_soon(self)  # which closes the new file, too
 
     def save_epochs(self) -> None:
         """Replace `leader-epoch-checkpoint`; durable with the next flush. Raises StorageError."""

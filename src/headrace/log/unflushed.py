@@ -55,6 +55,18 @@ class Unflushed:
         """Whether sealed segments wait for a flush."""
         return bool(self._sealed)
 
+    @property
+    def small_files(self) -> bool:
+        """Whether small files wait for a flush."""
+        return bool(self._loose)
+
+    def take_small_files(self, into: list[DiskFile]) -> Sequence[str]:
+        """Move the small files to `into`, to be flushed and then closed; return the directories to
+        flush after them."""
+        into += self._loose
+        directories, self._loose, self._directories = self._directories, [], []
+        return directories
+
     def work(self, active: Sequence[DiskFile], upto: Offset, truncations: int) -> FlushWork:
         """Return everything to flush now; pass the result to `settled` after the flush."""
         if not (self._sealed or self._loose or self._directories):

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 OPEN_MAX = 2000
 _LOOKED_AT_MAX = 64
 """Most files examined to find one to close for each opened file."""
+_CLOSED_MAX = 256
+"""Most files closed for each opened file, of those above the limit: thousands may have been needed
+until now, and examining all of them for each opening takes longer than all else."""
 _LOOKS_AN_OPENING = 8
 """The same as an average over many openings, if none can be closed."""
 
@@ -202,7 +205,7 @@ class OpenFiles:
         if self._passed_over and not full:
             self._passed_over -= 1
             return
-        spare = len(ring) + 1 - self.open_max
+        spare = min(len(ring) + 1 - self.open_max, _CLOSED_MAX)
         looks = min(2 * len(ring), spare + _LOOKED_AT_MAX)
         needed = 0
         for _ in range(looks):

@@ -1,10 +1,10 @@
-"""Durable declarations in the metadata store, and the Kafka topics of durable queues.
+"""Durable declarations, and the Kafka topics of durable queues.
 
 Changes are gathered and written in rounds:
 
-    1  delete the nodes of removed declarations
+    1  delete removed declarations from the store
     2  delete the topics of deleted queues
-    3  create the nodes of new declarations; their clients are answered
+    3  store new declarations; their clients are answered
     4  create the topics that messages wait for
 
 So a queue that is declared again begins empty. A topic without its queue is left only by a crash,
@@ -14,14 +14,13 @@ and deleted at the next start.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.cluster.controller_port import ControllerPort
 from headrace.cluster.topics.creation import NewTopic
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.ports.callbacks import Done
-from headrace.ports.store import Create, Delete, NodeExists, NoNode, Operation, Store, StoreError
+from headrace.ports.store import StoreError
 from headrace.posix.awaiting import called_back
 from headrace.queues.message_store import LateStore, TopicStore
 from headrace.queues.model.bindings import Removed
@@ -45,6 +44,7 @@ from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.queues.stores.stream.durable_stream import DurableStream
+from headrace.vhosts.declaration_nodes import DeclarationNodes
 from headrace.vhosts.exchange_topics import ExchangeTopics
 from headrace.vhosts.queue_topics import topic_config
 
@@ -54,11 +54,6 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-ROOT = "/headrace-amqp"
-DECLARATIONS = f"{ROOT}/declarations"
-"""The parent node of a node for each durable exchange, queue and binding of all vhosts."""
-OPERATIONS_MAX = 500
-"""Nodes that are written together at most."""
 TOPICS_AT_ONCE = 500
 """Topics that are created together at most.
 
@@ -105,7 +100,7 @@ class DurableQueues:
         self,
         broker: "Broker",
         controller: ControllerPort,
-        store: Store,
+        declarations: DeclarationNodes,
         memory: MemoryUse | None = None,
     ) -> None:
         """Create the durable declarations of a broker.
@@ -117,7 +112,7 @@ class DurableQueues:
         self.topics = ExchangeTopics(broker, controller, self.logs)
         self._broker = broker
         self._controller = controller
-        self._store = store
+        self._declarations = declarations
         self._stored: set[str] = set()
         """Nodes that exist, or will exist after the present round."""
         self._next = _new_round()
@@ -267,9 +262,9 @@ class DurableQueues:
         self._stored.update(present.added)
         problem: HeadraceError | None = None
         try:
-            await self._write(present.removed, lambda node: Delete(_path(node)))
+            await self._declarations.remove(present.removed)
             await self._delete(present.doomed)
-            await self._write(present.added, lambda node: Create(_path(node), present.added[node]))
+            await self._declarations.add(present.added)
         except (StoreError, ApiError) as error:
             problem = error
             _logger.error(
@@ -298,22 +293,6 @@ class DurableQueues:
         upcoming.doomed.update(failed.doomed)
         for topic, stores in failed.wanted.items():
             upcoming.wanted.setdefault(topic, []).extend(stores)
-
-    async def _write(
-        self, nodes: dict[str, None] | dict[str, bytes], operation: Callable[[str], Operation]
-    ) -> None:
-        """Write nodes, `OPERATIONS_MAX` in a transaction; written ones leave `nodes`."""
-        while nodes:
-            some = list(nodes)[:OPERATIONS_MAX]
-            try:
-                await self._store.multi([operation(node) for node in some])
-            except (NoNode, NodeExists):
-                # Written by a round that failed after this step.
-                for node in some:
-                    with suppress(NoNode, NodeExists):
-                        await self._store.multi([operation(node)])
-            for node in some:
-                del nodes[node]
 
     async def _delete(self, topics: Iterable[str]) -> None:
         there = [topic for topic in topics if topic in self._broker.image.topics]
@@ -365,10 +344,6 @@ class DurableQueues:
         if self._running is not None:
             await asyncio.shield(self._running)
         await asyncio.gather(*(_closed(messages) for messages in stores))
-
-
-def _path(node: str) -> str:
-    return f"{DECLARATIONS}/{node}"
 
 
 async def _closed(store: LateStore) -> None:

@@ -3,22 +3,20 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from headrace.log.text_files import read_file
-from headrace.model.errors import HeadraceError, Malformed
-from headrace.ports.store import NodeExists, Store
+from headrace.model.errors import HeadraceError
 from headrace.posix.awaiting import called_back
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.stored_model import BindingRecord, QueueRecord, Record, restore
-from headrace.queues.model.stored_records import decode_record
 from headrace.queues.queue_names import is_queue_topic, queue_topic
 from headrace.queues.stores.log.durable_messages import DurableMessages
 from headrace.queues.stores.log.settled_files import settled_path
-from headrace.vhosts.durable_queues import DECLARATIONS, ROOT, DurableQueues
+from headrace.vhosts.declaration_nodes import DeclarationNodes
+from headrace.vhosts.durable_queues import DurableQueues
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -36,51 +34,20 @@ GROUPS_AT_ONCE = 4
 T = TypeVar("T")
 
 
-class Stored(NamedTuple):
-    """The durable declarations in the metadata store."""
-
-    nodes: list[str]
-    records: dict[str, list[Record]]
-    """The records of each vhost."""
-    all_read: bool
-    """False: some nodes could not be read, so their queues are unknown."""
-
-
-async def read_declarations(store: Store) -> Stored:
-    """Return all stored declarations; an unreadable node is logged and left unchanged."""
-    for path in (ROOT, DECLARATIONS):
-        with suppress(NodeExists):
-            await store.create(path, b"")
-    names = await store.children(DECLARATIONS)
-    nodes = await store.get_all([f"{DECLARATIONS}/{name}" for name in names])
-    found = Stored([], {}, True)
-    for name, node in zip(names, nodes, strict=True):
-        if node is None:
-            continue
-        found.nodes.append(name)
-        try:
-            vhost, record = decode_record(node.value)
-        except Malformed as error:
-            found = found._replace(all_read=False)
-            _logger.error(
-                "the AMQP declaration in node %s/%s is malformed and not restored: %s. Messages of"
-                " its queue stay on disk", DECLARATIONS, name, error,
-            )  # fmt: skip
-            continue
-        found.records.setdefault(vhost, []).append(record)
-    return found
-
-
 class Restoring:
     """Restores stored declarations and messages into the vhosts of a starting broker."""
 
     def __init__(
-        self, broker: "Broker", durable: DurableQueues, virtual_hosts: "VirtualHosts", store: Store
+        self,
+        broker: "Broker",
+        durable: DurableQueues,
+        virtual_hosts: "VirtualHosts",
+        declarations: DeclarationNodes,
     ) -> None:
         self._broker = broker
         self._durable = durable
         self._virtual_hosts = virtual_hosts
-        self._store = store
+        self._declarations = declarations
 
     async def restore(self) -> None:
         """Restore exchanges, queues and bindings, with the messages of queues.
@@ -88,7 +55,7 @@ class Restoring:
         Topics of queues that are not declared are deleted, but only if all declarations could be
         read.
         """
-        stored = await read_declarations(self._store)
+        stored = await self._declarations.read()
         self._durable.know(stored.nodes)
         hosts = self._virtual_hosts.hosts
         for vhost, records in stored.records.items():

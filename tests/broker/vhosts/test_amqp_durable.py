@@ -13,7 +13,7 @@ from headrace.cli.amqp.ask import ask_amqp
 from headrace.client.sync import connect, run
 from headrace.ports.store import SessionLost
 from headrace.testing import BrokerThread
-from headrace.vhosts import durable_queues
+from headrace.vhosts import declaration_nodes, durable_queues
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.control_methods import ChannelClose
 from headrace.wire.amqp.methods import encode_method
@@ -170,14 +170,14 @@ def test_what_cannot_be_stored_is_said_and_stored_once_it_can_be(
     monkeypatch.setattr(durable_queues, "RETRY_SECONDS", 0.05)
     first = start()
     queues = kept_queues(first.broker)
-    works = queues._store
-    queues._store = FailingStore(works)
+    works = queues._declarations._store
+    queues._declarations._store = FailingStore(works)
     first.client.send(encode_method(1, QueueDeclare(queue="q", durable=True)))
     with pytest.raises(
         Gone, match="the changed declarations could not be stored: the disk is full"
     ):
         first.client.received()
-    queues._store = works
+    queues._declarations._store = works
     eventually(lambda: bool(queues._stored) and queues._running is None)
     again = start()
     assert again.ready() == 0
@@ -204,12 +204,12 @@ def test_queue_deleted_while_the_store_is_away_is_deleted_with_its_topic(
     first.declare()
     first.publish(b"a")
     queues = kept_queues(first.broker)
-    works = queues._store
-    queues._store = FailingStore(works)
+    works = queues._declarations._store
+    queues._declarations._store = FailingStore(works)
     first.client.send(encode_method(1, QueueDelete(queue="q")))
     with pytest.raises(Gone):
         first.client.received()
-    queues._store = works
+    queues._declarations._store = works
     topics = first.broker.call(lambda server: server.broker.image.topics)
     eventually(lambda: not queues._stored and "__amqp.queue.q" not in topics)
     again = start()
@@ -222,13 +222,13 @@ def test_queue_deleted_while_its_declaration_fails_does_not_come_back(
     monkeypatch.setattr(durable_queues, "RETRY_SECONDS", 0.05)
     first = start()
     queues = kept_queues(first.broker)
-    works = queues._store
-    failing = queues._store = SlowFailingStore(works)
+    works = queues._declarations._store
+    failing = queues._declarations._store = SlowFailingStore(works)
     first.client.send(encode_method(1, QueueDeclare(queue="q", durable=True)))
     eventually(lambda: failing.asked > 0)
     first.client.send(encode_method(1, QueueDelete(queue="q")))
     eventually(lambda: failing.failures > 0)
-    queues._store = works
+    queues._declarations._store = works
     eventually(lambda: queues._next.is_empty and queues._running is None)
     assert not queues._stored
     again = start()
@@ -243,7 +243,7 @@ def test_a_declaration_that_nobody_can_read_leaves_all_messages_where_they_are(
     first.publish(b"a")
     queues = kept_queues(first.broker)
     (node,) = queues._stored
-    path = f"{durable_queues.DECLARATIONS}/{node}"
+    path = f"{declaration_nodes.DECLARATIONS}/{node}"
     good = first.broker.run(lambda server: server._store.get(path))  # type: ignore[union-attr]
     first.broker.run(lambda server: server._store.set(path, b"?"))  # type: ignore[union-attr]
     second = start()

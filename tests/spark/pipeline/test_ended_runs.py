@@ -1,32 +1,17 @@
-"""The command `headrace pipeline` ended in any batch, with and without state."""
+"""The command `headrace pipeline` ended in any batch: each row is written once."""
 
 import signal
-from collections import Counter
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
-from pyspark.sql import SparkSession
 
-from headrace.record.batch import Record
 from tests.spark.kit import Topics
 from tests.spark.long import long_only
 from tests.spark.pipeline import live
-from tests.spark.pipeline.run_projects import json_records, make_project
+from tests.spark.pipeline.run_projects import json_records
 
 pytestmark = long_only
-WINDOWS = """
-@dp.table(format="delta")
-def minutes():
-    rows = hp.topic("{topic}", "id BIGINT NOT NULL, at TIMESTAMP", event_time="at",
-                    watermark="2 minutes")
-    counted = rows.groupBy(F.window("at", "1 minute").alias("minute")).agg(F.count("id").alias("n"))
-    return counted.select(F.col("minute.start").alias("start"), "n")
-"""
-BEGAN = datetime(2026, 11, 28, 10, tzinfo=UTC)
-SECONDS_A_RECORD = 5
 
 
 @pytest.mark.parametrize(
@@ -52,46 +37,3 @@ def test_runs_that_are_ended_in_any_batch_write_each_row_once(
     for _ in range(3):
         assert live.run(*live.words(shop, bootstrap, "--once")).code == 0
     assert live.ids(shop) == live.expected(count)
-
-
-def timed_records(first: int, count: int) -> list[Record]:
-    """Records whose times are a few seconds apart."""
-    found = []
-    for number in range(first, first + count):
-        at = BEGAN + timedelta(seconds=SECONDS_A_RECORD * number)
-        found += json_records(number, 1, at=at.isoformat())
-    return found
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_windows_of_runs_that_are_ended_in_any_batch_are_written_once(
-    tmp_path: Path,
-    bootstrap: str,
-    spark: SparkSession,
-    topics: Topics,
-    live_topic: str,
-    number: signal.Signals,
-) -> None:
-    """Rule 15 with state: a batch group-by over the same records has the same closed windows."""
-    settings = f'trigger = "1 second"\n{live.LOCAL}'
-    text = WINDOWS.format(topic=live_topic)
-    shop = make_project(tmp_path / "shop", bootstrap, spark, text, settings).directory
-    count = 0
-    for _ in range(2):
-        process = live.start(*live.words(shop, bootstrap))
-        for _ in range(4):
-            topics.append(live_topic, count // 10 % 2, timed_records(count, 10))
-            count += 10
-            least = live.events(shop / "data", "batch") + 1
-            live.wait_for(partial(live.more_batches, shop, least), process)
-        topics.append(live_topic, 0, timed_records(count, 10))
-        count += 10
-        live.end(process, number)
-    for _ in range(3):
-        assert live.run(*live.words(shop, bootstrap, "--once")).code == 0
-    counts = Counter(each * SECONDS_A_RECORD // 60 for each in range(count))
-    closed = ((count - 1) * SECONDS_A_RECORD - 120) // 60
-    expected = [(BEGAN + timedelta(minutes=at), counts[at]) for at in range(closed)]
-    table = DeltaTable(str(shop / "data" / "minutes")).to_pyarrow_table().to_pylist()
-    assert sorted((row["start"], row["n"]) for row in table) == expected
-    assert closed > 3

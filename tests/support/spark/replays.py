@@ -1,5 +1,6 @@
 """A live table of two days, and replays of its first day, without Spark."""
 
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -81,38 +82,55 @@ class Shop:
         DeltaTable(str(self.live.path)).optimize.compact()
 
     def copy(self, storage: Path) -> "Shop":
-        """The same storage elsewhere."""
-        shutil.copytree(self.storage, storage, dirs_exist_ok=True)
+        """The same storage elsewhere, its hard links too."""
+        copied: dict[int, str] = {}
+
+        def copy_or_link(source: str, target: str) -> None:
+            first = copied.setdefault(Path(source).stat().st_ino, target)
+            if first == target:
+                shutil.copy2(source, target)
+            else:
+                os.link(first, target)
+
+        shutil.copytree(self.storage, storage, copy_function=copy_or_link)
         return Shop(storage)
 
 
-class Killed(BaseException):
-    """The process was killed."""
+def killed_at_each_line(shop: Shop, copies: Path, call: Callable[[], object]) -> list[Shop]:
+    """Call; return copies of the storage as a process leaves it that is killed at any line.
 
+    Lines are those of a replay's code. Two lines between which no file has changed are one copy;
+    the last one is that of the end.
+    """
+    found: list[Shop] = []
+    before: object = None
 
-def killed_at(line: int, call: Callable[[], object]) -> bool:
-    """Call, and be killed before the so-manieth line of a replay's code; whether it was."""
-    left = line
+    def keep() -> None:
+        nonlocal before
+        state = {
+            path: (at.st_ino, at.st_size, at.st_mtime_ns)
+            for path in shop.storage.rglob("*")
+            for at in [path.stat()]
+        }
+        if state != before:
+            before = state
+            found.append(shop.copy(copies / f"killed-{len(found)}"))
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
-        nonlocal left
         if not frame.f_code.co_filename.startswith(TRACED):
             return None
         if event == "line":
-            left -= 1
-            if left == 0:
-                raise Killed
+            keep()
         return trace
 
-    before = sys.gettrace()
+    traced = sys.gettrace()
     sys.settrace(trace)
     try:
         call()
-    except Killed:
-        return True
     finally:
-        sys.settrace(before)
-    return False
+        sys.settrace(traced)
+    keep()
+    return found
 
 
 def expected(first: str, *, more: dict[int, str] | None = None) -> dict[int, str]:

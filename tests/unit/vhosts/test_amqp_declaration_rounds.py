@@ -11,6 +11,7 @@ from headrace.ports.store import NodeExists, Operation
 from headrace.posix.clock import RealClock
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.vhosts import durable_queues
+from headrace.vhosts.declaration_nodes import DeclarationNodes
 from headrace.vhosts.durable_queues import DurableQueues
 from tests.support.queues.queues import settings
 
@@ -39,7 +40,7 @@ def rounds(*counts: int) -> list[int]:
         noted = NotedStore()
         store: Any = noted
         broker: Any = SimpleNamespace(disk=None, clock=RealClock(loop), partition=None)
-        queues = DurableQueues(broker, broker, store)
+        queues = DurableQueues(broker, broker, DeclarationNodes(store))
 
         async def client(number: int, count: int) -> None:
             for at in range(count):
@@ -98,7 +99,7 @@ def test_declarations_beside_those_of_a_half_written_round_are_stored(at: int) -
         half = HalfWrittenStore(at)
         store: Any = half
         broker: Any = SimpleNamespace(disk=None, clock=RealClock(loop), partition=None)
-        queues = DurableQueues(broker, broker, store)
+        queues = DurableQueues(broker, broker, DeclarationNodes(store))
         for name in ("first", "second", "third"):
             queues.added(HOST, DeclaredQueue(name, True, False, None, {}, settings()))
         kept: asyncio.Future[HeadraceError | None] = loop.create_future()

@@ -15,6 +15,7 @@ from headrace.posix.clock import RealClock
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.queue_names import queue_topic
 from headrace.queues.queue_settings import Published
+from headrace.vhosts.declaration_nodes import DeclarationNodes
 from headrace.vhosts.durable_queues import DurableQueues
 from tests.support.log.log import World
 from tests.support.queues.log import CONFIG, PLACE, message
@@ -53,7 +54,7 @@ def test_refused_publish_has_the_log_of_its_queue_created_again() -> None:
             partition=lambda *_: partition,
         )
         controller: Any = made
-        queues = DurableQueues(broker, controller, controller)
+        queues = DurableQueues(broker, controller, DeclarationNodes(controller))
         store = queues.make_store("/", QUEUE, 0)
         published = Published(message("a"), 0, None, True)
         stored: list[bool] = []

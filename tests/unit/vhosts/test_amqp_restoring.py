@@ -15,7 +15,8 @@ from headrace.queues.stores.log.durable_messages import DurableMessages
 from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles, settled_path
 from headrace.vhosts import restore
-from headrace.vhosts.restore import Restoring, read_declarations
+from headrace.vhosts.declaration_nodes import DeclarationNodes
+from headrace.vhosts.restore import Restoring
 from tests.support.amqp.channels import QueueRoom
 from tests.support.log.log import World
 
@@ -73,7 +74,7 @@ class Stored:
             disk=SimpleNamespace(run=lambda work, done: done(work())),
         )
         itself: Any = self
-        asyncio.run(Restoring(broker, itself, self.hosts, itself).restore())
+        asyncio.run(Restoring(broker, itself, self.hosts, DeclarationNodes(itself)).restore())
 
 
 def test_topics_of_nobody_go_and_only_those_that_are_kept_for_queues() -> None:
@@ -104,7 +105,7 @@ def test_nodes_are_known_also_those_that_nobody_can_read_but_not_those_that_went
     assert sorted(here.known) == sorted([*(set(here.nodes) - {"gone"})])
     assert here.doomed == [], "what cannot be read may be its queue"
     store: Any = here
-    found = asyncio.run(read_declarations(store))
+    found = asyncio.run(DeclarationNodes(store).read())
     assert (found.all_read, len(found.records["/"])) == (False, 2)
 
 

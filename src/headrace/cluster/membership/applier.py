@@ -28,7 +28,7 @@ APPLIED_PER_TURN = 10
 """Orders carried out before other tasks of the event loop run."""
 CUT_LOOK_SECONDS = 0.002
 """Seconds between two checks of whether a log's truncation has ended."""
-PREPARED_AT_ONCE = 100
+PREPARED_AT_ONCE = 500
 """New logs whose files are created by one call on a thread."""
 
 Failed = dict[TopicPartition, ErrorCode]

@@ -26,6 +26,7 @@ from headrace.queues.stores.memory.spill_files import SpillFiles
 from headrace.security.configured import parse_super_users, topics_are_open
 from headrace.vhosts.access import Admission
 from headrace.vhosts.alarms import ResourceAlarms
+from headrace.vhosts.declaration_nodes import DeclarationNodes
 from headrace.vhosts.durable_queues import DurableQueues
 from headrace.vhosts.kafka_admin_of_queue_topics import TopicsOfQueues
 from headrace.vhosts.password_migration import PasswordMigration
@@ -68,7 +69,7 @@ class Durable:
     def __init__(
         self,
         parts: Parts,
-        store: Store,
+        declarations: DeclarationNodes,
         admission: Admission,
         durable: DurableQueues,
         queues: QueueBroker,
@@ -76,7 +77,7 @@ class Durable:
         self.logs = durable.logs
         self.writes = WritePass(parts.writes)
         self._broker = parts.broker
-        self._store = store
+        self._declarations = declarations
         self._admission = admission
         self.queues = durable
         self._virtual_hosts = queues.virtual_hosts
@@ -85,7 +86,7 @@ class Durable:
     async def start(self) -> None:
         """Restore declarations and queues, and begin to follow changes of Kafka topics."""
         broker, virtual_hosts = self._broker, self._virtual_hosts
-        restoring = Restoring(broker, self.queues, virtual_hosts, self._store)
+        restoring = Restoring(broker, self.queues, virtual_hosts, self._declarations)
         await restoring.restore()
         topics = TopicsOfQueues(broker, self.queues, virtual_hosts, self._admission)
         broker.topic_keepers.add(AMQP_TOPICS, topics)
@@ -133,7 +134,8 @@ def frontend(parts: Parts) -> AmqpFrontend:
     )
     bounds = bounds_of(keys)
     memory = MemoryUse(bounds.memory_bytes_max)
-    durable = DurableQueues(broker, parts.controller, store, memory)
+    declarations = DeclarationNodes(store)
+    durable = DurableQueues(broker, parts.controller, declarations, memory)
     queues = QueueBroker(
         broker.clock,
         broker.random,
@@ -148,7 +150,7 @@ def frontend(parts: Parts) -> AmqpFrontend:
         queues,
         settings_of(keys, "headrace"),
         broker.clock,
-        Durable(parts, store, admission, durable, queues),
+        Durable(parts, declarations, admission, durable, queues),
         migration.stop,
     )
     _watch_resources(broker, queues, made.block)

@@ -51,7 +51,7 @@ class DirectoryParts:
         self.bounds = ReadBounds(self.context, path)
         self.gaps = Gaps(disk, path)
         self.flusher = Flusher(self.context, clock, self.bounds.publish, strategy)
-        self.index_writer = IndexWriter(self.context, clock, self.flusher.after_current)
+        self.index_writer = IndexWriter(self.context, clock, self.flusher)
         self.logs: dict[TopicPartition, Log] = {}
         self.quarantined: dict[TopicPartition, CorruptLogError] = {}
         """Partitions out of service because flushed records are damaged; their files are

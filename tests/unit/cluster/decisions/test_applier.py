@@ -195,13 +195,13 @@ def test_a_log_that_cannot_be_led_is_told_and_the_others_are() -> None:
     assert ("lead", 1, 0) in here.broker.done
 
 
-def test_logs_are_made_a_hundred_at_once() -> None:
-    assert PREPARED_AT_ONCE == 100
+def test_logs_are_made_five_hundred_at_once() -> None:
+    assert PREPARED_AT_ONCE == 500
     here = Here()
-    here.take(*(Lead(what(index)) for index in range(201)))
+    here.take(*(Lead(what(index)) for index in range(1001)))
     prepared = [step[1] for step in here.broker.done if step[0] == "prepare"]
-    assert [len(indexes) for indexes in prepared] == [100, 100, 1]
-    assert [index for indexes in prepared for index in indexes] == list(range(201))
+    assert [len(indexes) for indexes in prepared] == [500, 500, 1]
+    assert [index for indexes in prepared for index in indexes] == list(range(1001))
 
 
 @pytest.mark.parametrize("stops", [False, True])

@@ -8,6 +8,8 @@ import pytest
 from headrace.log import file_names
 from headrace.log.directory.new_log import PREPARED_OPEN_MAX, NewLog
 from headrace.log.directory.periods import Periods
+from headrace.log.flusher import GATHER_SECONDS
+from headrace.log.index_writer import DELAY_SECONDS
 from headrace.log.segment.indexes import OffsetIndex, TimeIndex
 from headrace.log.segment.segment import Segment
 from headrace.log.segment.transaction_index import AbortedTransaction, TxnIndex
@@ -236,4 +238,23 @@ def test_a_new_log_for_which_no_file_can_be_opened_is_refused_and_no_disk_is_fen
             world.directory.create_log(*new)
     assert not world.directory.fenced
     append(world.directory.create_log(*new), b"one")
+    world.close()
+
+
+def test_a_log_whose_records_are_not_flushed_has_one_file_open() -> None:
+    world = World()
+    log = world.log()
+    world.flush(log)
+    append(log, b"one")
+    assert log.epochs.entries, "the file of leader epochs is written"
+    world.clock.advance(DELAY_SECONDS)
+    world.clock.advance(GATHER_SECONDS)
+    world.settle()
+    assert log.flushed_offset == 0
+    assert world.disk.open_files == 1 + BOUNDS
+    append(log, b"two")
+    world.flush(log)
+    assert log.flushed_offset == 2
+    world.restart(clean=False)
+    assert world.log().epochs.entries
     world.close()

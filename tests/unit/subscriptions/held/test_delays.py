@@ -136,6 +136,24 @@ def test_a_failing_target_is_tried_again_and_holds_up_no_other() -> None:
     assert room.again().stored == ["a", "x"]
 
 
+def test_a_failure_is_logged_once_and_again_after_a_recovery(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    room = DelayRoom()
+
+    def late() -> int:
+        return sum("delayed messages are late" in text for text in caplog.messages)
+
+    for failures in (1, 2):
+        room.targets.refused[OTHER] = ErrorCode.NOT_ENOUGH_REPLICAS
+        room.add("x", after_ms=100, target=OTHER)
+        room.pass_ms(5000)
+        assert late() == failures
+        del room.targets.refused[OTHER]
+        room.pass_ms(1100)
+    assert room.stored == ["x", "x"]
+
+
 def test_failing_messages_do_not_fill_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delays_module, "DELIVERED_AT_ONCE", 4)
     room = DelayRoom()
