@@ -25,6 +25,15 @@ def test_a_message_is_delivered_at_its_time_and_not_before() -> None:
     assert len(room.delays) == 0
 
 
+def test_a_message_that_is_due_before_those_that_wait_is_not_late() -> None:
+    room = DelayRoom()
+    room.add("later", after_ms=900)
+    room.pass_ms(50)
+    room.add("sooner", after_ms=100)
+    room.pass_ms(110)
+    assert room.stored == ["sooner"]
+
+
 def test_messages_are_delivered_in_the_order_of_time_then_of_arrival() -> None:
     room = DelayRoom()
     room.add("c1", "c2", after_ms=70_000)

@@ -351,10 +351,9 @@ def test_a_message_without_a_producer_is_given_up_when_its_age_has_passed() -> N
     room = HalfRoom(age_ms_max=20 * INTERVAL_MS)
     room.producer_lives = False
     room.add("a")
-    room.pass_ms(FIRST_MS + 20 * INTERVAL_MS, 100)
-    assert room.given_up.stored == []
+    room.pass_ms(5 * INTERVAL_MS, 100)
     room.jump_ms(-10 * INTERVAL_MS)
-    room.pass_ms(10 * INTERVAL_MS, 100)
+    room.pass_ms(25 * INTERVAL_MS, 100)
     assert room.given_up.stored == [], "the wall clock was set back"
     room.pass_ms((ASKS_MAX + 3) * INTERVAL_MS, 100)
     assert (room.given_up.stored, room.asked) == (["a"], [])
