@@ -23,11 +23,7 @@ from headrace.terminal.confirmation import Yes, confirm
 from headrace.terminal.failure import UsageError, error_json, line_of
 from headrace.terminal.output import note_error, print_json, print_list, print_table
 
-app = App(
-    name="acl",
-    help="Create, list and delete ACLs: who may do what.",
-    default_parameter=Parameter(show_default=False, negative=()),
-)
+app = App(name="acl", help="Create, list and delete ACLs: who may do what.")
 
 _OPERATIONS = {
     operation.name.lower().replace("_", "-"): operation
@@ -48,19 +44,11 @@ _CONSUMER = {_TOPIC: (Operation.READ, Operation.DESCRIBE), _GROUP: (Operation.RE
 class ResourceOptions:
     """Options that name the resources of ACLs."""
 
-    topic: Annotated[
-        tuple[str, ...], Parameter(name="--topic", help="This topic; '*' is every one.")
-    ] = ()
-    group: Annotated[
-        tuple[str, ...], Parameter(name="--group", help="This consumer or share group.")
-    ] = ()
-    transactional_id: Annotated[
-        tuple[str, ...], Parameter(name="--transactional-id", help="This transactional id.")
-    ] = ()
+    topic: Annotated[tuple[str, ...], Parameter(help="This topic; '*' is every one.")] = ()
+    group: Annotated[tuple[str, ...], Parameter(help="This consumer or share group.")] = ()
+    transactional_id: Annotated[tuple[str, ...], Parameter(help="This transactional id.")] = ()
     of_cluster: Annotated[bool, Parameter(name="--cluster", help="The cluster as a whole.")] = False
-    prefixed: Annotated[
-        bool, Parameter(name="--prefixed", help="All whose names begin with the name given.")
-    ] = False
+    prefixed: Annotated[bool, Parameter(help="All whose names begin with the name given.")] = False
 
     def resources(self) -> list[Resource]:
         """Return the resource patterns that the options name."""
@@ -87,11 +75,11 @@ class EntryOptions:
     ] = ()
     operation: Annotated[
         tuple[str, ...],
-        Parameter(name="--operation", help=f"One of {', '.join(_OPERATIONS)}; all without any."),
+        Parameter(help=f"One of {', '.join(_OPERATIONS)}; all without any."),
     ] = ()
     host: Annotated[
         tuple[str, ...],
-        Parameter(name="--host", help="The address they come from; any without one."),
+        Parameter(help="The address they come from; any without one."),
     ] = ()
 
     def principals(self) -> list[tuple[Permission, str]]:
@@ -129,11 +117,9 @@ def create(
     *,
     of: ResourceOptions = ResourceOptions(),
     entry: EntryOptions = EntryOptions(),
-    producer: Annotated[
-        bool, Parameter(name="--producer", help="What a producer needs of the topic.")
-    ] = False,
+    producer: Annotated[bool, Parameter(help="What a producer needs of the topic.")] = False,
     consumer: Annotated[
-        bool, Parameter(name="--consumer", help="What a consumer needs of the topic and the group.")
+        bool, Parameter(help="What a consumer needs of the topic and the group.")
     ] = False,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
@@ -171,12 +157,10 @@ def _show_created(wanted: list[AclBinding], outcomes: list[ApiError | None], *, 
 def list_(
     *,
     of: ResourceOptions = ResourceOptions(),
-    principal: Annotated[
-        str | None, Parameter(name="--principal", help="Only those that name this principal.")
-    ] = None,
+    principal: Annotated[str | None, Parameter(help="Only those that name this principal.")] = None,
     match: Annotated[
         bool,
-        Parameter(name="--match", help="All that hold for the resource: prefixed and '*' too."),
+        Parameter(help="All that hold for the resource: prefixed and '*' too."),
     ] = False,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008

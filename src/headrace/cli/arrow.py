@@ -1,14 +1,12 @@
 """`headrace arrow`: prepare a machine for `headrace.arrow`."""
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from headrace.terminal.failure import CommandError, check_installed
 from headrace.terminal.output import print_line
 
 app = App(
-    name="arrow",
-    help="Prepare this machine for headrace.arrow, which reads segments as Arrow.",
-    default_parameter=Parameter(show_default=False, negative=()),
+    name="arrow", help="Prepare this machine for headrace.arrow, which reads segments as Arrow."
 )
 
 

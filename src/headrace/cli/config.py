@@ -15,9 +15,7 @@ from headrace.terminal.failure import EXIT_NOT_FOUND, CommandError, UsageError, 
 from headrace.terminal.output import note, print_json, print_line, print_table
 
 app = App(
-    name="config",
-    help="Show and change settings of topics, brokers, groups and client metrics.",
-    default_parameter=Parameter(show_default=False, negative=()),
+    name="config", help="Show and change settings of topics, brokers, groups and client metrics."
 )
 
 _TYPES = {

@@ -19,7 +19,6 @@ from headrace.terminal.profile_file import Profile, Profiles, load, path, save
 app = App(
     name="profile",
     help="Keep clusters' addresses and settings under names; one is used where no -b is given.",
-    default_parameter=Parameter(show_default=False, negative=()),
 )
 
 _USERNAME, _PASSWORD, _JAAS = "sasl.username", "sasl.password", "sasl.jaas.config"
@@ -42,7 +41,6 @@ Settings = Annotated[
     tuple[str, ...],
     Parameter(
         name=["--set", "-X"],
-        negative=(),
         help="A setting that is no secret, as security.protocol=SASL_SSL; may be given again.",
     ),
 ]
@@ -56,10 +54,8 @@ def create(
     command_config: ConfigFile = None,
     settings: Settings = (),
     password_file: PasswordFile = None,
-    use: Annotated[bool, Parameter(negative=(), help="Use it from now on.")] = False,
-    overwrite: Annotated[
-        bool, Parameter(negative=(), help="Change one that is there already.")
-    ] = False,
+    use: Annotated[bool, Parameter(help="Use it from now on.")] = False,
+    overwrite: Annotated[bool, Parameter(help="Change one that is there already.")] = False,
 ) -> None:
     """Keep a cluster's addresses and settings under a name. The first one is used from then on.
 

@@ -12,11 +12,7 @@ from headrace.terminal.broker_options import BrokerOptions, Json, pairs
 from headrace.terminal.failure import CommandError, UsageError
 from headrace.terminal.output import print_json, print_line, print_list
 
-app = App(
-    name="quota",
-    help="List, set and delete quotas of users, clients and addresses.",
-    default_parameter=Parameter(show_default=False, negative=()),
-)
+app = App(name="quota", help="List, set and delete quotas of users, clients and addresses.")
 
 DEFAULT = "<default>"
 """Shown in place of a name for the default of an entity type."""
@@ -34,18 +30,12 @@ _OF_ADDRESSES = ("connection_creation_rate",)
 class EntityOptions:
     """Options that name the entity of a quota."""
 
-    user: Annotated[str | None, Parameter(name="--user", help="Of this user.")] = None
-    client_id: Annotated[
-        str | None, Parameter(name="--client-id", help="Of clients that call themselves so.")
-    ] = None
-    ip: Annotated[
-        str | None, Parameter(name="--ip", help="Of this address; alone, without the others.")
-    ] = None
+    user: Annotated[str | None, Parameter(help="Of this user.")] = None
+    client_id: Annotated[str | None, Parameter(help="Of clients that call themselves so.")] = None
+    ip: Annotated[str | None, Parameter(help="Of this address; alone, without the others.")] = None
     default: Annotated[
         tuple[str, ...],
-        Parameter(
-            name="--default", help="Of all of a type without their own: user, client-id or ip."
-        ),
+        Parameter(help="Of all of a type without their own: user, client-id or ip."),
     ] = ()
 
     def entity(self) -> dict[str, str | None]:

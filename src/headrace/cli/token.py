@@ -20,13 +20,9 @@ from headrace.client.sync import run
 from headrace.config.authentication.jaas import SCRAM_MODULE
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.failure import EXIT_NOT_FOUND, CommandError, UsageError
-from headrace.terminal.output import print_json, print_line, print_list
+from headrace.terminal.output import print_list, tell
 
-app = App(
-    name="token",
-    help="Create, list, renew and expire delegation tokens.",
-    default_parameter=Parameter(show_default=False, negative=()),
-)
+app = App(name="token", help="Create, list, renew and expire delegation tokens.")
 
 HOUR_MS = 3_600_000
 HOURS_MAX = 100 * 366 * 24
@@ -62,11 +58,9 @@ def create(
             raise
         with os.fdopen(opened, "w", encoding="utf-8") as writing:
             writing.write(_settings(token))
-    if json:
-        print_json({**_as_json(token), "file": str(file)})
-        return
     until = _time(token.expires_ms)
-    print_line(f"created {token.token_id} of {token.owner}, until {until}, in {file}")
+    text = f"created {token.token_id} of {token.owner}, until {until}, in {file}"
+    tell(text, {**_as_json(token), "file": str(file)}, json=json)
 
 
 @app.command(name="list", alias=["ls", "describe"])
@@ -122,9 +116,7 @@ def renew(
 def expire(
     token: str,
     *,
-    hours: Annotated[
-        float | None, Parameter(name="--hours", help="In how long; at once by default.")
-    ] = None,
+    hours: Annotated[float | None, Parameter(help="In how long; at once by default.")] = None,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
@@ -177,10 +169,8 @@ def _time(ms: int) -> str:
 
 
 def _tell(verb: str, token_id: str, ends_ms: int, *, json: bool) -> None:
-    if json:
-        print_json({"token": token_id, "expires_ms": ends_ms})
-        return
-    print_line(f"{verb} {token_id}, until {_time(ends_ms)}")
+    text = f"{verb} {token_id}, until {_time(ends_ms)}"
+    tell(text, {"token": token_id, "expires_ms": ends_ms}, json=json)
 
 
 def _as_json(token: Token) -> dict[str, object]:

@@ -16,15 +16,11 @@ from headrace.client.sync import run
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.confirmation import Yes, confirm
 from headrace.terminal.failure import EXIT_NOT_FOUND, CommandError, UsageError, not_found
-from headrace.terminal.output import print_json, print_line, print_list
+from headrace.terminal.output import print_line, print_list, tell
 from headrace.terminal.partition_choice import chosen_partitions
 from headrace.terminal.per_name_outcomes import describe_each
 
-app = App(
-    name="txn",
-    help="List and describe transactions, abort those that hang.",
-    default_parameter=Parameter(show_default=False, negative=()),
-)
+app = App(name="txn", help="List and describe transactions, abort those that hang.")
 
 STATES = (
     "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort",
@@ -114,11 +110,11 @@ def abort(
     *,
     topic: Annotated[
         str | None,
-        Parameter(name="--topic", help="In place of an id: topic:0, where one hangs."),
+        Parameter(help="In place of an id: topic:0, where one hangs."),
     ] = None,
     start_offset: Annotated[
         int | None,
-        Parameter(name="--start-offset", help="Where it begins: see headrace producers."),
+        Parameter(help="Where it begins: see headrace producers."),
     ] = None,
     yes: Yes = False,
     json: Json = False,
@@ -137,10 +133,7 @@ def abort(
             answer = _abort_by_id(client, name, yes=yes)
         else:
             answer = _abort_in_partition(client, topic or "", start_offset or 0, yes=yes)
-    if json:
-        print_json(answer)
-    else:
-        print_line(f"aborted {name or topic}")
+    tell(f"aborted {name or topic}", answer, json=json)
 
 
 def _abort_by_id(client: Client, name: str, *, yes: bool) -> dict[str, object]:

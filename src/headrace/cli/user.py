@@ -19,14 +19,10 @@ from headrace.security.sasl.scram import HASHES, ITERATIONS_MAX, ITERATIONS_MIN,
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.confirmation import Yes, confirm_on_terminal
 from headrace.terminal.failure import EXIT_NOT_FOUND, CommandError, UsageError
-from headrace.terminal.output import print_json, print_line, print_list
+from headrace.terminal.output import print_list, tell
 from headrace.terminal.passwords import PasswordFile, password_of
 
-app = App(
-    name="user",
-    help="Create, list, alter and delete users who authenticate by SCRAM.",
-    default_parameter=Parameter(show_default=False, negative=()),
-)
+app = App(name="user", help="Create, list, alter and delete users who authenticate by SCRAM.")
 
 Mechanisms = Annotated[
     tuple[str, ...],
@@ -81,9 +77,8 @@ def create(
     zookeeper: Annotated[
         str | None,
         Parameter(
-            name="--zookeeper",
             help="Write the user into this ZooKeeper, host:port,host:port/chroot, without asking a"
-            " broker: for the brokers' own user, before the first of them starts.",
+            " broker: for the brokers' own user, before the first of them starts."
         ),
     ] = None,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
@@ -210,10 +205,8 @@ def _existing(client: Client, name: str) -> User:
 
 
 def _tell(verb: str, name: str, mechanisms: list[Mechanism], *, json: bool) -> None:
-    if json:
-        print_json({"user": name, "mechanisms": [str(mechanism) for mechanism in mechanisms]})
-        return
-    print_line(f"{verb} {name} ({', '.join(mechanisms)})")
+    value = {"user": name, "mechanisms": [str(mechanism) for mechanism in mechanisms]}
+    tell(f"{verb} {name} ({', '.join(mechanisms)})", value, json=json)
 
 
 def _as_json(user: User) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """Opening and loading of `log.dirs` at a start: failed directories are fenced while one works."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -33,6 +33,7 @@ def open_all(
     another broker or cluster, or another process holds its lock.
     """
     periods = Periods.of(config)
+    failed: dict[str, OSError] = {}
     for path in config.log_dirs:
         parts = world.disk, world.clock, world.random, path
         try:
@@ -46,9 +47,16 @@ def open_all(
                 strategy=strategy,
             )
         except OSError as error:
-            directory = failed_at_start(*parts, periods=periods, strategy=strategy, error=error)
-        opened.append(directory)
-    check_any(opened)
+            failed[path] = error
+        else:
+            opened.append(directory)
+    if len(failed) == len(config.log_dirs):  # nothing starts, so nothing is fenced and logged
+        raise _refusal({path: error.strerror or str(error) for path, error in failed.items()})
+    for at, path in enumerate(config.log_dirs):
+        if path in failed:
+            parts = world.disk, world.clock, world.random, path
+            fenced = failed_at_start(*parts, periods=periods, strategy=strategy, error=failed[path])
+            opened.insert(at, fenced)
 
 
 async def load_all(
@@ -72,13 +80,12 @@ async def load_all(
 
 def check_any(directories: Collection[LogDirectory]) -> None:
     """Raise ConfigError if all directories have failed, with the reason of each."""
-    failures = [(each.path, each.failure) for each in directories if each.failure is not None]
-    if len(failures) < len(directories):
-        return
-    ((first, why), *others) = failures
-    more = "".join(f"; {path}: {_reason(path, str(failure))}" for path, failure in others)
-    raise ConfigError(f"log.dirs={first}: {_reason(first, str(why))}{more}")
+    failures = {each.path: str(each.failure) for each in directories if each.failure is not None}
+    if len(failures) == len(directories):
+        raise _refusal({path: why.removeprefix(f"{path}: ") for path, why in failures.items()})
 
 
-def _reason(path: str, failure: str) -> str:
-    return failure.removeprefix(f"{path}: ").lower()
+def _refusal(reasons: Mapping[str, str]) -> ConfigError:
+    return ConfigError(
+        "log.dirs=" + "; ".join(f"{path}: {reason.lower()}" for path, reason in reasons.items())
+    )

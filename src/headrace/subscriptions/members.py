@@ -245,6 +245,10 @@ class GroupMembers(Generic[C]):
         found = self._groups.get(group)
         return None if found is None else found.since.get(topic)
 
+    def is_subscribed(self, topic: str) -> bool:
+        """Return whether a member of any group subscribes to a topic."""
+        return any(topic in group.topics for group in self._groups.values())
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._groups)
 

@@ -1,5 +1,9 @@
 """Errors as one line with the remedy, and the exit codes of commands."""
 
+import errno
+import os
+from pathlib import Path
+
 from headrace.model.errors import (
     BEING_DELETED,
     STORE_UNANSWERED,
@@ -84,10 +88,10 @@ class UsageError(CommandError):
         super().__init__(text, EXIT_USAGE)
 
 
-def check_installed(*modules: str, packages: tuple[str, ...] = ()) -> None:
+def check_installed(*modules: str, packages: tuple[str, ...] = (), code: int = EXIT_FAILED) -> None:
     """Raise CommandError if a module that a command needs is missing; nothing is imported.
 
-    `packages`: the packages to install; empty: the one that is missing.
+    `packages`: the packages to install; empty: the one that is missing. `code`: the exit code.
     """
     import importlib.util  # not where a command needs no other packages
 
@@ -95,7 +99,28 @@ def check_installed(*modules: str, packages: tuple[str, ...] = ()) -> None:
 
     for needed in modules:
         if importlib.util.find_spec(needed) is None:
-            raise CommandError(f"{needed} is missing: {install_command(*(packages or (needed,)))}")
+            text = f"{needed} is missing: {install_command(*(packages or (needed,)))}"
+            raise CommandError(text, code)
+
+
+def check_readable(path: Path) -> None:
+    """Raise UsageError if a named file does not exist, is a directory or may not be read.
+
+    It is not opened: the writer of a pipe would see its reader close.
+    """
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        path.stat()
+        if not os.access(path, os.R_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise unusable(path, error) from None
+
+
+def unusable(path: Path, error: OSError) -> UsageError:
+    """Return the error for a named file or directory that cannot be used."""
+    return UsageError(f"{error.filename or path}: {(error.strerror or str(error)).lower()}")
 
 
 _NOUNS = {"share": "share group", "txn": "transactional id"}

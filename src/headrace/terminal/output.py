@@ -39,6 +39,14 @@ def print_line(text: str) -> None:
     print(text)
 
 
+def tell(text: str, value: object, *, json: bool) -> None:
+    """Print the result of a change: `text`, or `value` as JSON."""
+    if json:
+        print_json(value)
+    else:
+        print_line(text)
+
+
 def note(text: str) -> None:
     """Print a note that is not part of the result, to standard error."""
     print(_compact({"note": text}) if _Form.json else text, file=sys.stderr)

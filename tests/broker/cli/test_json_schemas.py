@@ -203,7 +203,7 @@ def test_what_trace_follows_is_as_its_schema_says(
         (("topic", "describe"), "USAGE", 2),
         (("topic", "list", "-b", "127.0.0.1:1"), "UNREACHABLE", 3),
         (("consume", "x", "-b", "127.0.0.1:1"), "UNREACHABLE", 3),
-        (("produce", "x", "/nowhere", "-b", "127.0.0.1:1"), "UNREACHABLE", 3),
+        (("produce", "x", "/dev/null", "-b", "127.0.0.1:1"), "UNREACHABLE", 3),
         (("trace", "nothing"), "NOT_FOUND", 4),
         (("log", "verify", "/nowhere"), "USAGE", 2),
     ],

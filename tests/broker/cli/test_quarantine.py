@@ -119,6 +119,7 @@ def test_a_refused_record_is_shown_for_each_flow(asked: Asked, says: Says) -> No
     said = says("pipeline", "quarantine", "show", "orders-3@12")[1]
     assert said.startswith(f"orders-3@12: {NULL}\n")
     assert "flow: daily" in said
+    assert all(f"\n  {label}: " in said for label in ("refused at", "run of the query", "batch"))
     code, _, error = says("pipeline", "quarantine", "show", "orders-3@99")
     assert (code, "orders-3@99 is not in the quarantine of orders" in error) == (4, True)
     assert says("pipeline", "quarantine", "show", "orders-3")[0] == 2

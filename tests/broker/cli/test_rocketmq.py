@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.cli.main import run as command
 from headrace.testing import BrokerThread
@@ -13,7 +14,7 @@ from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.fastjson import decode_body
 from tests.support.processes.cli_kit import SCHEMAS, check
 from tests.support.rocketmq.client import RemotingClient, messages_in
-from tests.support.rocketmq.kit import SETTINGS, code, fields, made, port_of
+from tests.support.rocketmq.kit import SETTINGS, cleanable, code, fields, made, port_of
 
 Run = Callable[..., tuple[int, Any]]
 
@@ -239,6 +240,21 @@ def test_exported_topics_and_groups_are_imported_by_another_broker(
         assert (config["readQueueNums"], config["writeQueueNums"], config["perm"]) == (3, 2, 4)
         pull = second.pull("t")
         assert code(pull) is ResponseCode.NO_PERMISSION
+
+
+def test_a_full_disk_may_delete_of_imported_topics_what_it_may_of_those_that_clients_create(
+    broker: BrokerThread, client: RemotingClient, run: Run, tmp_path: Path
+) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic("kafka", 1)])["kafka"].result(30)
+    made(client, "t")
+    file = tmp_path / "topics.json"
+    names = ("kafka", "t", "imported", "%DLQ%CG")
+    rows = {name: {"readQueueNums": 1, "writeQueueNums": 1, "perm": 4} for name in names}
+    file.write_text(json.dumps({"topicConfigTable": rows}))
+    for _ in range(2):
+        assert run("rocketmq", "topics", "import", file, "--yes")[0] == 0
+        assert cleanable(broker, *names) == [False, True, True, False]
 
 
 def test_a_topic_that_cannot_be_had_refuses_the_file(run: Run, tmp_path: Path) -> None:

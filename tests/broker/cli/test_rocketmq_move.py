@@ -16,7 +16,7 @@ from headrace.wire.rocketmq.properties import decode_properties
 from headrace.wire.rocketmq.stored_messages import PulledMessage, SystemFlag
 from tests.support.processes.cli_kit import SCHEMAS, check
 from tests.support.rocketmq.client import RemotingClient, messages_in
-from tests.support.rocketmq.kit import SETTINGS, code, fields, loaded, port_of, served
+from tests.support.rocketmq.kit import SETTINGS, cleanable, code, fields, loaded, port_of, served
 from tests.support.rocketmq.store_files import NOW_MS, StoreFiles, timer_checkpoint, topic_row
 from tests.support.rocketmq.store_files import topics as topics_file
 
@@ -158,6 +158,8 @@ def test_topics_and_groups_keep_their_settings(files: StoreFiles, data: Path, mo
             lambda server: server.broker.partition("narrow", 0).log.config.retention_ms
         )
         assert kept == 10 * 3_600_000
+        topics = ("narrow", "shrunk", "%RETRY%CG", "%DLQ%CG")
+        assert cleanable(broker, *topics) == [True, True, False, False], "as a client's topics"
 
 
 def pulled_by(client: RemotingClient, group: str, topic: str) -> list[PulledMessage]:

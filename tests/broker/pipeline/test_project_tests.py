@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,21 @@ def test_exit_code_tells_how_the_tests_ended(
     assert run(shop, text, *options) == code
     written = {shop / "tests" / "test_shop.py"}
     assert set(shop.rglob("*")) - written == set(before), "the project is not written to"
+
+
+def test_a_missing_pytest_is_one_sentence_with_the_command_that_installs_it(
+    shop: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = importlib.util.find_spec
+
+    def without_pytest(name: str) -> object:
+        return None if name == "pytest" else find(name)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without_pytest)
+    assert run(shop, PASSES) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("headrace: pytest is missing: ")
+    assert "-m pip install 'pytest" in line
 
 
 def test_json_has_each_test_with_its_outcome(shop: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from headrace.cluster.store.stored_topic import StoredTopic
 from headrace.cluster.topics.creation import NewTopic
 from headrace.model.errors import ConfigError
 from headrace.model.nouns import BrokerId
+from headrace.posix.disk import RealDisk
 from headrace.testing import BrokerThread
 from headrace.testing.sim.cluster import SimCluster
 from tests.support.cluster.peer_kit import play, started
@@ -68,6 +69,23 @@ def test_broker_starts_when_only_one_of_two_log_directories_fails(
     with BrokerThread(config, directory=str(tmp_path)) as broker:
         assert sorted(ends(broker)) == [1] * (PARTITIONS - there) + [2] * there
         assert produced(broker) == PARTITIONS
+
+
+def test_a_start_whose_directories_all_fail_logs_nothing_and_raises_one_sentence(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As without the permission to write: the error says all, and no broker starts without them."""
+
+    def refused(disk: RealDisk, path: str) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(RealDisk, "make_directory", refused)
+    config = {"log.dirs": f"{tmp_path}/one,{tmp_path}/two", "broker.id": "0"}
+    with pytest.raises(ConfigError) as refusal:
+        BrokerThread(config, directory=str(tmp_path)).start()
+    denied = "permission denied"
+    assert str(refusal.value) == f"log.dirs={tmp_path}/one: {denied}; {tmp_path}/two: {denied}"
+    assert [each for each in caplog.messages if "log directory" in each or "fenced" in each] == []
 
 
 def test_no_directory_works_and_the_start_names_each(tmp_path: Path) -> None:

@@ -61,7 +61,12 @@ def recall(room: DelayRoom, body: str, due_ms: int) -> bool:
 class HalfRoom(HeldRoom):
     """Undecided messages on a simulated broker, with a producer that can be away."""
 
-    def __init__(self, before: "HalfRoom | None" = None, left: SimDisk | None = None) -> None:
+    def __init__(
+        self,
+        before: "HalfRoom | None" = None,
+        left: SimDisk | None = None,
+        age_ms_max: int = -1,
+    ) -> None:
         """`left`: the disk that the process before has left, if not that of a kill."""
         if before is None:
             super().__init__()
@@ -72,9 +77,10 @@ class HalfRoom(HeldRoom):
         self.asked: list[tuple[str, int]] = []
         """The body and the count of each question."""
         self.producer_lives = True
-        self.half = HalfMessages(
-            self.log, self.clock, AskingRules(INTERVAL_MS, ASKS_MAX), self._ask, self._give_up
-        )
+        self.rules = AskingRules(INTERVAL_MS, ASKS_MAX, age_ms_max)
+        if before is not None:
+            self.rules = before.rules
+        self.half = HalfMessages(self.log, self.clock, self.rules, self._ask, self._give_up)
         self.answered: list[int | ApiError] = []
         self.run(self.half.load())
 

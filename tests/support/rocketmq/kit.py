@@ -4,13 +4,14 @@ from typing import Any, cast
 
 from headrace.delivery.batches import stretches
 from headrace.frontends.rocketmq.serving import ServedBroker
-from headrace.model.nouns import Offset
+from headrace.model.nouns import Offset, TopicPartition
 from headrace.record.batch import records
 from headrace.record.record import Record
 from headrace.server.assembly import Server
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from headrace.wire.rocketmq.commands import RemotingCommand
+from headrace.wire.rocketmq.topic_names import kafka_name
 from tests.support.rocketmq.client import RemotingClient
 
 SETTINGS = {
@@ -44,6 +45,15 @@ def log_records(broker: BrokerThread, topic: str) -> list[Record]:
             found += records(memoryview(read.data)[stretch.begin : stretch.end])
         at = Offset(found[-1].offset + 1)
     return found
+
+
+def cleanable(broker: BrokerThread, *topics: str) -> list[bool]:
+    """Return of each topic whether a full disk may delete its unexpired messages."""
+
+    def asked(server: Server) -> list[bool]:
+        return [served(server)._may_clean(TopicPartition(kafka_name(name), 0)) for name in topics]
+
+    return broker.call(asked)
 
 
 def code(answer: RemotingCommand) -> ResponseCode:

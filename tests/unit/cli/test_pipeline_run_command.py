@@ -144,6 +144,25 @@ def test_events_are_lines(shop: Path, played: Played, capsys: pytest.CaptureFixt
     assert requests[0].accept_loss == frozenset()
 
 
+@pytest.mark.parametrize(("code", "expected"), [(0, 2), (130, 2), (1, 0)])
+def test_a_run_that_ends_well_names_the_directory_of_each_table(
+    shop: Path, played: Played, capsys: pytest.CaptureFixture[str], code: int, expected: int
+) -> None:
+    played(Ending(code, "all records are processed"))
+    storage = shop / "data"
+    for name, version, directory in (
+        ("orders", 0, "orders"), ("refunds", 1, "refunds@1"), ("sent_on", 0, ""),
+    ):  # fmt: skip
+        (storage / "_checkpoints" / name / "flow" / str(version)).mkdir(parents=True)
+        (storage / directory).mkdir(exist_ok=True)
+    assert command(["pipeline", "run", str(shop), "--once"]) == code
+    shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  table")]
+    tables = [f"  table orders: {storage}/orders", f"  table refunds: {storage}/refunds@1"]
+    assert shown == tables[:expected]
+    assert command(["pipeline", "run", str(shop), "--once", "--json"]) == code
+    assert "  table" not in capsys.readouterr().out
+
+
 def test_flows_whose_loss_is_accepted_reach_the_run(
     shop: Path, played: Played, capsys: pytest.CaptureFixture[str]
 ) -> None:

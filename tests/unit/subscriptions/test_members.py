@@ -129,6 +129,16 @@ def test_a_member_expires_without_heartbeats_and_no_sooner() -> None:
     assert not members.renew(second, 0.0)
 
 
+def test_members_of_several_groups_expire_at_once() -> None:
+    members: GroupMembers[Client] = GroupMembers()
+    first, second = joined(members, "a", "b")
+    members.heartbeat(second, "b", subscribed(ORDERS, group="h"), 0.0)
+    members.heartbeat(first, "a", subscribed(ORDERS), 1.0)
+    members.expire(HEARTBEAT_SECONDS_MAX)
+    assert (members.client_ids("g"), members.client_ids("h")) == (["a"], [])
+    assert first.told == ["g"]
+
+
 def test_a_short_heartbeat_renews_all_memberships() -> None:
     members: GroupMembers[Client] = GroupMembers()
     (first,) = joined(members, "a")
@@ -187,3 +197,5 @@ def test_a_topic_is_subscribed_since_its_first_heartbeat() -> None:
     members.heartbeat(first, "a", subscribed(TopicSubscription("other")), 10.0)
     assert members.subscribed_since("g", "orders") is None
     assert members.subscribed_since("g", "other") == 10.0
+    assert members.is_subscribed("other")
+    assert not members.is_subscribed("orders")

@@ -33,6 +33,15 @@ def test_a_connection_that_leaves_or_closes_is_not_asked() -> None:
     assert len(groups) == 0
 
 
+def test_connections_that_have_left_their_groups_are_forgotten() -> None:
+    groups = ProducerGroups[str]()
+    for number in range(100):
+        groups.heartbeat(f"connection {number}", ["g", "h"], 0.0)
+        for group in ("g", "h"):
+            groups.leave(f"connection {number}", group)
+    assert (len(groups), len(groups._groups_of)) == (0, 0)
+
+
 def test_a_connection_without_heartbeats_expires() -> None:
     groups = ProducerGroups[str]()
     groups.heartbeat("one", ["g"], 0.0)

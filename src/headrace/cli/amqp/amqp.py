@@ -4,60 +4,28 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.amqp.asking import Column, OneUser, OneVhost, ask, show, tell
+from headrace.cli.amqp.asking import Column, add_list, ask
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.failure import EXIT_NOT_FOUND, CommandError, UsageError
-from headrace.terminal.output import counted
+from headrace.terminal.output import counted, tell
 
-_SHOWN = Parameter(show_default=False, negative=())
 app = App(
     name="amqp",
     help="See and change what there is for RabbitMQ's clients: vhosts, users, permissions,"
     " exchanges, queues, bindings; see who is connected.",
-    default_parameter=_SHOWN,
 )
-app.command(
-    "headrace.cli.amqp.vhosts:app",
-    name="vhost",
-    alias="vhosts",
-    help="Create, list, alter and delete vhosts.",
-)
-app.command(
-    "headrace.cli.amqp.users:app",
-    name="user",
-    alias="users",
-    help="Create, list, alter and delete users of AMQP; take over RabbitMQ's.",
-)
-app.command(
-    "headrace.cli.amqp.permissions:app",
-    name="permission",
-    alias="permissions",
-    help="Set, list and clear permissions: what users may configure, write and read.",
-)
-app.command(
-    "headrace.cli.amqp.topic_permissions:app",
-    name="topic-permission",
-    alias="topic-permissions",
-    help="Set, list and clear permissions of routing keys at topic exchanges.",
-)
-app.command(
-    "headrace.cli.amqp.exchanges:app",
-    name="exchange",
-    alias="exchanges",
-    help="List, declare and delete exchanges.",
-)
-app.command(
-    "headrace.cli.amqp.queues:app",
-    name="queue",
-    alias="queues",
-    help="List, declare, delete and purge queues.",
-)
-app.command(
-    "headrace.cli.amqp.bindings:app",
-    name="binding",
-    alias="bindings",
-    help="List, create and delete bindings.",
-)
+for module, text in (
+    ("vhosts", "Create, list, alter and delete vhosts."),
+    ("users", "Create, list, alter and delete users of AMQP; take over RabbitMQ's."),
+    ("permissions", "Set, list and clear permissions: what users may configure, write and read."),
+    ("topic_permissions", "Set, list and clear permissions of routing keys at topic exchanges."),
+    ("exchanges", "List, declare and delete exchanges."),
+    ("queues", "List, declare, delete and purge queues."),
+    ("bindings", "List, create and delete bindings."),
+):
+    plural = module.replace("_", "-")
+    name = plural.removesuffix("s")
+    app.command(f"headrace.cli.amqp.{module}:app", name=name, alias=plural, help=text)
 
 _CONNECTIONS: list[Column] = [
     ("CONNECTION", "name"), ("USER", "user"), ("VHOST", "vhost"), ("LISTENER", "listener"),
@@ -77,48 +45,34 @@ _CONSUMERS: list[Column] = [
 
 def _family(name: str, text: str) -> App:
     """Add a group of commands to the tree and return it."""
-    family = App(name=name, alias=f"{name}s", help=text, default_parameter=_SHOWN)
+    family = App(name=name, alias=f"{name}s", help=text)
     app.command(family)
     return family
 
 
-def _listed_by_user(family: App, text: str, columns: list[Column], none: str) -> None:
-    """Add a `list` command to a group, with the options --vhost and --user."""
-
-    def list_(
-        *,
-        vhost: OneVhost = None,
-        user: OneUser = None,
-        json: Json = False,
-        cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
-    ) -> None:
-        rows = ask(cluster, f"{family.name[0]}.list", vhost=vhost, user=user)
-        show(rows, columns, json=json, none=none)
-
-    list_.__doc__ = text
-    family.command(name="list", alias=["ls"])(list_)
-
-
 connections = _family("connection", "List and close connections.")
-_listed_by_user(
+add_list(
     connections,
     "List the connections that have opened a vhost.\n\nFor example: headrace amqp connection list"
     " --user alice",
     _CONNECTIONS,
     "nobody is connected",
+    by_user=True,
 )
-_listed_by_user(
+add_list(
     _family("channel", "List channels."),
     "List the channels that are open.\n\nFor example: headrace amqp channel list",
     _CHANNELS,
     "there are no channels",
+    by_user=True,
 )
-_listed_by_user(
+add_list(
     _family("consumer", "List consumers."),
     "List the consumers, with what they hold unacknowledged.\n\nFor example: headrace amqp"
     " consumer list --vhost shop",
     _CONSUMERS,
     "nobody consumes",
+    by_user=True,
 )
 
 
@@ -126,10 +80,8 @@ _listed_by_user(
 def close(
     name: Annotated[str | None, Parameter(help="As the list shows it: 127.0.0.1:40312.")] = None,
     *,
-    user: Annotated[str | None, Parameter(name="--user", help="All of this user.")] = None,
-    reason: Annotated[
-        str | None, Parameter(name="--reason", help="What their clients are told.")
-    ] = None,
+    user: Annotated[str | None, Parameter(help="All of this user.")] = None,
+    reason: Annotated[str | None, Parameter(help="What their clients are told.")] = None,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:

@@ -11,7 +11,6 @@ Arguments = Annotated[
     tuple[str, ...],
     Parameter(
         name="--argument",
-        negative=(),
         help="An argument as KEY=VALUE; may be given again. What is JSON is that: 1000 is a number"
         ' (a long), true a boolean, "1000" in its quotes a string; all else is a string.',
     ),

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from headrace.cli.amqp.ask import ask_amqp
 from headrace.client.sync import run
-from headrace.terminal.broker_options import BrokerOptions
+from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.failure import UsageError
-from headrace.terminal.output import Cell, print_json, print_line, print_list
+from headrace.terminal.output import Cell, print_list, tell
 
 Row = Mapping[str, Any]
 Column = tuple[str, str | Callable[[Row], Cell]]
@@ -37,12 +37,45 @@ def show(rows: Sequence[Row], columns: Sequence[Column], *, json: bool, none: st
     print_list(rows, [title for title, _ in columns], cells, none=none, json=json)
 
 
-def tell(text: str, value: Row, *, json: bool) -> None:
-    """Print the result of a change: `text`, or `value` as JSON."""
-    if json:
-        print_json(value)
+def add_list(
+    family: App, text: str, columns: Sequence[Column], none: str, *, by_user: bool = False
+) -> None:
+    """Add the command `list` of a vhost's objects to a group of commands.
+
+    `text`: its help, which ends with an example; `by_user`: whether it has the option --user.
+    """
+    noun = family.name[0]
+
+    def by_vhost(
+        *,
+        vhost: OneVhost = None,
+        json: Json = False,
+        cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+    ) -> None:
+        show(ask(cluster, f"{noun}.list", vhost=vhost), columns, json=json, none=none)
+
+    def by_vhost_and_user(
+        *,
+        vhost: OneVhost = None,
+        user: OneUser = None,
+        json: Json = False,
+        cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+    ) -> None:
+        show(ask(cluster, f"{noun}.list", vhost=vhost, user=user), columns, json=json, none=none)
+
+    list_ = by_vhost_and_user if by_user else by_vhost
+    list_.__name__ = "list"  # Cyclopts shows it in errors
+    family.command(list_, name="list", alias=["ls"], help=text)
+
+
+def tell_declared(noun: str, vhost: str, declared: Row, *, json: bool) -> None:
+    """Print the result of a declaration, which may have found the same object."""
+    name = declared[noun]
+    if declared["created"]:
+        text = f"declared {noun} {name} in vhost {vhost}"
     else:
-        print_line(text)
+        text = f"{noun} {name} is there already in vhost {vhost}, and the same"
+    tell(text, {"vhost": vhost, **declared}, json=json)
 
 
 def limit(name: str) -> Callable[[Row], Cell]:

@@ -5,15 +5,11 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from headrace.cli.amqp.arguments import Arguments, arguments_of
-from headrace.cli.amqp.asking import DEFAULT_VHOST, Column, OneVhost, Vhost, ask, show, tell
+from headrace.cli.amqp.asking import DEFAULT_VHOST, Column, Vhost, add_list, ask
 from headrace.terminal.broker_options import BrokerOptions, Json
-from headrace.terminal.output import counted
+from headrace.terminal.output import counted, tell
 
-app = App(
-    name="binding",
-    help="List, create and delete bindings.",
-    default_parameter=Parameter(show_default=False, negative=()),
-)
+app = App(name="binding", help="List, create and delete bindings.")
 
 Source = Annotated[str, Parameter(help="The exchange that it leads from.")]
 Name = Annotated[str, Parameter(help="The queue or the exchange that it leads to.")]
@@ -29,21 +25,13 @@ _COLUMNS: list[Column] = [
     ("VHOST", "vhost"), ("SOURCE", "source"), ("TO", "destination_type"),
     ("DESTINATION", "destination"), ("ROUTING-KEY", "routing_key"), ("ARGUMENTS", "arguments"),
 ]  # fmt: skip
-
-
-@app.command(name="list", alias=["ls"])
-def list_(
-    *,
-    vhost: OneVhost = None,
-    json: Json = False,
-    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
-) -> None:
-    """List the bindings; the default exchange has one to each queue.
-
-    For example: headrace amqp binding list --vhost shop
-    """
-    rows = ask(cluster, "binding.list", vhost=vhost)
-    show(rows, _COLUMNS, json=json, none="there are no bindings")
+add_list(
+    app,
+    "List the bindings; the default exchange has one to each queue.\n\nFor example: headrace amqp"
+    " binding list --vhost shop",
+    _COLUMNS,
+    "there are no bindings",
+)
 
 
 @app.command

@@ -5,35 +5,23 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 
 from headrace.cli.amqp.arguments import Arguments, arguments_of
-from headrace.cli.amqp.asking import DEFAULT_VHOST, Column, OneVhost, Vhost, ask, show, tell
+from headrace.cli.amqp.asking import DEFAULT_VHOST, Column, Vhost, add_list, ask, tell_declared
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.confirmation import Yes, confirm_on_terminal
+from headrace.terminal.output import tell
 
-app = App(
-    name="exchange",
-    help="List, declare and delete exchanges.",
-    default_parameter=Parameter(show_default=False, negative=()),
-)
+app = App(name="exchange", help="List, declare and delete exchanges.")
 
 _COLUMNS: list[Column] = [
     ("VHOST", "vhost"), ("EXCHANGE", "name"), ("TYPE", "type"), ("DURABLE", "durable"),
     ("AUTO-DELETE", "auto_delete"), ("INTERNAL", "internal"), ("ARGUMENTS", "arguments"),
 ]  # fmt: skip
-
-
-@app.command(name="list", alias=["ls"])
-def list_(
-    *,
-    vhost: OneVhost = None,
-    json: Json = False,
-    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
-) -> None:
-    """List the exchanges of all vhosts, or of one.
-
-    For example: headrace amqp exchange list
-    """
-    rows = ask(cluster, "exchange.list", vhost=vhost)
-    show(rows, _COLUMNS, json=json, none="there are no exchanges")
+add_list(
+    app,
+    "List the exchanges of all vhosts, or of one.\n\nFor example: headrace amqp exchange list",
+    _COLUMNS,
+    "there are no exchanges",
+)
 
 
 @app.command
@@ -45,14 +33,10 @@ def declare(
         Parameter(name="--type", help="How it routes."),
     ],
     internal: Annotated[
-        bool, Parameter(name="--internal", help="Only exchanges bound to it hand it messages.")
+        bool, Parameter(help="Only exchanges bound to it hand it messages.")
     ] = False,
-    auto_delete: Annotated[
-        bool, Parameter(name="--auto-delete", help="It goes with the last binding from it.")
-    ] = False,
-    transient: Annotated[
-        bool, Parameter(name="--transient", help="It is gone after a restart.")
-    ] = False,
+    auto_delete: Annotated[bool, Parameter(help="It goes with the last binding from it.")] = False,
+    transient: Annotated[bool, Parameter(help="It is gone after a restart.")] = False,
     argument: Arguments = (),
     vhost: Vhost = DEFAULT_VHOST,
     json: Json = False,
@@ -74,20 +58,14 @@ def declare(
         internal=internal,
         arguments=arguments_of(argument),
     )
-    if declared["created"]:
-        text = f"declared exchange {name} in vhost {vhost}"
-    else:
-        text = f"exchange {name} is there already in vhost {vhost}, and the same"
-    tell(text, {"vhost": vhost, **declared}, json=json)
+    tell_declared("exchange", vhost, declared, json=json)
 
 
 @app.command(alias="rm")
 def delete(
     name: str,
     *,
-    if_unused: Annotated[
-        bool, Parameter(name="--if-unused", help="Only while nothing is bound to it.")
-    ] = False,
+    if_unused: Annotated[bool, Parameter(help="Only while nothing is bound to it.")] = False,
     vhost: Vhost = DEFAULT_VHOST,
     yes: Yes = False,
     json: Json = False,

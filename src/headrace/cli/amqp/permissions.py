@@ -4,22 +4,13 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.amqp.asking import (
-    DEFAULT_VHOST,
-    Column,
-    OneUser,
-    OneVhost,
-    Vhost,
-    ask,
-    show,
-    tell,
-)
+from headrace.cli.amqp.asking import DEFAULT_VHOST, Column, Vhost, add_list, ask
 from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.output import tell
 
 app = App(
     name="permission",
     help="Set, list and clear permissions: what users may configure, write and read.",
-    default_parameter=Parameter(show_default=False, negative=()),
 )
 
 Configure = Annotated[
@@ -32,22 +23,14 @@ _COLUMNS: list[Column] = [
     ("USER", "user"), ("VHOST", "vhost"), ("CONFIGURE", "configure"), ("WRITE", "write"),
     ("READ", "read"),
 ]  # fmt: skip
-
-
-@app.command(name="list", alias=["ls"])
-def list_(
-    *,
-    vhost: OneVhost = None,
-    user: OneUser = None,
-    json: Json = False,
-    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
-) -> None:
-    """List the permissions of all users, or of one, in all vhosts, or in one.
-
-    For example: headrace amqp permission list --user alice
-    """
-    rows = ask(cluster, "permission.list", vhost=vhost, user=user)
-    show(rows, _COLUMNS, json=json, none="nobody has permissions")
+add_list(
+    app,
+    "List the permissions of all users, or of one, in all vhosts, or in one.\n\nFor example:"
+    " headrace amqp permission list --user alice",
+    _COLUMNS,
+    "nobody has permissions",
+    by_user=True,
+)
 
 
 @app.command(name="set")

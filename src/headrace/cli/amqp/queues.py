@@ -7,7 +7,7 @@ from cyclopts import App, Parameter
 
 from headrace.cli.amqp.arguments import Arguments, arguments_of
 from headrace.cli.amqp.ask import ask_amqp
-from headrace.cli.amqp.asking import DEFAULT_VHOST, Column, OneVhost, Vhost, ask, show, tell
+from headrace.cli.amqp.asking import DEFAULT_VHOST, Column, Vhost, add_list, ask, tell_declared
 from headrace.client.sync import run
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.confirmation import Yes, confirm
@@ -15,11 +15,7 @@ from headrace.terminal.failure import UsageError
 from headrace.terminal.output import counted
 from headrace.terminal.per_name_outcomes import do_to_each
 
-app = App(
-    name="queue",
-    help="List, declare, delete and purge queues.",
-    default_parameter=Parameter(show_default=False, negative=()),
-)
+app = App(name="queue", help="List, declare, delete and purge queues.")
 
 _TYPE = "x-queue-type"
 _COLUMNS: list[Column] = [
@@ -28,20 +24,13 @@ _COLUMNS: list[Column] = [
     ("UNACKED", "messages_unacknowledged"), ("CONSUMERS", "consumers"),
     ("ARGUMENTS", "arguments"),
 ]  # fmt: skip
-
-
-@app.command(name="list", alias=["ls"])
-def list_(
-    *,
-    vhost: OneVhost = None,
-    json: Json = False,
-    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
-) -> None:
-    """List the queues with what is ready, unacknowledged, and who consumes.
-
-    For example: headrace amqp queue list; headrace amqp queue list --vhost shop --json
-    """
-    show(ask(cluster, "queue.list", vhost=vhost), _COLUMNS, json=json, none="there are no queues")
+add_list(
+    app,
+    "List the queues with what is ready, unacknowledged, and who consumes.\n\nFor example: headrace"
+    " amqp queue list; headrace amqp queue list --vhost shop --json",
+    _COLUMNS,
+    "there are no queues",
+)
 
 
 @app.command
@@ -53,11 +42,9 @@ def declare(
         Parameter(name="--type", show_default=True, help="What kind of queue."),
     ] = "classic",
     transient: Annotated[
-        bool, Parameter(name="--transient", help="It is gone after a restart, with its messages.")
+        bool, Parameter(help="It is gone after a restart, with its messages.")
     ] = False,
-    auto_delete: Annotated[
-        bool, Parameter(name="--auto-delete", help="It goes with its last consumer.")
-    ] = False,
+    auto_delete: Annotated[bool, Parameter(help="It goes with its last consumer.")] = False,
     argument: Arguments = (),
     vhost: Vhost = DEFAULT_VHOST,
     json: Json = False,
@@ -81,22 +68,17 @@ def declare(
         auto_delete=auto_delete,
         arguments=arguments,
     )
-    name = declared["queue"]
-    if declared["created"]:
-        text = f"declared queue {name} in vhost {vhost}"
-    else:
-        text = f"queue {name} is there already in vhost {vhost}, and the same"
-    tell(text, {"vhost": vhost, **declared}, json=json)
+    tell_declared("queue", vhost, declared, json=json)
 
 
 @app.command(alias="rm")
 def delete(
     *names: str,
     if_unused: Annotated[
-        bool, Parameter(name="--if-unused", help="Only while nobody consumes; of classic queues.")
+        bool, Parameter(help="Only while nobody consumes; of classic queues.")
     ] = False,
     if_empty: Annotated[
-        bool, Parameter(name="--if-empty", help="Only while nothing is ready; of classic queues.")
+        bool, Parameter(help="Only while nothing is ready; of classic queues.")
     ] = False,
     vhost: Vhost = DEFAULT_VHOST,
     yes: Yes = False,

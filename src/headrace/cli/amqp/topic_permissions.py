@@ -4,44 +4,27 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.amqp.asking import (
-    DEFAULT_VHOST,
-    Column,
-    OneUser,
-    OneVhost,
-    Vhost,
-    ask,
-    show,
-    tell,
-)
+from headrace.cli.amqp.asking import DEFAULT_VHOST, Column, Vhost, add_list, ask
 from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.output import tell
 
 app = App(
     name="topic-permission",
     help="Set, list and clear permissions of routing keys at topic exchanges.",
-    default_parameter=Parameter(show_default=False, negative=()),
 )
 
 _COLUMNS: list[Column] = [
     ("USER", "user"), ("VHOST", "vhost"), ("EXCHANGE", "exchange"), ("WRITE", "write"),
     ("READ", "read"),
 ]  # fmt: skip
-
-
-@app.command(name="list", alias=["ls"])
-def list_(
-    *,
-    vhost: OneVhost = None,
-    user: OneUser = None,
-    json: Json = False,
-    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
-) -> None:
-    """List which routing keys users may use at topic exchanges; who has none may use all.
-
-    For example: headrace amqp topic-permission list
-    """
-    rows = ask(cluster, "topic-permission.list", vhost=vhost, user=user)
-    show(rows, _COLUMNS, json=json, none="nobody has topic permissions")
+add_list(
+    app,
+    "List which routing keys users may use at topic exchanges; who has none may use all.\n\nFor"
+    " example: headrace amqp topic-permission list",
+    _COLUMNS,
+    "nobody has topic permissions",
+    by_user=True,
+)
 
 
 @app.command(name="set")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from headrace.cli.amqp.ask import ask_amqp
-from headrace.cli.amqp.asking import Column, ask, checked_limit, limit, show, tell
+from headrace.cli.amqp.asking import Column, ask, checked_limit, limit, show
 from headrace.client.admin.users import User, describe_users, set_credential
 from headrace.client.client import Client
 from headrace.client.sync import run
@@ -15,13 +15,10 @@ from headrace.security.sasl.scram import HASHES, ITERATIONS_MIN
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.confirmation import Yes, confirm_on_terminal
 from headrace.terminal.failure import CommandError, UsageError
+from headrace.terminal.output import tell
 from headrace.terminal.passwords import PasswordFile, password_of
 
-app = App(
-    name="user",
-    help="Create, list, alter and delete users of AMQP; take over RabbitMQ's.",
-    default_parameter=Parameter(show_default=False, negative=()),
-)
+app = App(name="user", help="Create, list, alter and delete users of AMQP; take over RabbitMQ's.")
 
 Tags = Annotated[
     tuple[str, ...],
@@ -108,9 +105,7 @@ def alter(
     *,
     password_file: PasswordFile = None,
     tag: Tags = (),
-    no_tags: Annotated[
-        bool, Parameter(name="--no-tags", negative=(), help="Take all tags.")
-    ] = False,
+    no_tags: Annotated[bool, Parameter(help="Take all tags.")] = False,
     max_connections: MaxConnections = None,
     max_channels: MaxChannels = None,
     json: Json = False,
@@ -148,7 +143,7 @@ def import_(
         ),
     ],
     algorithm: Annotated[
-        str, Parameter(name="--algorithm", show_default=True, help="RabbitMQ's name of it.")
+        str, Parameter(show_default=True, help="RabbitMQ's name of it.")
     ] = _SHA256,
     tag: Tags = (),
     json: Json = False,

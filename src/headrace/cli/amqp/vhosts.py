@@ -4,16 +4,13 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.amqp.asking import Column, ask, checked_limit, limit, show, tell
+from headrace.cli.amqp.asking import Column, ask, checked_limit, limit, show
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.confirmation import Yes, confirm
 from headrace.terminal.failure import UsageError
+from headrace.terminal.output import tell
 
-app = App(
-    name="vhost",
-    help="Create, list, alter and delete vhosts.",
-    default_parameter=Parameter(show_default=False, negative=()),
-)
+app = App(name="vhost", help="Create, list, alter and delete vhosts.")
 
 Description = Annotated[str | None, Parameter(name="--description", help="What it is for.")]
 MaxConnections = Annotated[
@@ -58,14 +55,7 @@ def create(
 
     For example: headrace amqp vhost create shop --max-queues 1000
     """
-    ask(
-        cluster,
-        "vhost.create",
-        name=name,
-        description=description,
-        max_connections=checked_limit("--max-connections", max_connections),
-        max_queues=checked_limit("--max-queues", max_queues),
-    )
+    _put(cluster, "vhost.create", name, description, max_connections, max_queues)
     tell(f"created vhost {name}", {"vhost": name}, json=json)
 
 
@@ -85,14 +75,7 @@ def alter(
     """
     if description is max_connections is max_queues is None:
         raise UsageError("say what to alter: --description, --max-connections or --max-queues")
-    ask(
-        cluster,
-        "vhost.alter",
-        name=name,
-        description=description,
-        max_connections=checked_limit("--max-connections", max_connections),
-        max_queues=checked_limit("--max-queues", max_queues),
-    )
+    _put(cluster, "vhost.alter", name, description, max_connections, max_queues)
     tell(f"altered vhost {name}", {"vhost": name}, json=json)
 
 
@@ -111,3 +94,18 @@ def delete(
     confirm(f"Delete vhost {name} with all its queues and messages?", yes=yes)
     ask(cluster, "vhost.delete", name=name)
     tell(f"deleted vhost {name}", {"vhost": name}, json=json)
+
+
+def _put(
+    cluster: BrokerOptions,
+    operation: str,
+    name: str,
+    description: str | None,
+    max_connections: str | None,
+    max_queues: str | None,
+) -> None:
+    limits = {
+        "max_connections": checked_limit("--max-connections", max_connections),
+        "max_queues": checked_limit("--max-queues", max_queues),
+    }
+    ask(cluster, operation, name=name, description=description, **limits)

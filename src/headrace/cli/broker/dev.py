@@ -94,18 +94,14 @@ def dev(
     pairs: Annotated[
         tuple[str, ...],
         Parameter(
-            name=PAIR_FLAGS,
-            negative=(),
-            help="A setting for all brokers as key=value; may be given again.",
+            name=PAIR_FLAGS, help="A setting for all brokers as key=value; may be given again."
         ),
     ] = (),
     log_level: Annotated[
         str, Parameter(show_default=True, help="debug, info, warning or error.")
     ] = "warning",
     log_format: Annotated[str, Parameter(show_default=True, help="text or json.")] = "text",
-    quiet: Annotated[
-        bool, Parameter(name=QUIET_FLAGS, negative=(), help="Print nothing at start.")
-    ] = False,
+    quiet: Annotated[bool, Parameter(name=QUIET_FLAGS, help="Print nothing at start.")] = False,
 ) -> int:
     """Run a test cluster, all brokers in this process, until Ctrl-C.
 

@@ -26,23 +26,18 @@ class ServeOptions:
 
     insecure: Annotated[
         bool,
-        Parameter(negative=(), help="Allow listeners without TLS that other machines can reach."),
+        Parameter(help="Allow listeners without TLS that other machines can reach."),
     ] = False
     secure: Annotated[
         bool,
         Parameter(
-            negative=(),
             help="Require TLS and authentication: create a private certificate authority, ACLs, a"
-            " first user and client files next to the data. Listeners are SASL_SSL://host:port.",
+            " first user and client files next to the data. Listeners are SASL_SSL://host:port."
         ),
     ] = False
     pairs: Annotated[
         tuple[str, ...],
-        Parameter(
-            name=PAIR_FLAGS,
-            negative=(),
-            help="Any setting as key=value; may be given again.",
-        ),
+        Parameter(name=PAIR_FLAGS, help="Any setting as key=value; may be given again."),
     ] = ()
     listeners: Annotated[
         str | None,
@@ -50,7 +45,7 @@ class ServeOptions:
     ] = None
     port: Annotated[
         int | None,
-        Parameter(name="--port", help="Listen on this port of the loopback; 0: a free port."),
+        Parameter(help="Listen on this port of the loopback; 0: a free port."),
     ] = None
     advertised: Annotated[
         str | None,
@@ -127,14 +122,11 @@ def serve(
     /,
     *,
     options: ServeOptions = ServeOptions(),
-    quiet: Annotated[
-        bool, Parameter(name=QUIET_FLAGS, negative=(), help="Print nothing at start.")
-    ] = False,
+    quiet: Annotated[bool, Parameter(name=QUIET_FLAGS, help="Print nothing at start.")] = False,
     daemon: Annotated[
         bool,
         Parameter(
             name=["-d", "--daemon"],
-            negative=(),
             help="Run in the background once it listens; stop it with headrace stop.",
         ),
     ] = False,

@@ -31,7 +31,6 @@ app = App(
     name="cluster",
     help="Show the state of a cluster; elect leaders, move partitions; migrate a single"
     " broker to ZooKeeper.",
-    default_parameter=Parameter(show_default=False, negative=()),
 )
 
 app.command(elect_leaders)
@@ -184,15 +183,11 @@ def partitions(
             name=["--under-replicated", "-u"], help="Only those with a replica that is not in sync."
         ),
     ] = False,
-    offline: Annotated[
-        bool, Parameter(name="--offline", help="Only those without a leader.")
-    ] = False,
-    under_min_isr: Annotated[
-        bool, Parameter(name="--under-min-isr", help="Only those that refuse acks=all.")
-    ] = False,
+    offline: Annotated[bool, Parameter(help="Only those without a leader.")] = False,
+    under_min_isr: Annotated[bool, Parameter(help="Only those that refuse acks=all.")] = False,
     not_preferred: Annotated[
         bool,
-        Parameter(name="--not-preferred", help="Only those whose leader is not the first replica."),
+        Parameter(help="Only those whose leader is not the first replica."),
     ] = False,
     watch: Watch = None,
     json: Json = False,

@@ -35,13 +35,9 @@ def migrate(
     ] = None,
     pairs: Annotated[
         tuple[str, ...],
-        Parameter(
-            name=PAIR_FLAGS, negative=(), help="Any setting as key=value; may be given again."
-        ),
+        Parameter(name=PAIR_FLAGS, help="Any setting as key=value; may be given again."),
     ] = (),
-    dry_run: Annotated[
-        bool, Parameter(negative=(), help="Only print what would be written.")
-    ] = False,
+    dry_run: Annotated[bool, Parameter(help="Only print what would be written.")] = False,
 ) -> None:
     """Migrate the metadata of a stopped single broker to ZooKeeper, so that others can join it.
 

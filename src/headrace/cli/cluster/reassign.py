@@ -23,9 +23,8 @@ def elect_leaders(
     unclean: Annotated[
         bool,
         Parameter(
-            name="--unclean",
             help="Elect a replica that is not in sync if no in-sync replica is left. Records it"
-            " lacks are lost.",
+            " lacks are lost."
         ),
     ] = False,
     json: Json = False,
@@ -52,25 +51,19 @@ def elect_leaders(
 
 def reassign(
     *moves: str,
-    cancel: Annotated[
-        bool, Parameter(name="--cancel", help="Cancel the moves of TOPIC:PARTITION.")
-    ] = False,
+    cancel: Annotated[bool, Parameter(help="Cancel the moves of TOPIC:PARTITION.")] = False,
     list_: Annotated[
         bool, Parameter(name=["--list", "-l"], help="Show the partitions that are being moved.")
     ] = False,
     throttle: Annotated[
         int | None,
-        Parameter(
-            name="--throttle",
-            help="The most bytes per second that each broker copies, for all moves.",
-        ),
+        Parameter(help="The most bytes per second that each broker copies, for all moves."),
     ] = None,
     verify: Annotated[
         bool,
         Parameter(
-            name="--verify",
             help="Remove the throttles of all topics (or the given) and brokers if no move is"
-            " running.",
+            " running."
         ),
     ] = False,
     json: Json = False,

@@ -19,17 +19,13 @@ from headrace.terminal.failure import UsageError, not_found
 from headrace.terminal.output import counted, print_line, print_list, print_table
 from headrace.terminal.per_name_outcomes import describe_each, do_to_each
 
-app = App(
-    name="group",
-    help="List, describe, seek, reset and delete consumer groups.",
-    default_parameter=Parameter(show_default=False, negative=()),
-)
+app = App(name="group", help="List, describe, seek, reset and delete consumer groups.")
 
 app.command(seek)
 app.command(reset, alias="reset-offsets")
 app.command(delete_offsets, alias="offset-delete")
 
-GroupFlag = Annotated[tuple[str, ...], Parameter(name="--group", show=False, negative=())]
+GroupFlag = Annotated[tuple[str, ...], Parameter(name="--group", show=False)]
 
 
 @app.command(name="list", alias="ls")
@@ -79,7 +75,7 @@ def describe(
     *names: str,
     members: Annotated[
         bool,
-        Parameter(name=["-m", "--members"], negative=(), help="Show the members' assignments."),
+        Parameter(name=["-m", "--members"], help="Show the members' assignments."),
     ] = False,
     group: GroupFlag = (),
     json: Json = False,

@@ -16,20 +16,16 @@ from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.confirmation import Yes, confirm
 from headrace.terminal.failure import CommandError, UsageError, not_found
 from headrace.terminal.offset_positions import Place, parse_place, resolve_places
-from headrace.terminal.output import counted, note, print_json, print_line, print_table
+from headrace.terminal.output import Cell, counted, note, print_json, print_line, print_table
 from headrace.terminal.partition_choice import chosen_partitions
 
 Topics = Annotated[
     tuple[str, ...],
     Parameter(
-        name=["--topics", "--topic"],
-        negative=(),
-        help="Only these: topic or topic:0,1; may be given again.",
+        name=["--topics", "--topic"], help="Only these: topic or topic:0,1; may be given again."
     ),
 ]
-DryRun = Annotated[
-    bool, Parameter(name=["-n", "--dry-run"], negative=(), help="Only show what would be done.")
-]
+DryRun = Annotated[bool, Parameter(name=["-n", "--dry-run"], help="Only show what would be done.")]
 
 
 def seek(
@@ -59,7 +55,7 @@ def seek(
         moved = _resolved(client, place, partitions, current)
         if not dry_run:
             _move(client, name, moved)
-    _show(name, current, moved, dry_run=dry_run, json=json)
+    show_moves(name, _rows(current, moved), dry_run=dry_run, json=json)
     if dry_run and not json:
         note("nothing was changed: --dry-run")
 
@@ -70,14 +66,14 @@ def reset(
     target: ResetTarget = ResetTarget(),  # noqa: B008
     topics: Topics = (),
     all_topics: Annotated[
-        bool, Parameter(name="--all-topics", help="All topics with committed offsets of the group.")
+        bool, Parameter(help="All topics with committed offsets of the group.")
     ] = False,
-    execute: Annotated[
-        bool, Parameter(name="--execute", help="Apply the change; without it, only show it.")
-    ] = (False),
+    execute: Annotated[bool, Parameter(help="Apply the change; without it, only show it.")] = (
+        False
+    ),
     dry_run: DryRun = False,
-    export: Annotated[bool, Parameter(name="--export", help="Print CSV for --from-file.")] = False,
-    group: Annotated[str | None, Parameter(name="--group", show=False)] = None,
+    export: Annotated[bool, Parameter(help="Print CSV for --from-file.")] = False,
+    group: Annotated[str | None, Parameter(show=False)] = None,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
@@ -106,7 +102,7 @@ def reset(
         for line in plan_lines(name, moved):
             print_line(line)
     else:
-        _show(name, current, moved, dry_run=not execute, json=json)
+        show_moves(name, _rows(current, moved), dry_run=not execute, json=json)
     if not execute and not json:
         note("nothing was changed: pass --execute to apply")
 
@@ -207,15 +203,14 @@ def _move(client: Client, name: str, wanted: Mapping[TopicPartition, int]) -> No
     run(groups.commit(client, name, commits))
 
 
-def _show(
-    name: str,
-    current: Mapping[TopicPartition, int],
-    moved: Mapping[TopicPartition, int],
-    *,
-    dry_run: bool,
-    json: bool,
-) -> None:
-    rows = [(*partition, current.get(partition), moved[partition]) for partition in sorted(moved)]
+def _rows(
+    current: Mapping[TopicPartition, int], moved: Mapping[TopicPartition, int]
+) -> list[tuple[Cell, ...]]:
+    return [(*partition, current.get(partition), moved[partition]) for partition in sorted(moved)]
+
+
+def show_moves(name: str, rows: Sequence[tuple[Cell, ...]], *, dry_run: bool, json: bool) -> None:
+    """Print the moves of a group: topic, partition, offset before and after."""
     if not json:
         print_table(["TOPIC", "PARTITION", "FROM", "TO"], rows)
         return

@@ -27,43 +27,33 @@ CURRENT = Place("ahead", 0)
 class ResetTarget:
     """The flags that name the new offsets; exactly one must be given."""
 
-    to_earliest: Annotated[bool, Parameter(name="--to-earliest", help="To the first offset.")] = (
-        False
-    )
-    to_latest: Annotated[bool, Parameter(name="--to-latest", help="To the end offset.")] = False
+    to_earliest: Annotated[bool, Parameter(help="To the first offset.")] = False
+    to_latest: Annotated[bool, Parameter(help="To the end offset.")] = False
     to_current: Annotated[
         bool,
-        Parameter(
-            name="--to-current", help="To the current offset, limited to the first and end offsets."
-        ),
+        Parameter(help="To the current offset, limited to the first and end offsets."),
     ] = False
-    to_offset: Annotated[int | None, Parameter(name="--to-offset", help="To this offset.")] = None
+    to_offset: Annotated[int | None, Parameter(help="To this offset.")] = None
     to_datetime: Annotated[
         str | None,
         Parameter(
-            name="--to-datetime",
             help="To the first record at or after a time as 2026-11-20T12:00:00.000 (UTC without"
-            " a zone, as Kafka's command).",
+            " a zone, as Kafka's command)."
         ),
     ] = None
     by_duration: Annotated[
         str | None,
-        Parameter(name="--by-duration", help="To this long ago, as P1DT12H or PT30M."),
+        Parameter(help="To this long ago, as P1DT12H or PT30M."),
     ] = None
     shift_by: Annotated[
         int | None,
-        Parameter(
-            name="--shift-by",
-            allow_leading_hyphen=True,
-            help="This many offsets forward; negative: back.",
-        ),
+        Parameter(allow_leading_hyphen=True, help="This many offsets forward; negative: back."),
     ] = None
     from_file: Annotated[
         Path | None,
         Parameter(
-            name="--from-file",
             help="To the offsets in a CSV file: topic,partition,offset per line, or with the group"
-            " first.",
+            " first."
         ),
     ] = None
 

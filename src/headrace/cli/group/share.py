@@ -5,6 +5,7 @@ from typing import Annotated, NamedTuple
 
 from cyclopts import App, Parameter
 
+from headrace.cli.group.offset_reset import show_moves
 from headrace.client.admin import groups
 from headrace.client.admin.groups import DescribedGroup, ListedGroup
 from headrace.client.admin.share_groups import (
@@ -20,22 +21,11 @@ from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.confirmation import Yes, confirm_on_terminal
 from headrace.terminal.failure import CommandError, UsageError, not_found
 from headrace.terminal.offset_positions import parse_place, resolve_places
-from headrace.terminal.output import (
-    counted,
-    note,
-    print_json,
-    print_line,
-    print_list,
-    print_table,
-)
+from headrace.terminal.output import counted, note, print_line, print_list, print_table
 from headrace.terminal.partition_choice import chosen_partitions
 from headrace.terminal.per_name_outcomes import describe_each, do_to_each
 
-app = App(
-    name="share",
-    help="List, describe, reset and delete share groups.",
-    default_parameter=Parameter(show_default=False, negative=()),
-)
+app = App(name="share", help="List, describe, reset and delete share groups.")
 _TYPE = "share"
 
 
@@ -148,9 +138,7 @@ def reset(
             help="Only these: topic or topic:0,1; default: all of the group.",
         ),
     ] = (),
-    execute: Annotated[
-        bool, Parameter(name="--execute", help="Apply the change; without it, only show it.")
-    ] = False,
+    execute: Annotated[bool, Parameter(help="Apply the change; without it, only show it.")] = False,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
@@ -186,13 +174,8 @@ def reset(
         (*partition, starts[partition].offset if partition in starts else None, moved[partition])
         for partition in partitions
     ]
-    if json:
-        names = ("topic", "partition", "from_offset", "to_offset")
-        moves = [dict(zip(names, row, strict=True)) for row in rows]
-        print_json({"group": name, "dry_run": not execute, "partitions": moves})
-        return
-    print_table(["TOPIC", "PARTITION", "FROM", "TO"], rows)
-    if not execute:
+    show_moves(name, rows, dry_run=not execute, json=json)
+    if not execute and not json:
         note("nothing was changed: pass --execute to apply")
 
 

@@ -36,13 +36,13 @@ class Decoders:
     """DumpLogSegments' flags that choose the decoder of an internal topic's records."""
 
     offsets_decoder: Annotated[
-        bool, Parameter(negative=(), help="Decode the records as those of __consumer_offsets.")
+        bool, Parameter(help="Decode the records as those of __consumer_offsets.")
     ] = False
     transaction_log_decoder: Annotated[
-        bool, Parameter(negative=(), help="Decode the records as those of __transaction_state.")
+        bool, Parameter(help="Decode the records as those of __transaction_state.")
     ] = False
     share_group_state_decoder: Annotated[
-        bool, Parameter(negative=(), help="Decode the records as those of __share_group_state.")
+        bool, Parameter(help="Decode the records as those of __share_group_state.")
     ] = False
 
     def topic(self) -> str | None:
@@ -72,14 +72,14 @@ class KafkaFlags:
 
     verify_index_only: Annotated[
         bool,
-        Parameter(negative=(), help="--format kafka: check indexes without printing entries."),
+        Parameter(help="--format kafka: check indexes without printing entries."),
     ] = False
     index_sanity_check: Annotated[
         bool,
-        Parameter(negative=(), help="--format kafka: only the checks of a start."),
+        Parameter(help="--format kafka: only the checks of a start."),
     ] = False
     skip_record_metadata: Annotated[
-        bool, Parameter(negative=(), help="--format kafka: only keys and values.")
+        bool, Parameter(help="--format kafka: only keys and values.")
     ] = False
     max_bytes: Annotated[
         int, Parameter(help="--format kafka: the most bytes to read of each segment.")
@@ -91,12 +91,11 @@ class KafkaFlags:
 
 def dump(
     *files: Annotated[Path, Parameter(help="Files of a log, or directories with them.")],
-    files_flag: Annotated[tuple[str, ...], Parameter(name="--files", show=False, negative=())] = (),
+    files_flag: Annotated[tuple[str, ...], Parameter(name="--files", show=False)] = (),
     records: Annotated[
         bool,
         Parameter(
             name=["-r", "--records", "--print-data-log"],
-            negative=(),
             help="Also print the records of each batch: keys, values, headers.",
         ),
     ] = False,
@@ -111,7 +110,7 @@ def dump(
     json: Json = False,
     deep_iteration: Annotated[
         bool,
-        Parameter(negative=(), help="Also print records; kafka: without contents."),
+        Parameter(help="Also print records; kafka: without contents."),
     ] = False,
     decoders: Decoders | None = None,
     kafka: KafkaFlags | None = None,

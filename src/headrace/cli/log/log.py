@@ -1,12 +1,8 @@
 """`headrace log`: the tree of commands that work on a broker's files, not through a broker."""
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
-app = App(
-    name="log",
-    help="Dump, verify, repair, import and export a broker's files.",
-    default_parameter=Parameter(show_default=False, negative=()),
-)
+app = App(name="log", help="Dump, verify, repair, import and export a broker's files.")
 app.command(
     "headrace.cli.log.dump:dump",
     help="Print the contents of segments, indexes and checkpoints.\n\nChecksums are"

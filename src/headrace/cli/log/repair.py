@@ -22,11 +22,10 @@ def repair(
     truncate: Annotated[
         bool,
         Parameter(
-            negative=(),
-            help="Truncate a log before its first bad batch; the removed records are reported.",
+            help="Truncate a log before its first bad batch; the removed records are reported."
         ),
     ] = False,
-    dry_run: Annotated[bool, Parameter(negative=(), help="Only print what would be done.")] = False,
+    dry_run: Annotated[bool, Parameter(help="Only print what would be done.")] = False,
 ) -> int | None:
     """Repair the log directory of a stopped broker.
 

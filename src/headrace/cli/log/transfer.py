@@ -37,21 +37,15 @@ class TransferOptions:
 
     topic: Annotated[
         tuple[str, ...],
-        Parameter(name=["-t", "--topic"], negative=(), help="Only this topic; may be given again."),
+        Parameter(name=["-t", "--topic"], help="Only this topic; may be given again."),
     ] = ()
     offsets: Annotated[
         bool,
-        Parameter(
-            name="--offsets", negative="--no-offsets", help="Copy consumer groups' offsets too."
-        ),
+        Parameter(negative="--no-offsets", help="Copy consumer groups' offsets too."),
     ] = True
     topic_id: Annotated[
         tuple[str, ...],
-        Parameter(
-            name="--topic-id",
-            negative=(),
-            help="NAME=ID: the topic's id in the target; may be given again.",
-        ),
+        Parameter(help="NAME=ID: the topic's id in the target; may be given again."),
     ] = ()
     bootstrap: Annotated[
         str | None,
@@ -62,18 +56,16 @@ class TransferOptions:
     ] = None
     profile: Annotated[
         str | None,
-        Parameter(name="--profile", help="A profile with the target's brokers (headrace profile)."),
+        Parameter(help="A profile with the target's brokers (headrace profile)."),
     ] = None
     command_config: Annotated[
         Path | None,
         Parameter(
-            name="--command-config",
-            env_var=COMMAND_CONFIG,
-            help="A properties file with client settings for these brokers.",
+            env_var=COMMAND_CONFIG, help="A properties file with client settings for these brokers."
         ),
     ] = None
     reflink: Annotated[
-        bool, Parameter(negative=(), help="Share blocks (btrfs, XFS); same file system only.")
+        bool, Parameter(help="Share blocks (btrfs, XFS); same file system only.")
     ] = False
 
     @property
@@ -89,7 +81,7 @@ def import_(
     options: TransferOptions = TransferOptions(),
     link: Annotated[
         bool,
-        Parameter(negative=(), help="Hard-link closed segments; only after a clean stop."),
+        Parameter(help="Hard-link closed segments; only after a clean stop."),
     ] = False,
 ) -> int | None:
     """Import the partitions of a stopped Kafka broker (3.x, 4.x) into a Headrace log directory.

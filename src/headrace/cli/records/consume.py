@@ -41,9 +41,7 @@ class ConsumeOptions:
 
     from_beginning: Annotated[
         bool,
-        Parameter(
-            name="--from-beginning", negative=(), help="Start at the first offset, not at the end."
-        ),
+        Parameter(help="Start at the first offset, not at the end."),
     ] = False
     offset: Annotated[
         str | None,
@@ -55,7 +53,7 @@ class ConsumeOptions:
     ] = None
     partitions: Annotated[
         tuple[str, ...],
-        Parameter(name=["-p", "--partition", "--partitions"], negative=(), help="Only these."),
+        Parameter(name=["-p", "--partition", "--partitions"], help="Only these."),
     ] = ()
     max_messages: Annotated[
         int | None,
@@ -71,26 +69,18 @@ class ConsumeOptions:
     ] = None
     share: Annotated[
         str | None,
-        Parameter(
-            name="--share",
-            help="Consume as a member of this share group, and accept printed records.",
-        ),
+        Parameter(help="Consume as a member of this share group, and accept printed records."),
     ] = None
     timeout: Annotated[
         float | None,
         Parameter(
-            name="--timeout",
-            help="Stop if no record arrives for this many seconds, also if a topic does not exist.",
+            help="Stop if no record arrives for this many seconds, also if a topic does not exist."
         ),
     ] = None
-    timeout_ms: Annotated[int | None, Parameter(name="--timeout-ms", show=False)] = None
+    timeout_ms: Annotated[int | None, Parameter(show=False)] = None
     until_end: Annotated[
         bool,
-        Parameter(
-            name=["-e", "--until-end", "--exit-eof"],
-            negative=(),
-            help="Stop at the end offsets.",
-        ),
+        Parameter(name=["-e", "--until-end", "--exit-eof"], help="Stop at the end offsets."),
     ] = False
     isolation: Annotated[
         Literal["read_committed", "read_uncommitted"],
@@ -98,18 +88,12 @@ class ConsumeOptions:
     ] = "read_uncommitted"
     read_committed: Annotated[
         bool,
-        Parameter(
-            name="--read-committed", negative=(), help="Only records of committed transactions."
-        ),
+        Parameter(help="Only records of committed transactions."),
     ] = False
 
     skip_damaged: Annotated[
         bool,
-        Parameter(
-            name="--skip-damaged",
-            negative=(),
-            help="Skip records that are damaged on the broker's disk, and report them.",
-        ),
+        Parameter(help="Skip records that are damaged on the broker's disk, and report them."),
     ] = False
 
     @property
@@ -199,22 +183,17 @@ class PrintOptions:
     ] = None
     properties: Annotated[
         tuple[str, ...],
-        Parameter(
-            name="--property",
-            negative=(),
-            help="print.key=true and similar, as in Kafka's command.",
-        ),
+        Parameter(name="--property", help="print.key=true and similar, as in Kafka's command."),
     ] = ()
     formatter: Annotated[
         str | None,
         Parameter(
-            name="--formatter",
             help="Decode the coordinators' records: offsets, group-metadata, consumer-groups,"
             " share-groups of __consumer_offsets, transactions of __transaction_state,"
-            " share-state of __share_group_state.",
+            " share-state of __share_group_state."
         ),
     ] = None
-    value_schema: Annotated[str | None, Parameter(name="--value-schema", help=DDL_HELP)] = None
+    value_schema: Annotated[str | None, Parameter(help=DDL_HELP)] = None
     mode: ValueMode = None
 
     def formatter_for(self, *, json: bool) -> Formatter:
@@ -248,7 +227,7 @@ def consume(
     *topics: Annotated[str, Parameter(help="Topics to consume.")],
     options: ConsumeOptions = ConsumeOptions(),
     printing: PrintOptions = PrintOptions(),
-    topic_flag: Annotated[tuple[str, ...], Parameter(name="--topic", show=False, negative=())] = (),
+    topic_flag: Annotated[tuple[str, ...], Parameter(name="--topic", show=False)] = (),
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:

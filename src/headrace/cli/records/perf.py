@@ -20,11 +20,7 @@ from headrace.terminal.broker_options import BrokerOptions, Json, check_seconds
 from headrace.terminal.failure import UsageError, not_found
 from headrace.terminal.output import note, print_json, print_line
 
-app = App(
-    name="perf",
-    help="Measure the throughput and latency of a cluster.",
-    default_parameter=Parameter(show_default=False, negative=()),
-)
+app = App(name="perf", help="Measure the throughput and latency of a cluster.")
 
 RECORD_BYTES_MAX = 64 << 20
 RECORDS_AT_ONCE = 100
@@ -127,7 +123,7 @@ def consume(
         Parameter(show_default=True, help="Stop if no record arrives for this many seconds."),
     ] = 10.0,
     from_latest: Annotated[
-        bool, Parameter(negative=(), help="Start at the end, not at the first offset.")
+        bool, Parameter(help="Start at the end, not at the first offset.")
     ] = False,
     fetch_size: Annotated[
         int, Parameter(show_default=True, help="The most bytes of a partition in a response.")

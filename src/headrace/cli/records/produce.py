@@ -16,7 +16,7 @@ from headrace.client.producer.producer import Producer
 from headrace.client.sync import run
 from headrace.model.errors import HeadraceError
 from headrace.terminal.broker_options import BrokerOptions, Json
-from headrace.terminal.failure import UsageError, error_json
+from headrace.terminal.failure import UsageError, check_readable, error_json
 from headrace.terminal.output import counted, note, print_json
 from headrace.terminal.permission_needs import Need, needing
 
@@ -38,11 +38,11 @@ class Follow:
     ] = None
     state: Annotated[
         Path | None,
-        Parameter(name="--state", help="File for the position; default: next to the file."),
+        Parameter(help="File for the position; default: next to the file."),
     ] = None
     from_end: Annotated[
         bool,
-        Parameter(name="--from-end", negative=(), help="At the first start skip existing lines."),
+        Parameter(help="At the first start skip existing lines."),
     ] = False
 
 
@@ -69,6 +69,9 @@ def produce(
         from headrace.cli.records.follow import ship
 
         return ship(cluster, topic, follow.file, follow.state, records, from_end=follow.from_end)
+    for path in files:
+        if path != Path("-"):
+            check_readable(path)
     with cluster.client() as client:
         producer = records.producer(client)
         began = time.monotonic()

@@ -28,7 +28,7 @@ def query(
     sql: Annotated[str, Parameter(help="One SQL statement; - reads it from standard input.")],
     *,
     data: DataDirectory = None,
-    csv: Annotated[bool, Parameter(negative=(), help="Print CSV.")] = False,
+    csv: Annotated[bool, Parameter(help="Print CSV.")] = False,
     sample: Annotated[
         int,
         Parameter(
@@ -36,15 +36,11 @@ def query(
         ),
     ] = SAMPLE_RECORDS,
     binary: Annotated[
-        bool, Parameter(negative=(), help="Keys, values and headers are bytes, not text.")
+        bool, Parameter(help="Keys, values and headers are bytes, not text.")
     ] = False,
     value_schema: Annotated[
         tuple[str, ...],
-        Parameter(
-            name="--value-schema",
-            negative=(),
-            help=f"{DDL_HELP} TOPIC=DDL: only that topic's.",
-        ),
+        Parameter(help=f"{DDL_HELP} TOPIC=DDL: only that topic's."),
     ] = (),
     mode: ValueMode = None,
     isolation: Level = "read_committed",

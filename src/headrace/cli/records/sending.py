@@ -38,9 +38,7 @@ class Records:
     ] = None
     headers: Annotated[
         tuple[str, ...],
-        Parameter(
-            name=["-H", "--header"], negative=(), help="A header as name=value; may be given again."
-        ),
+        Parameter(name=["-H", "--header"], help="A header as name=value; may be given again."),
     ] = ()
     null: Annotated[
         str | None,
@@ -48,7 +46,7 @@ class Records:
     ] = None
     tombstone: Annotated[
         bool,
-        Parameter(name="--tombstone", negative=(), help="Send one null value for --key."),
+        Parameter(help="Send one null value for --key."),
     ] = False
     format: Annotated[
         Literal["lines", "json"],

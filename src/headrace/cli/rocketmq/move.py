@@ -29,36 +29,26 @@ def move(
         Path, Parameter(help="The stopped broker's storePathRootDir, 4.9 or 5; only read.")
     ],
     *,
-    data: Annotated[
-        Path, Parameter(name="--data", help="Headrace's new log directory; must not exist.")
-    ],
+    data: Annotated[Path, Parameter(help="Headrace's new log directory; must not exist.")],
     commit_log: Annotated[
         Path | None,
-        Parameter(name="--commit-log", help="The broker's storePathCommitLog, if it is elsewhere."),
+        Parameter(help="The broker's storePathCommitLog, if it is elsewhere."),
     ] = None,
     leave_out: Annotated[
         bool,
-        Parameter(
-            name="--leave-out", negative=(), help="Move the rest if something cannot be moved."
-        ),
+        Parameter(help="Move the rest if something cannot be moved."),
     ] = False,
     skip_damaged: Annotated[
         bool,
-        Parameter(
-            name="--skip-damaged", negative=(), help="Move the rest if messages are damaged."
-        ),
+        Parameter(help="Move the rest if messages are damaged."),
     ] = False,
     pairs: Annotated[
         tuple[str, ...],
         Parameter(
-            name=PAIR_FLAGS,
-            negative=(),
-            help="A setting of the broker as key=value; may be given again.",
+            name=PAIR_FLAGS, help="A setting of the broker as key=value; may be given again."
         ),
     ] = (),
-    dry_run: Annotated[
-        bool, Parameter(name="--dry-run", negative=(), help="Show the plan; write nothing.")
-    ] = False,
+    dry_run: Annotated[bool, Parameter(help="Show the plan; write nothing.")] = False,
     yes: Yes = False,
     json: Json = False,
 ) -> None:

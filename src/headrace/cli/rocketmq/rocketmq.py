@@ -10,31 +10,20 @@ from cyclopts import App, Parameter
 from headrace.cli.rocketmq.move import move
 from headrace.client.admin.operations import call_operation
 from headrace.client.sync import run
-from headrace.model.errors import ApiError, ErrorCode
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.confirmation import Yes, confirm
 from headrace.terminal.failure import CommandError, UsageError
-from headrace.terminal.output import counted, print_json, print_line, print_list
+from headrace.terminal.output import counted, print_list, tell
 
-_SHOWN = Parameter(show_default=False, negative=())
 app = App(
     name="rocketmq",
     help="Explain where RocketMQ's consumer groups begin; move stores, offsets, topics and groups.",
-    default_parameter=_SHOWN,
 )
 offsets = App(
-    name="offsets",
-    help="Write and read the offsets, topics and groups as RocketMQ's own files.",
-    default_parameter=_SHOWN,
+    name="offsets", help="Write and read the offsets, topics and groups as RocketMQ's own files."
 )
-topics = App(
-    name="topics", help="Create topics as RocketMQ's own file has them.", default_parameter=_SHOWN
-)
-groups = App(
-    name="groups",
-    help="Store groups' settings as RocketMQ's own file has them.",
-    default_parameter=_SHOWN,
-)
+topics = App(name="topics", help="Create topics as RocketMQ's own file has them.")
+groups = App(name="groups", help="Store groups' settings as RocketMQ's own file has them.")
 for each in (offsets, topics, groups):
     app.command(each)
 app.command(move)
@@ -46,15 +35,8 @@ _DryRun = Annotated[bool, Parameter(name="--dry-run", help="Show the plan; chang
 
 def _ask(cluster: BrokerOptions, operation: str, **question: Any) -> Any:  # noqa: ANN401 - JSON
     """Run an operation on the broker and return its result. Raises ApiError."""
-    given = {name: value for name, value in question.items() if value is not None}
     with cluster.client() as client:
-        try:
-            return run(call_operation(client, operation, given))
-        except ApiError as error:
-            if error.code is ErrorCode.UNSUPPORTED_VERSION:
-                text = "this broker has no ROCKETMQ listener: ask a broker that has one"
-                raise ApiError(error.code, text) from None
-            raise
+        return run(call_operation(client, operation, question, "ROCKETMQ"))
 
 
 @app.command(name="where-would-a-group-begin")
@@ -67,9 +49,8 @@ def where_would_a_group_begin(
     at: Annotated[
         int | None,
         Parameter(
-            name="--at",
             help="The time of CONSUME_FROM_TIMESTAMP in ms since 1970; half an hour ago, if you do"
-            " not say.",
+            " not say."
         ),
     ] = None,
     json: Json = False,
@@ -114,10 +95,8 @@ def export(
     directory.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (directory / name).write_text(text, "utf-8")
-    if json:
-        print_json({"directory": str(directory), "files": sorted(files)})
-    else:
-        print_line(f"{counted(len(files), 'file')} written to {directory}")
+    text = f"{counted(len(files), 'file')} written to {directory}"
+    tell(text, {"directory": str(directory), "files": sorted(files)}, json=json)
 
 
 @offsets.command(name="import")
@@ -127,9 +106,8 @@ def import_(
     at: Annotated[
         int | None,
         Parameter(
-            name="--at",
             help="A time in ms since 1970: an offset that its queue does not have becomes the first"
-            " one stored since then.",
+            " one stored since then."
         ),
     ] = None,
     skip_refused: _SkipRefused = False,

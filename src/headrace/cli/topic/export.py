@@ -35,7 +35,7 @@ def export(
             help="A file; in an existing directory, one file for each partition.",
         ),
     ],
-    overwrite: Annotated[bool, Parameter(negative=(), help="Replace an existing file.")] = False,
+    overwrite: Annotated[bool, Parameter(help="Replace an existing file.")] = False,
     data: DataDirectory = None,
     isolation: Level = "read_committed",
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008 - a frozen value

@@ -103,7 +103,7 @@ def trim(
     regex: Regex = False,
     yes: Yes = False,
     dry_run: Annotated[
-        bool, Parameter(name=["-n", "--dry-run"], negative=(), help="Only show what would be done.")
+        bool, Parameter(name=["-n", "--dry-run"], help="Only show what would be done.")
     ] = False,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008

@@ -23,11 +23,7 @@ from headrace.terminal.name_patterns import Regex, confirmed_matching, matching,
 from headrace.terminal.output import counted, note, print_json, print_line, print_table
 from headrace.terminal.per_name_outcomes import describe_each, do_to_each
 
-app = App(
-    name="topic",
-    help="Create, list, describe, alter, trim and delete topics.",
-    default_parameter=Parameter(show_default=False, negative=()),
-)
+app = App(name="topic", help="Create, list, describe, alter, trim and delete topics.")
 
 app.command(
     "headrace.cli.topic.export:export",
@@ -44,7 +40,7 @@ Partitions = Annotated[
 ]
 Force = Annotated[
     bool,
-    Parameter(name="--force", negative=(), help="Internal topics too: read the warning first."),
+    Parameter(name="--force", help="Internal topics too: read the warning first."),
 ]
 _LOST_WITH = {
     nouns.OFFSETS_TOPIC: "the committed offsets of all groups",
@@ -56,7 +52,6 @@ Configs = Annotated[
     tuple[str, ...],
     Parameter(
         name=["-c", "--topic-config", "--config", "--set", "--add-config"],
-        negative=(),
         help="A topic setting as key=value; may be given again.",
     ),
 ]
@@ -73,8 +68,8 @@ def create(
         ),
     ] = None,
     config: Configs = (),
-    if_not_exists: Annotated[bool, Parameter(negative=(), help="No error if it exists.")] = False,
-    topic: Annotated[tuple[str, ...], Parameter(name="--topic", show=False, negative=())] = (),
+    if_not_exists: Annotated[bool, Parameter(help="No error if it exists.")] = False,
+    topic: Annotated[tuple[str, ...], Parameter(show=False)] = (),
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008 - a frozen value
 ) -> int:
@@ -114,7 +109,7 @@ def list_(
     *names: Annotated[str, Parameter(help="Only these; default: all.")],
     regex: Regex = False,
     internal: Annotated[
-        bool, Parameter(name=["-i", "--internal"], negative=(), help="Internal topics too.")
+        bool, Parameter(name=["-i", "--internal"], help="Internal topics too.")
     ] = False,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
@@ -172,10 +167,10 @@ class _Description:
 def describe(
     *names: str,
     all_configs: Annotated[
-        bool, Parameter(name=["-a", "--all"], negative=(), help="Settings at their defaults too.")
+        bool, Parameter(name=["-a", "--all"], help="Settings at their defaults too.")
     ] = False,
     regex: Regex = False,
-    topic: Annotated[tuple[str, ...], Parameter(name="--topic", show=False, negative=())] = (),
+    topic: Annotated[tuple[str, ...], Parameter(show=False)] = (),
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> int:
@@ -285,11 +280,10 @@ def alter(
         tuple[str, ...],
         Parameter(
             name=["-d", "--delete-config", "--delete"],
-            negative=(),
             help="A setting to reset to its default; may be given again.",
         ),
     ] = (),
-    topic: Annotated[tuple[str, ...], Parameter(name="--topic", show=False, negative=())] = (),
+    topic: Annotated[tuple[str, ...], Parameter(show=False)] = (),
     force: Force = False,
     regex: Regex = False,
     yes: Yes = False,
@@ -334,13 +328,11 @@ def alter(
 @app.command(alias="rm")
 def delete(
     *names: str,
-    if_exists: Annotated[
-        bool, Parameter(negative=(), help="No error if it does not exist.")
-    ] = False,
+    if_exists: Annotated[bool, Parameter(help="No error if it does not exist.")] = False,
     force: Force = False,
     regex: Regex = False,
     yes: Yes = False,
-    topic: Annotated[tuple[str, ...], Parameter(name="--topic", show=False, negative=())] = (),
+    topic: Annotated[tuple[str, ...], Parameter(show=False)] = (),
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> int:

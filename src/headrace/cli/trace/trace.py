@@ -18,9 +18,7 @@ def trace(
     show_list: Annotated[bool, Parameter(name="--list", help="List the cases.")] = False,
     seed: Annotated[
         int,
-        Parameter(
-            name="--seed", show_default=True, help="Seed for delays and the order of events."
-        ),
+        Parameter(show_default=True, help="Seed for delays and the order of events."),
     ] = 0,
     follow: Annotated[
         bool,
@@ -32,7 +30,7 @@ def trace(
     ] = False,
     interval: Annotated[
         float,
-        Parameter(name="--interval", show_default=True, help="Interval of --follow in seconds."),
+        Parameter(show_default=True, help="Interval of --follow in seconds."),
     ] = 0.5,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008 - a frozen value

@@ -5,6 +5,7 @@ from typing import Any
 
 from headrace.client.calls.call import HotCall, check
 from headrace.client.client import Client
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot.administration import (
     VERSIONS,
@@ -14,15 +15,27 @@ from headrace.wire.kafka.hot.administration import (
 )
 
 
-async def call_operation(client: Client, operation: str, question: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
-    """Return the result of an operation with these arguments. Raises ApiError."""
+async def call_operation(
+    client: Client, operation: str, question: Mapping[str, Any], listener: str = ""
+) -> Any:  # noqa: ANN401 - JSON
+    """Return the result of an operation with these arguments, those that are None left out.
+
+    Raises ApiError. `listener`: the listener that serves the operation, for the error's text.
+    """
+    given = {name: value for name, value in question.items() if value is not None}
     call = HotCall(
         ApiKey.ADMINISTRATION,
         encode_request,
         decode_response,
-        OperationRequest(operation, dict(question)),
+        OperationRequest(operation, given),
         versions=VERSIONS,
     )
-    response = await client.ask_any(call)
-    check(response.error_code, response.error_message)
+    try:
+        response = await client.ask_any(call)
+        check(response.error_code, response.error_message)
+    except ApiError as error:
+        if listener and error.code is ErrorCode.UNSUPPORTED_VERSION:
+            text = f"this broker has no {listener} listener: ask a broker that has one"
+            raise ApiError(error.code, text) from None
+        raise
     return response.answer

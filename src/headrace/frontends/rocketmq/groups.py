@@ -1,11 +1,13 @@
 """Members of groups: heartbeats (34), leaving (35), lists (38), locks (41, 42), checks (46)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from headrace.frontends.rocketmq.answers import RemotingAnswer
+from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
 from headrace.frontends.rocketmq.filters import filter_of
 from headrace.model.errors import Malformed
+from headrace.security.authorizer import Operation
 from headrace.subscriptions.members import GroupSubscription, TopicSubscription
 from headrace.subscriptions.queue_locks import LockedQueue
 from headrace.subscriptions.tag_filters import TAG_TYPE
@@ -56,9 +58,21 @@ def heartbeat(call: "RemotingCall") -> RemotingAnswer:
             broker.require_group(call.identity, subscription.group)
             broker.check_group_is_free(subscription.group)
         broker.members.heartbeat(call.client, client_id, subscriptions, now)
+        for subscription in subscriptions:
+            broker.note_group(subscription.group)
+        _number_topics(call, subscriptions)
     return RemotingAnswer(
         fields={SUPPORTS_SHORT: "true", HAS_CHANGED: "true" if changed else "false"}
     )
+
+
+def _number_topics(call: "RemotingCall", subscriptions: Iterable[GroupSubscription]) -> None:
+    """Note that groups use their topics: a queue that is added from now on is new to them."""
+    for name in {each.topic for group in subscriptions for each in group.topics}:
+        with suppress(RequestRefused):  # the name is no topic's
+            topic = call.broker.topic_if_any(name)
+            if topic is not None and call.broker.may(call.identity, Operation.READ, topic):
+                call.broker.number_soon(topic)
 
 
 def _subscription(consumer: Mapping[str, FastJson]) -> GroupSubscription:

@@ -96,8 +96,8 @@ def update_offset(call: "RemotingCall") -> None:
     """Answer UPDATE_CONSUMER_OFFSET (15) once the offset is on disk.
 
     A queue that does not exist is answered with success, as by RocketMQ, and so is an offset of a
-    group whose operator has reset it; nothing is stored. A group that never sent a heartbeat or a
-    pull, and has neither settings nor offsets, is refused.
+    group whose operator has reset it; nothing is stored. A group that no client has used by a
+    heartbeat or a pull, and that has neither settings nor offsets, is refused.
     """
     asked = offset_request(call.command)
     broker = call.broker
@@ -108,12 +108,13 @@ def update_offset(call: "RemotingCall") -> None:
         text = f"Topic {asked.topic} not exist!"
         raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, text)
     broker.require_topic(call.identity, Operation.READ, topic)
-    if not broker.may_store_offsets(asked.consumer_group):
+    if not broker.exists(asked.consumer_group):
         text = f"Group {asked.consumer_group} not exist!"
         raise RequestRefused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text, {})
     if not 0 <= asked.queue_id < topic.queues:
         call.answer(RemotingAnswer(fields={}))
         return
+    broker.number_soon(topic)
     offset = max(asked.commit_offset, UNSET)
     place = (asked.consumer_group, topic.info.name, asked.queue_id)
     if broker.offsets.is_reset(*place):
@@ -196,10 +197,11 @@ def earliest_time(call: "RemotingCall") -> None:
         call.answer(RemotingAnswer(fields={"timestamp": "-1"}))
         return
     log = partition.log
-    call.broker.broker.disk.run(partial(_first_time, log), partial(_have_time, call))
+    call.broker.broker.disk.run(partial(first_time, log), partial(_have_time, call))
 
 
-def _first_time(log: "Log") -> int:
+def first_time(log: "Log") -> int:
+    """Return the first record's time in ms, -1 without one. On any thread."""
     found = log.offset_for_time(0)
     return -1 if found is None else int(found[0])
 

@@ -4,8 +4,9 @@
     /headrace-rocketmq/partitions/<topic id>      of each partition in order: [number, added ms]
 
 A topic's numbers are assigned when RocketMQ first uses it, and more when it grows; the time of
-adding is 0 for the first ones. Both nodes are written together, so that a crash or a second broker
-gives no number twice. The node of a deleted topic is deleted: the counter alone never goes back.
+adding is 0 for the first ones, unless groups subscribed to the topic before it was created. Both
+nodes are written together, so that a crash or a second broker gives no number twice. The node of a
+deleted topic is deleted: the counter alone never goes back.
 """
 
 import asyncio
@@ -56,6 +57,10 @@ class PartitionNumbers:
         """By topic id; complete as of the topic's size then."""
         self._added: dict[bytes, tuple[int, ...]] = {}
         """By topic id: when each partition was added, in ms since 1970; 0: before the first use."""
+        self._created: dict[bytes, int] = {}
+        """By topic id without numbers: when it was created, in ms since 1970, if that counts."""
+        self._stored: set[bytes] = set()
+        """The topics that had numbers at the start."""
         self._places: dict[int, PartitionPlace] = {}
         """By number; those of known topics, and all others once one of them was asked for."""
         self._searched_below = 0
@@ -88,14 +93,20 @@ class PartitionNumbers:
         return added[partition] if partition < len(added) else 0
 
     def is_used(self, topic: TopicInfo) -> bool:
-        """Return whether clients have used a topic since the start."""
-        return topic.topic_id in self._known
+        """Return whether clients have used a topic, now or before the start."""
+        return topic.topic_id in self._known or topic.topic_id in self._stored
+
+    def note_created(self, topic: TopicInfo) -> None:
+        """Note that a topic without numbers is created now: its queues are added to its groups."""
+        self._created[topic.topic_id] = self._clock.wall_ms()
 
     def forget(self, topic_ids: "set[bytes]") -> "set[bytes]":
         """Keep the numbers of these topics only; return the ids of the others, to be deleted."""
         gone = self._known.keys() - topic_ids
         for topic_id in gone:
             del self._known[topic_id], self._added[topic_id]
+        self._stored &= topic_ids
+        self._created = {each: at for each, at in self._created.items() if each in topic_ids}
         self._places = {
             number: place for number, place in self._places.items() if place.topic_id in topic_ids
         }
@@ -119,9 +130,9 @@ class PartitionNumbers:
         Only for a broker that has its store alone: another one may know newer topics.
         """
         with contextlib.suppress(StoreError):
-            stored = set(await self._store.children(TOPICS))
-            gone = stored - {topic_id.hex() for topic_id in topic_ids}
-            await self.delete([bytes.fromhex(name) for name in gone])
+            stored = set(map(bytes.fromhex, await self._store.children(TOPICS)))
+            self._stored = stored.intersection(topic_ids)
+            await self.delete(stored - self._stored)
 
     async def located(self, number: int) -> "PartitionPlace | None":
         """Return the partition of a number; None if it was never given, or its topic is deleted.
@@ -157,6 +168,7 @@ class PartitionNumbers:
     def _keep(self, topic: TopicInfo, pairs: list[list[int]]) -> "Sequence[int]":
         numbers = self._known[topic.topic_id] = tuple(number for number, _ in pairs)
         self._added[topic.topic_id] = tuple(added for _, added in pairs)
+        self._created.pop(topic.topic_id, None)
         self._place(topic.topic_id, pairs)
         return numbers
 
@@ -176,7 +188,8 @@ class PartitionNumbers:
                     ErrorCode.POLICY_VIOLATION,
                     f"all {PARTITION_NUMBER_MAX + 1} partition numbers of the cluster are given",
                 )
-            added_ms = self._clock.wall_ms() if pairs else 0
+            created_ms = self._created.get(topic.topic_id, 0)
+            added_ms = self._clock.wall_ms() if pairs else created_ms
             pairs += [[number, added_ms] for number in range(free, free + missing)]
             value = json.dumps(pairs).encode()
             write: Operation = (

@@ -11,7 +11,7 @@ Most sends of Java's client come here only once for each topic: `send_runs` has 
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,12 +24,13 @@ from headrace.frontends.rocketmq.held.held_topics import (
 )
 from headrace.frontends.rocketmq.held.send_back import retried
 from headrace.frontends.rocketmq.held.transactions import first_ask_ms, half_of, is_undecided
-from headrace.frontends.rocketmq.send_modes import UNWAITED, SendMode, waits_until_stored
+from headrace.frontends.rocketmq.send_modes import UNWAITED, Event, SendMode, waits_until_stored
 from headrace.frontends.rocketmq.sending import HeldTurn, QueuedSend
 from headrace.frontends.rocketmq.serving import ServedBroker, ServedTopic
 from headrace.frontends.rocketmq.topics import created_for_send
 from headrace.model.errors import ApiError, HeadraceError, Malformed
-from headrace.model.nouns import TopicPartition
+from headrace.model.nouns import Offset, TopicPartition
+from headrace.ports.callbacks import ignore_result
 from headrace.security.authorizer import Operation
 from headrace.wire.rocketmq.batch_bodies import BatchedMessage, decode_batch
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
@@ -280,18 +281,50 @@ def _have_sent(
         raise sent
     if waits is None:
         return
-    held, later = call.broker.held, waits.later
     (message,) = sent
-    named = QueueName(queue.topic.name, queue.queue_id)
+    later = waits.later
     if later is None:
-        message = half_of(message)
-        done = partial(_held, call, queue, message, HALF_TOPIC, None)
-        held.half_message(held_message(queue.place, named, message), waits.ask_ms, done)
+        _hold(call, queue, half_of(message), HALF_TOPIC, waits.ask_ms)
     else:
         message = message._replace(facts=message.facts._replace(properties=later.properties))
         handle = _recall_handle(call, queue, message, later)
-        done = partial(_held, call, queue, message, DELAYS_TOPIC, handle)
-        held.delay(held_message(queue.place, named, message), later.due_ms, done)
+        _hold(call, queue, message, DELAYS_TOPIC, later.due_ms, handle)
+
+
+def _hold(
+    call: "RemotingCall",
+    queue: _SentTo,
+    message: SentMessage,
+    topic: str,
+    time_ms: int,
+    recall_handle: str | None = None,
+) -> None:
+    """Store a message in an internal topic until a time, and answer the send."""
+    held = call.broker.held
+    named = QueueName(queue.topic.name, queue.queue_id)
+    done = partial(_held, call, queue, message, topic, recall_handle)
+    hold = held.half_message if topic == HALF_TOPIC else held.delay
+    appended = partial(_await_flush, call.broker, queue.mode, topic, done)
+    hold(held_message(queue.place, named, message), time_ms, done, appended)
+
+
+def _await_flush(
+    broker: ServedBroker,
+    mode: SendMode,
+    topic: str,
+    done: Callable[[int, ResponseCode], None],
+    offset: int,
+) -> None:
+    """Answer the send of a held message that is appended if its flush or replicas are late."""
+    partition, waits = broker.broker.partition(topic, 0), broker.sending.waits
+    event = mode.event(partition)
+
+    def late(code: ResponseCode) -> None:
+        waits.counts[code] += 1
+        done(offset, code)
+
+    if event is not Event.APPENDED:
+        waits.wait(mode, event, partition, Offset(offset + 1), late, ignore_result)
 
 
 def _recall_handle(
@@ -312,13 +345,12 @@ def _held(
     topic: str,
     recall_handle: str | None,
     offset: int | ApiError,
+    code: ResponseCode = ResponseCode.SUCCESS,
 ) -> None:
     """Answer for a message that waits in an internal topic; its id names its place there."""
-    if isinstance(offset, ApiError):
-        call.fail(offset)
-        return
-    in_log = queue._replace(number=call.broker.held.number(topic))
-    _stored(call, in_log, [message], offset, recall_handle=recall_handle)
+    number = 0 if isinstance(offset, ApiError) else call.broker.held.number(topic)
+    in_log = queue._replace(number=number)
+    _stored(call, in_log, [message], offset, code, recall_handle)
 
 
 def _stored(

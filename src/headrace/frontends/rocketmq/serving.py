@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.broker.metadata_image import ImageDelta, TopicInfo
 from headrace.frontends.rocketmq.administration.disk_watermark import DiskCleaner, DiskWatermark
-from headrace.frontends.rocketmq.administration.stored_configs import RemotingConfigs
+from headrace.frontends.rocketmq.administration.stored_configs import GROUPS_MAX, RemotingConfigs
 from headrace.frontends.rocketmq.administration.traffic import RequestCounts, Traffic
 from headrace.frontends.rocketmq.answers import FORBIDDEN, GROUP_FORBIDDEN, RequestRefused
 from headrace.frontends.rocketmq.held.held_topics import HeldTopics
+from headrace.frontends.rocketmq.held.own_topics import hold_nothing
 from headrace.frontends.rocketmq.pulling.parked_pulls import ParkedPulls
 from headrace.frontends.rocketmq.pulling.read_ahead import ReadAhead
 from headrace.frontends.rocketmq.sending import QueuedSend, Sending
 from headrace.frontends.rocketmq.settings import RemotingSettings
-from headrace.log.directory.holds import WantsNothing
 from headrace.model.errors import ApiError, Malformed
 from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
 from headrace.operations.context import OperationContext
@@ -30,10 +30,10 @@ from headrace.subscriptions.members import GroupMembers
 from headrace.subscriptions.producers import ProducerGroups
 from headrace.subscriptions.queue_locks import QueueLocks
 from headrace.wire.rocketmq.codes import ResponseCode
+from headrace.wire.rocketmq.group_configs import GroupConfig
 from headrace.wire.rocketmq.topic_configs import TopicConfig
 from headrace.wire.rocketmq.topic_names import (
     GROUP_CHARACTERS_MAX,
-    RESERVED_PREFIX,
     RETRY_PREFIX,
     TOPIC_CHARACTERS_MAX,
     check_name,
@@ -143,20 +143,8 @@ class ServedBroker:
         self.name = f"headrace-{broker.broker_id}"
         """The name of this broker in routes and in clients' queues."""
         self._working: set[asyncio.Task[None]] = set()
-        self._no_holder = WantsNothing()
         broker.image.observers.append(self._image_changed)
-        broker.opened.append(self._partition_opened)
-        broker.closed.append(self._partition_closed)
-
-    def _partition_opened(self, partition: "Partition") -> None:
-        """Have retention and compaction treat the protocol's own topics as they do any other."""
-        place = partition.topic_partition
-        if place.topic.startswith(RESERVED_PREFIX):
-            self._partition_closed(partition)  # it may be opened more than once
-            partition.log.context.holds.add(place, self._no_holder)
-
-    def _partition_closed(self, partition: "Partition") -> None:
-        partition.log.context.holds.remove(partition.topic_partition, self._no_holder)
+        hold_nothing(broker)
 
     def _image_changed(self, delta: ImageDelta, structural: bool) -> None:
         if delta.removed:
@@ -167,9 +155,23 @@ class ServedBroker:
             name = rocketmq_name(topic.name)
             if name is not None and name.startswith(RETRY_PREFIX):
                 self.parked.wake(name.removeprefix(RETRY_PREFIX))
-            if self.numbers.is_used(topic) and self.numbers.known(topic) is None:
-                # Now, so that the time of adding is right; the next use would do it otherwise.
-                self.work(self._number(topic))
+            if self.numbers.known(topic) is None:
+                self._number_changed(topic, name)
+
+    def _number_changed(self, topic: TopicInfo, name: str | None) -> None:
+        """Assign numbers to new partitions that groups may wait for, so the time is right."""
+        if not self.numbers.is_used(topic):
+            if name is None or not self.members.is_subscribed(name):
+                return
+            if self.traffic.stored_total(topic.name, len(topic.partitions)):
+                return
+            self.numbers.note_created(topic)
+        self.work(self._number(topic))
+
+    def number_soon(self, topic: ServedTopic) -> None:
+        """Have a topic that a group begins to use count queues as added from now on."""
+        if self.numbers.known(topic.info) is None:
+            self.work(self._number(topic.info))
 
     async def _number(self, topic: TopicInfo) -> None:
         with suppress(ApiError):
@@ -295,21 +297,23 @@ class ServedBroker:
 
     def is_known(self, group: str) -> bool:
         """Return whether a group has settings, members or offsets; no while the latter load."""
-        try:
-            return self._exists(group)
-        except ApiError:
-            return False
+        with suppress(ApiError):
+            return self.exists(group)
+        return False
 
-    def _exists(self, group: str) -> bool:
+    def exists(self, group: str) -> bool:
+        """Return whether a group has settings, members or offsets. ApiError: loading."""
         return (
             self.configs.groups.get(group) is not None
             or bool(self.members.client_ids(group))
             or bool(self.commits().offsets(group))
         )
 
-    def may_store_offsets(self, group: str) -> bool:
-        """Return whether a group is known, or has pulled since the start. ApiError: loading."""
-        return self.traffic.has_pulled(group) or self._exists(group)
+    def note_group(self, group: str) -> None:
+        """Create a group that a client uses if it does not exist, as RocketMQ does."""
+        groups = self.configs.groups
+        if groups.get(group) is None and len(groups) < GROUPS_MAX:
+            self.work(groups.note(group, GroupConfig(group)))
 
     def topic_names(self) -> dict[str, TopicInfo]:
         """Return the topics that have a RocketMQ name and are not internal, by that name."""

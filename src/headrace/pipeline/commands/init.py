@@ -7,7 +7,14 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from headrace.terminal.broker_options import BrokerOptions
-from headrace.terminal.failure import EXIT_USAGE, CommandError, UsageError, check_installed
+from headrace.terminal.failure import (
+    EXIT_USAGE,
+    CommandError,
+    UsageError,
+    check_installed,
+    check_readable,
+    unusable,
+)
 from headrace.terminal.output import note, print_line
 
 SAMPLE_RECORDS = 1000
@@ -52,11 +59,15 @@ def init(
         topic = from_topic
         declarations = _inferred(topic, _newest(options or BrokerOptions(), topic), "records")
     elif from_file is not None:
+        check_readable(from_file)
         topic = table_name(from_file.stem)
         declarations = _inferred(topic, _lines(from_file), "lines")
     else:
         topic, declarations = "orders", template()
-    files = write_project(directory, declarations, topic)
+    try:
+        files = write_project(directory, declarations, topic)
+    except OSError as error:
+        raise unusable(directory, error) from None
     for file in files:
         print_line(f"created {file}")
     print_line("next:")

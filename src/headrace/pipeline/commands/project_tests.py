@@ -43,7 +43,8 @@ def test(
     """
     from headrace.pipeline.exit_codes import CHECK_FAILED
 
-    check_installed("pyspark", "pyarrow", "pytest")
+    check_installed("pyspark", "pyarrow")
+    check_installed("pytest", code=EXIT_USAGE)
     project = project_in(directory, None)
     if not (project.directory / TESTS).is_dir():
         raise CommandError(

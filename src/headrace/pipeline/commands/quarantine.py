@@ -43,6 +43,9 @@ Reason = Annotated[
 ]
 
 
+_LABELS = {"run": "run of the query"}
+"""Labels that differ from the names of a record's facts. Spark gives each start of a query an id,
+which is not the id of a run of the pipeline."""
 GROUPS_MAX = 1000
 """Rows of the list; records of further reasons are counted together."""
 OTHER_REASONS = "(other reasons)"
@@ -168,9 +171,9 @@ def show(
     for record, outcome in found:
         print_line(f"{position}: {record.info['reason']}")
         print_line(f"  state: {outcome or 'waiting'}")
-        print_line(f"  time: {shown_time(record.timestamp)}")
+        print_line(f"  refused at: {shown_time(record.timestamp)}")
         for name in ("pipeline", "flow", "run", "batch", "stage", "field", "schema", "attempt"):
-            print_line(f"  {name}: {record.info[name] or '-'}")
+            print_line(f"  {_LABELS.get(name, name)}: {record.info[name] or '-'}")
         row = _record_json(record, outcome)
         for name in ("key", "headers", "value"):
             print_line(f"  {name}: {row[name] or '-'}")

@@ -100,6 +100,7 @@ def _run(
     from headrace.pipeline.exit_codes import HELD
     from headrace.pipeline.run.lock import HeldError
     from headrace.pipeline.run.runner import RunRequest, run_pipeline
+    from headrace.pipeline.run.storage import Storage
     from headrace.pipeline.run.supervisor import Mode
 
     try:
@@ -114,6 +115,9 @@ def _run(
         raise CommandError(str(error), EXIT_USAGE) from None
     if ending.code and ending.code != EXIT_INTERRUPTED:
         raise CommandError(ending.text, ending.code)
+    if not json:
+        for name, path in Storage.of(project).tables().items():
+            print_line(f"  table {name}: {path}")
     return ending.code
 
 

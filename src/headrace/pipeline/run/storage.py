@@ -111,6 +111,12 @@ class Storage:
         """Return the directory of a version of a table."""
         return self.root / (f"{name}@{version}" if version else name)
 
+    def tables(self) -> dict[str, Path]:
+        """Return the directories of the newest versions of all tables that exist, by name."""
+        names = sorted(each.name for each in (self.root / CHECKPOINTS).glob("*"))
+        found = {name: self.table(name) for name in names}
+        return {name: path for name, path in found.items() if path.is_dir()}
+
     def checkpoint(self, target: str, flow: str) -> Path:
         """Return the checkpoint of a flow into its target's newest version; it may not exist."""
         return self.checkpoint_of(target, flow, self.version(target))

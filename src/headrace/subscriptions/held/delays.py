@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
-from headrace.ports.callbacks import when_all
+from headrace.ports.callbacks import ignore_result, when_all
 from headrace.posix.awaiting import called_back
 from headrace.subscriptions.held.time_index import DueOffset, TimeIndex
 
@@ -79,8 +79,17 @@ class Delays:
         if self._timer is not None:
             self._timer.cancel()
 
-    def add(self, message: "HeldMessage", due_ms: int, done: "Done[int | ApiError]") -> None:
-        """Store a message until a time; `done` gets its offset in the log, or the error."""
+    def add(
+        self,
+        message: "HeldMessage",
+        due_ms: int,
+        done: "Done[int | ApiError]",
+        appended: "Done[int]" = ignore_result,
+    ) -> None:
+        """Store a message until a time; `done` gets its offset in the log, or the error.
+
+        `appended` gets the offset before, when it is not flushed yet.
+        """
 
         def stored(offset: int | ApiError) -> None:
             if not isinstance(offset, ApiError):
@@ -89,7 +98,7 @@ class Delays:
                     self._arm()
             done(offset)
 
-        self._log.append(message, due_ms, stored)
+        self._log.append(message, due_ms, stored, appended)
 
     async def recall(self, due_ms: int, wanted: "Callable[[HeldMessage], bool]") -> bool:
         """Settle a message that is due at a time and not delivered yet; return whether there was

@@ -6,8 +6,13 @@
         | not decided in time: a live producer of the group is asked, every `interval_ms`;
         | without one the message waits for the group to come back, and nothing is counted
         v
-    asked `asks_max` times, or undecided for `age_ms_max`
+    asked `asks_max` times; or undecided for `age_ms_max`, and `asks_max` times a producer was asked
+    or looked for
         ---> appended to the topic of given up messages, flushed ---> settled
+
+RocketMQ counts that age by the wall clock alone, so a clock that jumps 72 hours ahead gives up all
+messages at once, unasked. Here a jump that the process has seen adds nothing to the age, and after
+one that it has not seen, before its start, each message is asked about `asks_max` times first.
 
 What is decided is decided: a second decision finds nothing. A kill before a committed message is
 settled leaves it undecided, so its producer is asked again, and a commit then delivers it a second
@@ -49,8 +54,8 @@ class AskingRules(NamedTuple):
     asks_max: int
     """Questions about one message, before it is given up."""
     age_ms_max: int = -1
-    """Time since the first question was due, after which a message is given up, asked about or
-    not; negative: no end."""
+    """Time since the first question was due, after which a message is given up, whether there was
+    a producer or not; negative: no end."""
 
 
 class HalfMessages:
@@ -80,6 +85,10 @@ class HalfMessages:
         """When to ask about each, and about some that are decided meanwhile."""
         self._asked: dict[int, int] = {}
         """Questions about each undecided message, if there were any."""
+        self._looked_for: dict[int, int] = {}
+        """Of each message above the age: how often there was no producer to ask since then."""
+        self._ahead_ms = clock.wall_ms() - clock.monotonic() * 1000
+        """The wall clock at the start, ahead of the monotonic one."""
         self._unsettled: list[HeldPlace] = []
         """Messages that are delivered, but could not be settled yet."""
         self._reading = False
@@ -113,10 +122,17 @@ class HalfMessages:
         if self._timer is not None:
             self._timer.cancel()
 
-    def add(self, message: "HeldMessage", ask_ms: int, done: "Done[int | ApiError]") -> None:
+    def add(
+        self,
+        message: "HeldMessage",
+        ask_ms: int,
+        done: "Done[int | ApiError]",
+        appended: "Done[int]" = ignore_result,
+    ) -> None:
         """Store a message until it is decided; `ask_ms`: when to ask its producer first.
 
-        `done` gets its offset in the log when it is on disk, or the error.
+        `done` gets its offset in the log when it is on disk, or the error; `appended` before, when
+        it is not flushed yet.
         """
 
         def stored(offset: int | ApiError) -> None:
@@ -127,7 +143,7 @@ class HalfMessages:
                     self._arm()
             done(offset)
 
-        self._log.append(message, ask_ms, stored)
+        self._log.append(message, ask_ms, stored, appended)
 
     # Decisions
 
@@ -172,6 +188,7 @@ class HalfMessages:
     def _forget(self, offset: int) -> None:
         self._open.remove(offset)
         self._asked.pop(offset, None)
+        self._looked_for.pop(offset, None)
 
     def _settle_delivered(self, place: "HeldPlace", done: "Done[None]") -> None:
         """Settle a message that is delivered: it is decided, whether that can be stored now or not.
@@ -264,18 +281,24 @@ class HalfMessages:
             return
         asked = self._asked.get(place.offset, 0)
         if place.offset not in self._deciding:
-            if asked >= self._rules.asks_max or self._is_old(place):
+            is_old, looked_for = self._is_old(place), self._looked_for.get(place.offset, 0)
+            if asked + (looked_for if is_old else 0) >= self._rules.asks_max:
                 self._end_unanswered(stored)
                 return
             if self._ask(stored, asked + 1):
                 self._asked[place.offset] = asked + 1
                 # A count that is lost asks once more.
                 self._log.count(place, asked + 1, ignore_result)
+            elif is_old:
+                self._looked_for[place.offset] = looked_for + 1
         self._ask_later([place.offset])
 
     def _is_old(self, place: "HeldPlace") -> bool:
+        """Return whether a message is above the age, by the wall clock without jumps forward."""
         limit_ms = self._rules.age_ms_max
-        return 0 <= limit_ms < self._clock.wall_ms() - place.time_ms
+        without_jumps_ms = self._ahead_ms + self._clock.monotonic() * 1000
+        now_ms = min(self._clock.wall_ms(), without_jumps_ms)
+        return 0 <= limit_ms < now_ms - place.time_ms
 
     def _end_unanswered(self, stored: "StoredMessage") -> None:
         """Store a message in the topic of given up messages, then settle it."""

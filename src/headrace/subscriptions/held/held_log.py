@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.delivery.batches import stretches
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
+from headrace.ports.callbacks import ignore_result
 from headrace.posix.awaiting import called_back
 from headrace.record.batch import build, records
 from headrace.subscriptions.held.held_records import (
@@ -73,6 +74,7 @@ class _Waiting(NamedTuple):
     record: "Record"
     size: int
     done: "Done[int | ApiError]"
+    appended: "Done[int]"
 
 
 class HeldLog:
@@ -89,10 +91,17 @@ class HeldLog:
 
     # Append
 
-    def append(self, message: HeldMessage, time_ms: int, done: "Done[int | ApiError]") -> None:
+    def append(
+        self,
+        message: HeldMessage,
+        time_ms: int,
+        done: "Done[int | ApiError]",
+        appended: "Done[int]" = ignore_result,
+    ) -> None:
         """Append a message with its time, ms since 1970.
 
-        `done` is called once, with the message's offset when it is stored, or with why it is not.
+        `done` is called once, with the message's offset when it is stored, or with why it is not;
+        `appended` before, with the offset, when it is appended and not flushed yet.
         """
         key = new_key(time_ms, self._random.uuid())
         size = len(message.body) + _RECORD_BYTES
@@ -100,7 +109,7 @@ class HeldLog:
         record = message_record(key, message, self._clock.wall_ms())
         if not self._waiting:
             self._clock.call_later(0, self._write)
-        self._waiting.append(_Waiting(record, size, done))
+        self._waiting.append(_Waiting(record, size, done, appended))
 
     def _write(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -122,8 +131,10 @@ class HeldLog:
         except ApiError as error:
             _refuse(waiting, error)
             return
+        for offset, each in enumerate(waiting, int(appended.base_offset)):
+            each.appended(offset)
         self._partition.when_committed(
-            appended.commit_offset, partial(_appended, waiting, appended)
+            appended.commit_offset, partial(_committed, waiting, appended)
         )
 
     def _check_room(self) -> None:
@@ -198,7 +209,7 @@ def _when_committed(partition: "Partition", end: Offset, done: "Done[ApiError | 
     partition.when_committed(end, done)
 
 
-def _appended(waiting: list[_Waiting], appended: "Appended", error: ApiError | None) -> None:
+def _committed(waiting: list[_Waiting], appended: "Appended", error: ApiError | None) -> None:
     if error is not None:
         _refuse(waiting, error)
         return

@@ -1,16 +1,17 @@
 """State and settings of the broker and the name server, and topics, as operators ask."""
 
 import json
+import time
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.commands import RemotingCommand
 from tests.support.rocketmq.client import RemotingClient, messages_in
-from tests.support.rocketmq.kit import code, fields, made, port_of, served
+from tests.support.rocketmq.kit import SETTINGS, code, fields, made, port_of, served
 
 
 def text(answer: RemotingCommand) -> str:
@@ -71,6 +72,25 @@ def test_the_runtime_info_has_what_the_cluster_list_reads(client: RemotingClient
     after = json.loads(text(client.call(28)))["table"]
     for name in ("msgPutTotalTodayNow", "msgGetTotalTodayNow"):
         assert int(after[name]) - int(before[name]) == 3, name
+
+
+def test_the_runtime_info_has_the_time_of_the_first_message() -> None:
+    def earliest_ms() -> int:
+        return int(json.loads(text(client.call(28)))["table"]["earliestMessageTimeStamp"])
+
+    with BrokerThread(SETTINGS) as broker, RemotingClient(port_of(broker)) as client:
+        first, second = made(client, "first", 2), made(client, "second")
+        assert earliest_ms() == -1, "no message is stored"
+        client.send(second)
+        (stored,) = messages_in(client.pull(second))
+        time.sleep(0.01)
+        client.send(first, e=1)
+        assert earliest_ms() == stored.stored_at_ms
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        (deleted,) = admin.delete_records([TopicPartition(second, 0, 1)]).values()
+        deleted.result(30)
+        (left,) = messages_in(client.pull(first, queueId=1))
+        assert earliest_ms() == left.stored_at_ms > stored.stored_at_ms
 
 
 def test_rates_count_messages_of_all_producers(

@@ -10,7 +10,7 @@ from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import ResponseCode
 from tests.support.processes.process import headrace
 from tests.support.rocketmq.client import RemotingClient, messages_in
-from tests.support.rocketmq.kit import SETTINGS, code, fields, loaded, made, port_of
+from tests.support.rocketmq.kit import SETTINGS, code, fields, loaded, made, port_of, served
 
 
 def test_an_offset_is_stored_as_said_and_minus_one_removes_it(client: RemotingClient) -> None:
@@ -147,6 +147,46 @@ def test_the_command_shows_offsets_and_lag_of_a_group(
     (group,) = json.loads(shown)
     (row,) = [each for each in group["partitions"] if each["topic"] == topic]
     assert (row["committed_offset"], row["end_offset"], row["lag"]) == (1, 2, 1)
+
+
+@pytest.mark.parametrize("used_by", ["heartbeat", "pull", "send back"])
+def test_a_group_that_a_client_has_used_exists_after_a_restart(
+    tmp_path: Path, used_by: str
+) -> None:
+    """RocketMQ creates it, too (autoCreateSubscriptionGroup), and stores it."""
+    named = {"consumerGroup": "CG", "topic": "t", "queueId": 0, "commitOffset": 1}
+    with (
+        BrokerThread(SETTINGS, directory=str(tmp_path)) as broker,
+        RemotingClient(port_of(broker)) as client,
+    ):
+        made(client, "t")
+        client.send("t")
+        if used_by == "heartbeat":
+            client.heartbeat("one", "CG", {"t": "*"})
+        elif used_by == "pull":
+            client.pull("t", consumerGroup="CG")
+        else:
+            (sent,) = messages_in(client.pull("t", consumerGroup="other"))
+            back = {"offset": sent.physical_offset, "group": "CG", "delayLevel": 1,
+                    "originMsgId": "", "originTopic": "t"}  # fmt: skip
+            assert code(client.call(36, back)) is ResponseCode.SUCCESS
+        while broker.call(lambda server: len(served(server)._working)):
+            pass  # the group is stored beside its requests
+    with (
+        BrokerThread(SETTINGS, directory=str(tmp_path)) as broker,
+        RemotingClient(port_of(broker)) as client,
+    ):
+        loaded(client, "CG", "t")
+        client.begins_groups = False
+        assert code(client.call(15, named)) is ResponseCode.SUCCESS
+        assert fields(client.call(14, named)) == {"offset": "1"}
+        refused = client.call(15, named | {"consumerGroup": "CG_unused"})
+        assert code(refused) is ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+        listed = json.loads(bytes(client.call(201).body))["subscriptionGroupTable"]
+        assert "CG" in listed
+        deleted = client.call(207, {"groupName": "CG", "cleanOffset": "true"})
+        assert code(deleted) is ResponseCode.SUCCESS
+        assert code(client.call(15, named)) is ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
 
 def test_an_offset_of_a_group_that_does_not_exist_is_refused(client: RemotingClient) -> None:

@@ -145,6 +145,15 @@ def test_a_reset_by_time_finds_the_first_message_stored_at_or_after_it(
     assert offsets_in(late) == {0: 3}, "nothing is so young: the end"
 
 
+def test_a_reset_of_all_queues_is_of_those_that_consumers_read(client: RemotingClient) -> None:
+    topic = filled(client, "shrinking", messages=2)
+    for read, write in ((4, 4), (4, 1)):
+        named = {"topic": topic, "readQueueNums": read, "writeQueueNums": write, "perm": 6}
+        assert code(client.call(17, named)) is ResponseCode.SUCCESS
+    answer = reset(client, "CG_shrinks", topic, timestamp=-1)
+    assert offsets_in(answer) == {0: 2, 1: 0, 2: 0, 3: 0}
+
+
 def test_a_reset_of_what_does_not_exist_is_refused(client: RemotingClient) -> None:
     topic = filled(client, "bounds", messages=2)
     assert code(reset(client, "CG_b", "never")) is ResponseCode.TOPIC_NOT_EXIST

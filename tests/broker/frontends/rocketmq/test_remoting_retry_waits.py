@@ -19,6 +19,8 @@ def test_a_known_group_has_a_route_of_its_retry_topic(client: RemotingClient) ->
     assert "%RETRY%CG_rr" in listed
     assert "%DLQ%CG_rr" not in listed
     client.call(35, {"consumerGroup": "CG_rr", "clientID": "one"})
+    assert code(client.call(105, asked)) is ResponseCode.SUCCESS, "the group exists without members"
+    client.call(207, {"groupName": "CG_rr"})
     assert code(client.call(105, asked)) is ResponseCode.TOPIC_NOT_EXIST
 
 

@@ -12,7 +12,7 @@ from headrace.wire.rocketmq.batch_bodies import BatchedMessage, encode_batch
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from headrace.wire.rocketmq.commands import CommandFlag
 from tests.support.rocketmq.client import RemotingClient, messages_in
-from tests.support.rocketmq.kit import SETTINGS, code, fields, made, port_of
+from tests.support.rocketmq.kit import SETTINGS, code, fields, made, port_of, served
 
 TIMEOUT = {"rocketmq.sync.flush.timeout.ms": "200"}
 NOT_WAITING = "UNIQ_KEY\x01u\x02WAIT\x01false\x02"
@@ -68,6 +68,54 @@ def test_a_send_whose_flush_is_late_is_stored_and_answered_with_flush_disk_timeo
         assert code(client.send(topic, b"after")) is ResponseCode.SUCCESS
         bodies = [each.body for each in messages_in(client.pull(topic))]
         assert bodies == [b"before", b"late", b"after"], "once each"
+
+
+@pytest.mark.parametrize(
+    ("properties", "mode"),
+    [
+        ("UNIQ_KEY\x01u\x02DELAY\x011\x02", {}),
+        ("UNIQ_KEY\x01u\x02TIMER_DELAY_SEC\x0160\x02", {}),
+        ("UNIQ_KEY\x01u\x02TRAN_MSG\x01true\x02PGROUP\x01PG\x02", {"f": 4}),
+    ],
+    ids=["level", "timer", "half"],
+)
+def test_a_held_message_whose_flush_is_late_is_answered_with_flush_disk_timeout(
+    impatient: BrokerThread, properties: str, mode: dict[str, object]
+) -> None:
+    with RemotingClient(port_of(impatient)) as client:
+        topic = made(client, "late-held")
+        first = client.send(topic, b"before", i=properties, **mode)
+        assert code(first) is ResponseCode.SUCCESS
+        before = late_count(impatient)
+        with slow_disk(impatient):
+            late = client.send(topic, b"late", i=properties, **mode)
+            assert code(late) is ResponseCode.FLUSH_DISK_TIMEOUT
+            assert fields(late).keys() == fields(first).keys(), "the same as of one in time"
+            assert fields(late)["transactionId"] == "u"
+            assert int(fields(late)["queueOffset"]) == int(fields(first)["queueOffset"]) + 1
+        assert late_count(impatient) == before + 1
+        again = client.send(topic, b"after", i=properties, **mode)
+        assert code(again) is ResponseCode.SUCCESS, "it has its own answer alone"
+        client.call(215, {"topic": topic})
+
+
+def late_count(broker: BrokerThread) -> int:
+    """Return how many messages were answered with FLUSH_DISK_TIMEOUT."""
+    late = ResponseCode.FLUSH_DISK_TIMEOUT
+    return broker.call(lambda server: served(server).sending.waits.counts[late])
+
+
+def test_a_held_message_is_not_late_where_flushes_are_not_waited_for() -> None:
+    settings = SETTINGS | TIMEOUT | {"rocketmq.flush.disk.type": "ASYNC_FLUSH"}
+    with BrokerThread(settings) as broker, RemotingClient(port_of(broker)) as client:
+        topic = made(client, "async-held")
+        client.send(topic, i="DELAY\x011\x02")
+        with slow_disk(broker):
+            waits = client.ask_send(topic, i="DELAY\x011\x02")
+            with pytest.raises(TimeoutError):
+                client.receive(1)
+            assert late_count(broker) == 0
+        assert code(client.answer(waits)) is ResponseCode.SUCCESS
 
 
 def test_messages_with_wait_false_are_answered_before_the_flush(impatient: BrokerThread) -> None:

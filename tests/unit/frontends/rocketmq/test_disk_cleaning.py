@@ -130,11 +130,20 @@ def test_the_last_segment_and_one_behind_the_high_watermark_stay() -> None:
     assert len(partition.log.segments) == 1
 
 
-def test_unexpired_segments_stay_when_the_disk_is_below_the_mark_again() -> None:
+def test_a_disk_that_fills_again_is_logged_again(caplog: pytest.LogCaptureFixture) -> None:
+    disk = Disk(CleaningRules())
+    for times in (1, 2):
+        disk.look(76, 3)
+        assert caplog.text.count("rocketmq.disk.clean.used.percent=75") == times
+        disk.look(75)
+
+
+@pytest.mark.parametrize("between", [80, 75])
+def test_unexpired_segments_stay_when_the_disk_is_below_the_mark_again(between: int) -> None:
     disk = Disk(FORCIBLY)
     disk.fill(OURS, 3000)
     disk.look(90, 2)
-    disk.look(80)
+    disk.look(between)
     assert disk.look(90, 2) == [0], "it begins again with retention"
     assert disk.look(90) == [1]
 

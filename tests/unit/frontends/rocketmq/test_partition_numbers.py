@@ -59,6 +59,20 @@ def test_numbers_of_a_deleted_topic_leave_the_store_and_are_not_given_again(
     play(tmp_path, story)
 
 
+def test_numbers_that_two_brokers_assign_at_once_are_given_once(tmp_path: Path) -> None:
+    async def story(store: EmbeddedStore) -> None:
+        brokers = [numbers_of(store) for _ in range(4)]
+        given = await asyncio.gather(
+            *(each.assigned(topic("abcd"[at], 2)) for at, each in enumerate(brokers))
+        )
+        assert sorted(number for numbers in given for number in numbers) == list(range(8))
+        same = await asyncio.gather(*(each.assigned(topic("e", 3)) for each in brokers))
+        assert all(list(numbers) == [8, 9, 10] for numbers in same)
+        assert (await store.get(NEXT)).value == b"11"
+
+    play(tmp_path, story)
+
+
 def test_start_deletes_the_numbers_of_topics_deleted_while_it_was_down(tmp_path: Path) -> None:
     async def before(store: EmbeddedStore) -> None:
         for letter in "abc":

@@ -248,6 +248,100 @@ def test_a_group_misses_nothing_of_queues_added_while_messages_come(rule: str) -
     remoting(story, {"rocketmq.zero.offset.rule": rule})
 
 
+async def sized(client: SimRemotingClient, topic: str, queues: int) -> None:
+    """Create a topic, or add queues to it."""
+    named = {"topic": topic, "readQueueNums": queues, "writeQueueNums": queues, "perm": 6}
+    answer = await client.call(RequestCode.UPDATE_AND_CREATE_TOPIC, named)
+    assert answer.code == ResponseCode.SUCCESS, answer.remark
+    await asyncio.sleep(0.1)
+
+
+async def begins_at_zero(client: SimRemotingClient, group: str, topic: str, queue: int) -> bool:
+    """Return whether the broker answers 0 for a group without an offset."""
+    named = {"consumerGroup": group, "topic": topic, "queueId": queue}
+    answer = await client.call(RequestCode.QUERY_CONSUMER_OFFSET, named)
+    if answer.code == ResponseCode.SUCCESS:
+        assert answer.fields == {"offset": "0"}
+    return answer.code == ResponseCode.SUCCESS
+
+
+NEW_QUEUE = {"rocketmq.zero.offset.rule": "new-queue"}
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("known_by", ["heartbeat", "commit", "nothing"])
+def test_a_queue_added_before_the_first_send_and_pull_is_new_to_a_group_that_began(
+    known_by: str, restarted: bool
+) -> None:
+    """The rule asks for the group's first heartbeat or commit, not for the topic's first use."""
+
+    async def begin(client: SimRemotingClient) -> None:
+        if known_by == "heartbeat":
+            await client.heartbeat("m", "CG", {"t": "*"})
+        elif known_by == "commit":
+            await client.heartbeat("m", "CG", {"other": "*"})
+            named = {"consumerGroup": "CG", "topic": "t", "queueId": 0, "commitOffset": 0}
+            answer = await client.call(RequestCode.UPDATE_CONSUMER_OFFSET, named)
+            assert answer.code == ResponseCode.SUCCESS
+
+    async def story(room: Remoting) -> None:
+        client = await room.client()
+        await sized(client, "t", 1)
+        await begin(client)
+        await asyncio.sleep(1)
+        if restarted:
+            await room.kill()
+            client = await room.client()
+            await begin(client)
+            await asyncio.sleep(1)
+        await sized(client, "t", 3)
+        await client.heartbeat("l", "later", {"t": "*"})
+        for queue in (1, 2):
+            assert await begins_at_zero(client, "CG", "t", queue) is (known_by != "nothing")
+            assert not await begins_at_zero(client, "later", "t", queue)
+        assert await begins_at_zero(client, "CG", "t", 0) is (known_by == "commit")
+
+    remoting(story, NEW_QUEUE)
+
+
+def test_a_queue_added_after_a_restart_is_not_new_to_a_group_that_begins_later() -> None:
+    """The time of adding is noted at once, though no client has used the topic since the start."""
+
+    async def story(room: Remoting) -> None:
+        client = await room.client()
+        await sized(client, "t", 1)
+        await client.send("t", b"a")
+        await client.commit("old", "t", 1)
+        await room.kill()
+        client = await room.client()
+        await sized(client, "t", 2)
+        await asyncio.sleep(10)
+        await client.heartbeat("m", "CG", {"t": "*"})
+        await asyncio.sleep(1)
+        assert not await begins_at_zero(client, "CG", "t", 1)
+        assert await begins_at_zero(client, "old", "t", 1)
+
+    remoting(story, NEW_QUEUE)
+
+
+def test_a_topic_created_after_a_group_subscribed_is_new_to_it() -> None:
+    async def story(room: Remoting) -> None:
+        client = await room.client()
+        await client.heartbeat("m", "CG", {"t": "*", "%RETRY%CG": "*"})
+        await asyncio.sleep(1)
+        await client.send("t", b"the first")
+        await asyncio.sleep(1)
+        await client.heartbeat("l", "later", {"t": "*"})
+        assert await begins_at_zero(client, "CG", "t", 0)
+        assert not await begins_at_zero(client, "later", "t", 0)
+        await room.kill()
+        client = await room.client()
+        await client.heartbeat("m", "CG", {"t": "*"})
+        assert not await begins_at_zero(client, "CG", "t", 0), "no offset says that it was before"
+
+    remoting(story, NEW_QUEUE)
+
+
 # Rule 19
 
 

@@ -183,6 +183,28 @@ def test_a_message_whose_topic_was_deleted_is_rolled_back_or_given_up() -> None:
     remoting(story, QUICK)
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_clock_that_jumps_72_hours_ahead_rolls_back_no_transaction(restarts: bool) -> None:
+    """RocketMQ gives up all half messages then, by the age of 72 hours."""
+
+    async def story(room: Remoting) -> None:
+        client = await room.client()
+        place = await half(client, "u")
+        room.jump(80 * 3_600_000)
+        client.close()
+        if restarts:
+            await room.kill()
+        await asyncio.sleep(30)
+        client = await room.client()
+        await client.produces("p", "PG")
+        await asyncio.sleep(6)
+        assert set(questions(client)) == {"u"}
+        assert (await client.end(place, COMMIT)).code == ResponseCode.SUCCESS
+        assert await client.bodies("t") == ["u"]
+
+    remoting(story, QUICK)
+
+
 def test_a_message_without_a_producer_is_given_up_after_the_reserved_hours(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -198,7 +220,9 @@ def test_a_message_without_a_producer_is_given_up_after_the_reserved_hours(
         half_messages = room.served.held.half.value
         assert half_messages is not None
         assert len(half_messages) == 2
-        await asyncio.sleep(30)
+        await asyncio.sleep(60)
+        assert len(half_messages) == 2, "it is looked for a producer 15 times"
+        await asyncio.sleep(40)
         assert len(half_messages) == 0
         client = await room.client()
         given_up = await client.bodies("TRANS_CHECK_MAX_TIME_TOPIC")

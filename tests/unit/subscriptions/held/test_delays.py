@@ -25,6 +25,15 @@ def test_a_message_is_delivered_at_its_time_and_not_before() -> None:
     assert len(room.delays) == 0
 
 
+def test_a_message_that_is_due_before_those_that_wait_is_not_late() -> None:
+    room = DelayRoom()
+    room.add("later", after_ms=900)
+    room.pass_ms(50)
+    room.add("sooner", after_ms=100)
+    room.pass_ms(110)
+    assert room.stored == ["sooner"]
+
+
 def test_messages_are_delivered_in_the_order_of_time_then_of_arrival() -> None:
     room = DelayRoom()
     room.add("c1", "c2", after_ms=70_000)
@@ -134,6 +143,24 @@ def test_a_failing_target_is_tried_again_and_holds_up_no_other() -> None:
     room.pass_ms(1100)
     assert room.stored == ["a", "x"]
     assert room.again().stored == ["a", "x"]
+
+
+def test_a_failure_is_logged_once_and_again_after_a_recovery(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    room = DelayRoom()
+
+    def late() -> int:
+        return sum("delayed messages are late" in text for text in caplog.messages)
+
+    for failures in (1, 2):
+        room.targets.refused[OTHER] = ErrorCode.NOT_ENOUGH_REPLICAS
+        room.add("x", after_ms=100, target=OTHER)
+        room.pass_ms(5000)
+        assert late() == failures
+        del room.targets.refused[OTHER]
+        room.pass_ms(1100)
+    assert room.stored == ["x", "x"]
 
 
 def test_failing_messages_do_not_fill_every_round(monkeypatch: pytest.MonkeyPatch) -> None:

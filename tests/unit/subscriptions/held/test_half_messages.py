@@ -305,3 +305,66 @@ def test_the_clock_jumps_back_and_no_question_is_early() -> None:
     assert room.asked == []
     room.pass_ms(FIRST_MS + 100, 100)
     assert room.asked == [("a", 1)]
+
+
+DAYS_3_MS = 72 * 3_600_000
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_a_clock_that_jumps_ahead_gives_up_no_message(lives: bool) -> None:
+    room = HalfRoom(age_ms_max=DAYS_3_MS)
+    room.producer_lives = lives
+    (offset,) = room.add("a")
+    room.jump_ms(DAYS_3_MS + 1_000_000)
+    room.pass_ms(FIRST_MS + (ASKS_MAX - 1) * INTERVAL_MS)
+    assert room.given_up.stored == []
+    if not lives:
+        room.pass_ms(20 * INTERVAL_MS, 100)
+        assert room.given_up.stored == [], "without a producer it waits for 72 hours"
+        room.producer_lives = True
+        room.pass_ms(INTERVAL_MS + 1100)
+        assert room.asked[:2] == [("a", 1), ("a", 2)]
+    assert room.decide(offset, commits=True)
+    assert room.targets.stored == ["a"]
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_after_a_jump_before_the_start_a_message_is_asked_about_before_it_is_given_up(
+    lives: bool,
+) -> None:
+    room = HalfRoom(age_ms_max=DAYS_3_MS)
+    room.producer_lives = lives
+    room.add("a")
+    room.pass_ms(FIRST_MS + 10)
+    room.jump_ms(DAYS_3_MS)
+    again = room.again()
+    again.producer_lives = lives
+    left = ASKS_MAX - len(room.asked)
+    again.pass_ms((left - 1) * INTERVAL_MS + 100)
+    assert again.given_up.stored == []
+    assert len(again.asked) == (left if lives else 0)
+    again.pass_ms(3 * INTERVAL_MS)
+    assert again.given_up.stored == ["a"]
+
+
+def test_a_message_without_a_producer_is_given_up_when_its_age_has_passed() -> None:
+    room = HalfRoom(age_ms_max=20 * INTERVAL_MS)
+    room.producer_lives = False
+    room.add("a")
+    room.pass_ms(5 * INTERVAL_MS, 100)
+    room.jump_ms(-10 * INTERVAL_MS)
+    room.pass_ms(25 * INTERVAL_MS, 100)
+    assert room.given_up.stored == [], "the wall clock was set back"
+    room.pass_ms((ASKS_MAX + 3) * INTERVAL_MS, 100)
+    assert (room.given_up.stored, room.asked) == (["a"], [])
+
+
+def test_a_message_of_a_producer_that_comes_and_goes_is_asked_about_as_often_as_any() -> None:
+    """Looks without a producer count only above the age."""
+    room = HalfRoom(age_ms_max=DAYS_3_MS)
+    room.add("a")
+    for lives in (True, False, False, False, True, False):
+        room.producer_lives = lives
+        room.pass_ms(INTERVAL_MS, 100)
+    assert len(room.asked) == 2
+    assert room.given_up.stored == []

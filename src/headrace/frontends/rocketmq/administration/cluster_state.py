@@ -1,10 +1,13 @@
 """State and settings of the broker and of the name server, as mqadmin and the dashboard ask."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.frontends.rocketmq.answers import RemotingAnswer, RequestRefused
+from headrace.frontends.rocketmq.offsets import first_time
 from headrace.operations.permissions import AdminOperation
+from headrace.posix.awaiting import called_back
 from headrace.subscriptions.message_rates import RateSpan
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.fastjson import FastJson, Keyed, encode_body
@@ -15,6 +18,7 @@ from headrace.wire.rocketmq.topic_names import TRACE_TOPIC
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.call import RemotingCall
     from headrace.frontends.rocketmq.serving import ServedBroker
+    from headrace.log.log import Log
 
 VERSION = "V5_5_0"
 """The release of RocketMQ whose protocol the broker speaks."""
@@ -51,14 +55,31 @@ _V5_0_0 = 412
 without it."""
 
 
-def runtime_info(call: "RemotingCall") -> RemotingAnswer:
+def runtime_info(call: "RemotingCall") -> None:
     """Answer GET_BROKER_RUNTIME_INFO (28). Threads and queues that Headrace has not are 0."""
     call.require_admin(AdminOperation.DESCRIBE_CLUSTER_CONFIGS)
+    call.work(_runtime(call))
+
+
+async def _runtime(call: "RemotingCall") -> RemotingAnswer:
     broker = call.broker
+    logs = [
+        partition.log
+        for info in broker.topic_names().values()
+        for index in range(len(info.partitions))
+        if (partition := broker.broker.partitions.get((info.name, index))) is not None
+    ]
+    earliest_ms = await called_back(partial(broker.broker.disk.run, partial(_earliest_ms, logs)))
     table: dict[str, FastJson] = {**_state(broker), **_traffic(broker), **_NOT_HAD}
+    table["earliestMessageTimeStamp"] = str(earliest_ms)
     if call.command.version < _V5_0_0:
         table["getTransferedTps"] = table["getTransferredTps"]
     return RemotingAnswer(body=encode_body({"table": dict(sorted(table.items()))}))
+
+
+def _earliest_ms(logs: "Sequence[Log]") -> int:
+    """Return when the first message of some logs was stored, -1 without one. On any thread."""
+    return min(filter(lambda at: at >= 0, map(first_time, logs)), default=-1)
 
 
 def _state(broker: "ServedBroker") -> dict[str, str]:
@@ -119,8 +140,8 @@ _NOT_HAD: Mapping[str, str] = {
     **dict.fromkeys(
         (
             "EndTransactionQueueSize", "EndTransactionThreadPoolQueueCapacity",
-            "dispatchBehindBytes", "dispatchMaxBuffer", "earliestMessageTimeStamp",
-            "pageCacheLockTimeMills", "remainTransientStoreBufferNumbs", "timerCongestNum",
+            "dispatchBehindBytes", "dispatchMaxBuffer", "pageCacheLockTimeMills",
+            "remainTransientStoreBufferNumbs", "timerCongestNum",
             "timerOffsetBehind", "timerReadBehind",
         ),
         "0",

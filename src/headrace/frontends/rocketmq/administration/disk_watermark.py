@@ -14,8 +14,9 @@ protocols' producers, and is measured in the same way (`broker.free_space`).
                                                           they are not expired
     above rocketmq.disk.max.used.percent (90)             sends are refused
 
-Unexpired segments are deleted only of topics that RocketMQ's clients have created, never of Kafka's
-topics, AMQP's queues or internal topics, and never the last segment of a queue. Before each such
+Unexpired segments are deleted only of topics that RocketMQ's clients have created, or that were
+imported or moved from RocketMQ, never of Kafka's topics, AMQP's queues or internal topics, and
+never the last segment of a queue. Before each such
 deletion retention has run, the files of deleted segments are removed, and the space is measured
 again: that takes two looks.
 """

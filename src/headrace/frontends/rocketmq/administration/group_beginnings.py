@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.frontends.rocketmq.answers import RequestRefused
-from headrace.frontends.rocketmq.offsets import first_offset_from, queue_state
+from headrace.frontends.rocketmq.offsets import first_offset_from, first_time, queue_state
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.operations.arguments import Arguments
 from headrace.posix.awaiting import called_back
@@ -115,8 +115,7 @@ async def _beginning(
 
 def _times(log: "Log", at_ms: int) -> tuple[int, int | None]:
     """Return when the first record was stored, -1 without one, and the first offset at a time."""
-    oldest = log.offset_for_time(0)
-    return (-1 if oldest is None else int(oldest[0])), first_offset_from(log, at_ms)
+    return first_time(log), first_offset_from(log, at_ms)
 
 
 def _answer(

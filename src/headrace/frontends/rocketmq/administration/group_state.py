@@ -314,7 +314,6 @@ def delete_group(call: "RemotingCall") -> None:
 
 async def _deleted(call: "RemotingCall", group: str, clean: bool) -> None:
     await call.broker.configs.groups.remove(group)
-    call.broker.traffic.forget_pulls(group)
     if clean:
         code = await called_back(partial(call.broker.commits().delete, group))
         if code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):

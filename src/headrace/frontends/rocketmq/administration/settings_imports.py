@@ -22,7 +22,7 @@ from headrace.wire.rocketmq.group_configs import GroupConfig
 from headrace.wire.rocketmq.store.config_files import decode_groups, decode_topics, is_inherited
 from headrace.wire.rocketmq.store.system_names import is_system_group, is_system_topic
 from headrace.wire.rocketmq.topic_configs import TopicConfig, changed_topic_config
-from headrace.wire.rocketmq.topic_names import GROUP_CHARACTERS_MAX, check_name, kafka_name
+from headrace.wire.rocketmq.topic_names import GROUP_CHARACTERS_MAX, check_name, is_own, kafka_name
 
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.serving import ServedBroker
@@ -168,6 +168,8 @@ async def _make(broker: "ServedBroker", name: str, config: TopicConfig, *, found
         await controller.settings.alter_topic(topic.info.name, dict(settings.topic_config))
     await broker.numbered(topic)
     wanted = _wanted(broker, topic, config)
+    if present is None or found:  # the disk's cleaner may delete messages of such topics
+        wanted = wanted._replace(made=not is_own(name))
     if wanted != (topic.config or TopicConfig()):
         await broker.configs.topics.put(topic.info.topic_id.hex(), wanted)
 

@@ -4,14 +4,15 @@
     /headrace-rocketmq/topics/<topic id>    TopicConfig as JSON
     /headrace-rocketmq/values/<name>        a value that tools store in the name server
 
-Groups and topics without a node have RocketMQ's defaults. A change is in memory when it is stored.
+Groups and topics without a node have RocketMQ's defaults. A change is in memory when it is stored;
+a group that a client uses first, with the defaults, before that.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.ports.store import NodeExists, NoNode, Store, StoreError
@@ -27,6 +28,8 @@ from headrace.wire.rocketmq.topic_configs import (
 GROUPS = "/headrace-rocketmq/groups"
 TOPICS = "/headrace-rocketmq/topics"
 VALUES = "/headrace-rocketmq/values"
+GROUPS_MAX = 100_000
+"""Groups with settings; above it clients create none by using them."""
 _log = logging.getLogger(__name__)
 
 C = TypeVar("C")
@@ -82,6 +85,9 @@ class StoredConfigs(Generic[C]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._known)
 
+    def __len__(self) -> int:
+        return len(self._known)
+
     async def put(self, key: str, config: C) -> None:
         """Store settings; two changes of one key are made in order. Raises ApiError."""
         async with self._lock:
@@ -92,6 +98,24 @@ class StoredConfigs(Generic[C]):
         async with self._lock:
             if key not in self._known:
                 await self._put(key, config)
+
+    def note(self, key: str, config: C) -> Coroutine[Any, Any, None]:
+        """Have settings from now on where there are none; return the work that stores them.
+
+        If they cannot be stored, there are none again.
+        """
+        self._known[key] = config
+        return self._store_noted(key, config)
+
+    async def _store_noted(self, key: str, config: C) -> None:
+        async with self._lock:
+            if self._known.get(key) is not config:
+                return  # changed or deleted meanwhile
+            try:
+                await self._put(key, config)
+            except ApiError:
+                if self._known.get(key) is config:
+                    del self._known[key]
 
     async def _put(self, key: str, config: C) -> None:
         path, value = f"{self._path}/{key}", encode_body(self._encode(config))

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 PULLED_MAX = 100_000
 """Pairs of group and topic that are counted at most; beyond it counting starts again."""
-GROUPS_MAX = 100_000
-"""Names of groups that pull; beyond it noting starts again."""
 _ALL = "", ""
 
 
@@ -30,7 +28,6 @@ class Traffic:
         self._broker = broker
         self._numbers = numbers
         self._pulled: dict[tuple[str, str], int] = {_ALL: 0}
-        self._pulling: set[str] = set()
         self._stored: MessageRates[str] = MessageRates()
         self._got: MessageRates[tuple[str, str]] = MessageRates()
 
@@ -41,20 +38,6 @@ class Traffic:
             self._pulled = pulled = {_ALL: pulled[_ALL]}
         pulled[pair] = pulled.get(pair, 0) + count
         pulled[_ALL] += count
-
-    def note_pull(self, group: str) -> None:
-        """Note that a group pulls: it is known from then on, as RocketMQ makes it with a pull."""
-        if len(self._pulling) >= GROUPS_MAX:
-            self._pulling.clear()
-        self._pulling.add(group)
-
-    def forget_pulls(self, group: str) -> None:
-        """Forget that a group pulls: it was deleted."""
-        self._pulling.discard(group)
-
-    def has_pulled(self, group: str) -> bool:
-        """Return whether a group has pulled since the start."""
-        return group in self._pulling
 
     def sample(self) -> None:
         """Note the totals; called every `message_rates.SAMPLE_SECONDS`."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from headrace.cluster.topics.creation import NewTopic
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import TopicPartition
+from headrace.ports.callbacks import ignore_result
 from headrace.subscriptions.held.delays import Delays
 from headrace.subscriptions.held.half_messages import AskingRules, HalfMessages
 from headrace.subscriptions.held.held_log import HeldLog
@@ -173,17 +174,32 @@ class HeldTopics:
 
     # Delays
 
-    def delay(self, message: HeldMessage, due_ms: int, done: "Done[int | ApiError]") -> None:
+    def delay(
+        self,
+        message: HeldMessage,
+        due_ms: int,
+        done: "Done[int | ApiError]",
+        appended: "Done[int]" = ignore_result,
+    ) -> None:
         """Hold a message until a time, ms since 1970.
 
         `done` is called once, with its offset in the topic of delays when it is stored there, or
-        with why it is not.
+        with why it is not; `appended` before, with the offset, when it is not flushed yet.
         """
-        self._hold(self.delays, message, due_ms, done)
+        self._hold(self.delays, message, due_ms, done, appended)
 
-    def half_message(self, message: HeldMessage, ask_ms: int, done: "Done[int | ApiError]") -> None:
-        """Hold a message until its producer decides, which is asked at a time, ms since 1970."""
-        self._hold(self.half, message, ask_ms, done)
+    def half_message(
+        self,
+        message: HeldMessage,
+        ask_ms: int,
+        done: "Done[int | ApiError]",
+        appended: "Done[int]" = ignore_result,
+    ) -> None:
+        """Hold a message until its producer decides, which is asked at a time, ms since 1970.
+
+        `done` and `appended`: see `delay`.
+        """
+        self._hold(self.half, message, ask_ms, done, appended)
 
     def _hold(
         self,
@@ -191,11 +207,12 @@ class HeldTopics:
         message: HeldMessage,
         time_ms: int,
         done: "Done[int | ApiError]",
+        appended: "Done[int]",
     ) -> None:
         if topic.value is None:
-            self._work(_hold_later(topic, message, time_ms, done))
+            self._work(_hold_later(topic, message, time_ms, done, appended))
         else:
-            topic.value.add(message, time_ms, done)
+            topic.value.add(message, time_ms, done, appended)
 
     async def _open_delays(self) -> Delays:
         log = await self._open_log(DELAYS_TOPIC)
@@ -242,13 +259,14 @@ async def _hold_later(
     message: HeldMessage,
     time_ms: int,
     done: "Done[int | ApiError]",
+    appended: "Done[int]",
 ) -> None:
     try:
         opened = await topic.get()
     except HeadraceError as error:
         done(as_api_error(error))
     else:
-        opened.add(message, time_ms, done)
+        opened.add(message, time_ms, done, appended)
 
 
 async def made_topic(

@@ -7,12 +7,14 @@ answered, so neither is allowed.
 
 from typing import TYPE_CHECKING
 
+from headrace.log.directory.holds import WantsNothing
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.posix.awaiting import called_back
-from headrace.wire.rocketmq.topic_names import rocketmq_name
+from headrace.wire.rocketmq.topic_names import RESERVED_PREFIX, rocketmq_name
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
+    from headrace.broker.partition import Partition
     from headrace.cluster.controller_port import ControllerPort
     from headrace.security.identity import Identity
 
@@ -53,6 +55,22 @@ class OwnTopics:
         start = self._broker.partition(topic, partition).delete_records(before)
         await called_back(self._broker.checkpoint)
         return start
+
+
+def hold_nothing(broker: "Broker") -> None:
+    """Have retention and compaction treat the protocol's own topics as they do any other."""
+    holder = WantsNothing()
+
+    def closed(partition: "Partition") -> None:
+        partition.log.context.holds.remove(partition.topic_partition, holder)
+
+    def opened(partition: "Partition") -> None:
+        if partition.topic_partition.topic.startswith(RESERVED_PREFIX):
+            closed(partition)  # it may be opened more than once
+            partition.log.context.holds.add(partition.topic_partition, holder)
+
+    broker.opened.append(opened)
+    broker.closed.append(closed)
 
 
 def _refusal(topic: str) -> ApiError | None:

@@ -61,6 +61,7 @@ def send_back(call: "RemotingCall") -> None:
         text = _NO_GROUP.format(request.group)
         raise RequestRefused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text) from None
     call.broker.require_group(call.identity, request.group)
+    call.broker.note_group(request.group)
     call.work(_sent_back(call, request))
 
 

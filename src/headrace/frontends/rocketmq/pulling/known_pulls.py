@@ -83,7 +83,6 @@ class KnownPulls:
         queue = known.queues.get(fields.queue_id)
         if queue is not None and queue.plan.is_current(self._broker):
             call = self._called(fields)
-            self._broker.traffic.note_pull(known.request.consumer_group)
             self._begin(call, queue, fields)
             return True
         return self._first_of_queue(known, fields)

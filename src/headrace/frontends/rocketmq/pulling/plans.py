@@ -60,7 +60,7 @@ def plan_of(call: "RemotingCall", request: PullRequest, topic: "ServedTopic") ->
     """Check a pull and return its plan. Raises RequestRefused."""
     broker = call.broker
     broker.require_topic(call.identity, Operation.READ, topic)
-    broker.traffic.note_pull(request.consumer_group)
+    broker.note_group(request.consumer_group)
     if topic.config is not None and not topic.config.is_readable:
         text = f"the topic[{topic.name}] pulling message is forbidden"
         raise RequestRefused(ResponseCode.NO_PERMISSION, text, {FORBIDDEN: TOPIC_FORBIDDEN})

@@ -239,8 +239,10 @@ def pull(call: "RemotingCall") -> None:
     request = pull_request(call.command)
     broker = call.broker
     broker.require_group(call.identity, request.consumer_group)
+    awaits_retries = broker.awaits_retries(request.topic) == request.consumer_group
+    broker.note_group(request.consumer_group)
     broker.check_may_consume(request.consumer_group)
-    if broker.awaits_retries(request.topic) == request.consumer_group:
+    if awaits_retries:
         RetryWait(call, request, pull)
         return
     plan = plan_of(call, request, broker.topic(request.topic))
