@@ -5,9 +5,10 @@ import logging
 import signal
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from types import FrameType
 from typing import Any
 
@@ -39,6 +40,8 @@ class Matrix:
     """By broker: why a scenario does not hold."""
     lacking: Reasons = field(default_factory=dict)
     """By client and topic: why there is no scenario."""
+    at_once: int = 1
+    """Clients whose scenarios are played side by side, each client's in their order."""
 
     def play(self, arguments: Sequence[str] | None) -> int:
         """Play what the arguments choose; the exit status."""
@@ -58,10 +61,43 @@ class Matrix:
         brokers = {}
         for broker in (OURS, self.peer) if given.broker == "both" else (given.broker,):
             with self.running(broker, given.url) as address:
-                brokers[broker] = {
-                    scenario: _played(scenario, address, raw=given.raw) for scenario in chosen
-                }
+                brokers[broker] = self._outcomes(chosen, address, raw=given.raw)
         return sum_up(chosen, brokers, self.known, self.lacking)
+
+    def _outcomes(self, chosen: list[Scenario], address: Any, *, raw: bool) -> dict[Scenario, str]:
+        """Play scenarios, `at_once` clients side by side."""
+        by_client: dict[str, list[Scenario]] = {}
+        for scenario in chosen:
+            by_client.setdefault(scenario.client, []).append(scenario)
+
+        def play(client: str) -> list[str]:
+            return [_played(scenario, address, raw=raw) for scenario in by_client[client]]
+
+        outcomes: dict[Scenario, str] = {}
+        for client, said in zip(
+            by_client, _in_processes(play, by_client, self.at_once), strict=True
+        ):
+            outcomes |= zip(by_client[client], said, strict=True)
+        return outcomes
+
+
+def _in_processes(
+    play: Callable[[str], list[str]], clients: Iterable[str], at_once: int
+) -> list[list[str]]:
+    """Return what `play` returns for each client, `at_once` of them at one time."""
+    if at_once == 1:
+        return list(map(play, clients))
+    # Not in threads: an alarm ends a scenario. Forked: scenarios cannot be pickled.
+    with get_context("fork").Pool(at_once, _OF_PROCESS.append, (play,)) as pool:
+        return pool.map(_played_in_process, clients, chunksize=1)
+
+
+_OF_PROCESS: list[Callable[[str], list[str]]] = []
+"""The function that a process of the pool was made for."""
+
+
+def _played_in_process(client: str) -> list[str]:
+    return _OF_PROCESS[0](client)
 
 
 def _is_asked_for(scenario: Scenario, words: Sequence[str]) -> bool:

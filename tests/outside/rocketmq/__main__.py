@@ -24,6 +24,8 @@ from tests.outside.rocketmq.ours import headrace
 from tests.outside.rocketmq.peer import RocketMQ
 from tests.outside.rocketmq.scenarios import SCENARIOS
 
+AT_ONCE = 2
+"""Clients that play at one time; most of the time they wait."""
 PEER_SETTINGS: dict[str, Any] = {
     "enablePropertyFilter": "true",
     "recallMessageEnable": "true",
@@ -36,8 +38,9 @@ PEER_SETTINGS: dict[str, Any] = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play the chosen scenarios; return the exit status."""
     matrix = Matrix(
-        "python -m tests.outside.rocketmq", __doc__, "rocketmq", SCENARIOS, _broker, KNOWN, LACKING
-    )
+        "python -m tests.outside.rocketmq", __doc__, "rocketmq", SCENARIOS, _broker, KNOWN, LACKING,
+        at_once=AT_ONCE,
+    )  # fmt: skip
     return matrix.play(arguments)
 
 

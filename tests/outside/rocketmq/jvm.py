@@ -6,7 +6,11 @@ import tempfile
 from pathlib import Path
 
 JAVA = Path(__file__).parent / "java"
-JVM = ("java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+JVM = (
+    "java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+    # Also on a busy machine.
+    "-Dcom.rocketmq.remoting.client.connect.timeout=20000",
+)  # fmt: skip
 
 
 def has_maven() -> bool:

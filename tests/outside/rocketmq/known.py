@@ -5,8 +5,9 @@ KNOWN: dict[str, dict[tuple[str, str], str]] = {
     "rocketmq": {
         ("c++", "each message of a batch is stored with its tag"): "the client names a batch by"
         " batch=1, and RocketMQ reads `true` alone: it stores the encoded batch as one message",
-        ("c++", "a message that fails is retried, then is a dead letter"): "with one retry allowed,"
-        " RocketMQ 5.5.0 stores the retry, and no dead letter within 100 s; the cause is not known",
+        ("c++", "a message that fails is retried, then is a dead letter"): "the client sends a"
+        " message back without originTopic, and RocketMQ 5.5.0 answers a NullPointerException"
+        " where the message would be a dead letter",
     },
 }
 """By broker: the reason by client and claim of a scenario."""

@@ -6,7 +6,8 @@ the differences, each with its reason; a reason that begins with `if` holds some
 """
 
 import shutil
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
 import pytest
@@ -76,7 +77,7 @@ class Compared(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def compared(golden: dict[str, list[Entry]]) -> dict[str, Compared]:
+def compared(golden: dict[str, list[Entry]]) -> Iterator[dict[str, Future[Compared]]]:
     """The comparison of each client."""
     if not has_maven() or not all(map(shutil.which, NEEDED)):
         pytest.skip(f"needs Maven, a JDK, {', '.join(NEEDED)}")
@@ -90,25 +91,26 @@ def compared(golden: dict[str, list[Entry]]) -> dict[str, Compared]:
     for version in ("5.5.0", "4.9.7"):
         libraries(version)  # fetched once, before two programs want them
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return dict(zip(known, pool.map(compare, known), strict=True))
+        yield {run: pool.submit(compare, run) for run in known}
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS_MAX)
 @pytest.mark.parametrize("run", sorted(clients({})))
 def test_a_client_meets_what_it_meets_at_rocketmq(
-    run: str, compared: dict[str, Compared], rows: list[Explained]
+    run: str, compared: dict[str, Future[Compared]], rows: list[Explained]
 ) -> None:
-    left, _ = unexplained(compared[run].found, rows)
-    assert not left, f"{shown_differences(left)}\n\n{compared[run].output[-3000:]}"
+    found, output = compared[run].result()
+    left, _ = unexplained(found, rows)
+    assert not left, f"{shown_differences(left)}\n\n{output[-3000:]}"
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS_MAX)
 def test_each_listed_difference_is_found(
-    compared: dict[str, Compared], rows: list[Explained]
+    compared: dict[str, Future[Compared]], rows: list[Explained]
 ) -> None:
-    found = [each for run in compared.values() for each in run.found]
+    found = [each for run in compared.values() for each in run.result().found]
     of_clients = [row for row in rows if not row.client.startswith("admin")]
     assert unexplained(found, of_clients)[1] == []
 

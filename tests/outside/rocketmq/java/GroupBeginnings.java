@@ -56,6 +56,7 @@ public class GroupBeginnings {
         producer.setNamesrvAddr(names);
         producer.setInstanceName("producer");
         producer.setSendMsgTimeout(10000);
+        producer.setMqClientApiTimeout(10000); // also on a busy machine
         producer.setPollNameServerInterval(1000);
         producer.start();
         for (String name : Arrays.asList(given).subList(3, given.length)) {

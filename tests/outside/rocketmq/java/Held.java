@@ -116,6 +116,7 @@ class Held extends Kit {
         producer.setNamesrvAddr(address);
         producer.setVipChannelEnabled(false);
         producer.setSendMsgTimeout(20000);
+        producer.setMqClientApiTimeout(20000); // also on a busy machine
         Map<String, AtomicInteger> asked = new ConcurrentHashMap<>();
         producer.setTransactionListener(new TransactionListener() {
             public LocalTransactionState executeLocalTransaction(Message message, Object state) {

@@ -30,6 +30,7 @@ class Kit {
         producer.setNamesrvAddr(address);
         producer.setVipChannelEnabled(false);
         producer.setSendMsgTimeout(20000);
+        producer.setMqClientApiTimeout(20000); // also on a busy machine
         producer.setHeartbeatBrokerInterval(1000); // the first one is missed if the JVM is slow
         producer.setMqClientApiTimeout(20000); // a JVM's first TLS handshake can take seconds
         producer.start();

@@ -36,6 +36,7 @@ public class Moved {
             producer.setVipChannelEnabled(false);
             producer.setPollNameServerInterval(1000);
             producer.setSendMsgTimeout(SEND_MS_MAX);
+            producer.setMqClientApiTimeout(SEND_MS_MAX); // also on a busy machine
             producer.start();
             if (given[1].equals("prepare")) prepare(given[2].startsWith("5"));
             else if (given[1].equals("offsets")) offsets(given[2], given[3]);
@@ -137,6 +138,7 @@ public class Moved {
         paid.setNamesrvAddr(address);
         paid.setVipChannelEnabled(false);
         paid.setSendMsgTimeout(SEND_MS_MAX);
+        paid.setMqClientApiTimeout(SEND_MS_MAX); // also on a busy machine
         paid.setTransactionListener(new TransactionListener() {
             @Override
             public LocalTransactionState executeLocalTransaction(Message message, Object argument) {

@@ -9,13 +9,15 @@ public class Recorded {
   static void label(String s) throws Exception { Thread.sleep(60); byte[] b = (s.equals("-") ? "-" : PRE + "/" + s).getBytes(); us.send(new DatagramPacket(b, b.length, InetAddress.getByName("127.0.0.1"), LABELS)); Thread.sleep(40); }
   static void say(String s) { System.out.println(PRE + " " + s); System.out.flush(); }
   static String T(String s) { return "Sc" + PRE.replaceAll("[^a-zA-Z0-9]", "") + "_" + s; }
-  static DefaultMQProducer prod(String g) throws Exception { DefaultMQProducer p = new DefaultMQProducer(g); p.setNamesrvAddr(NS); p.setInstanceName("I" + System.nanoTime()); p.setSendMsgTimeout(10000); p.start(); return p; }
+  static DefaultMQProducer prod(String g) throws Exception { DefaultMQProducer p = new DefaultMQProducer(g); p.setNamesrvAddr(NS); p.setInstanceName("I" + System.nanoTime()); p.setSendMsgTimeout(10000); p.setMqClientApiTimeout(10000); p.start(); return p; }
   static Message msg(String t, String tag, String key, String body) { return new Message(t, tag, key, body.getBytes()); }
   static DefaultMQPushConsumer push(String g, String topic, String expr) throws Exception { DefaultMQPushConsumer c = new DefaultMQPushConsumer(g); c.setNamesrvAddr(NS); c.setInstanceName("I" + System.nanoTime()); c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET); c.setConsumeThreadMin(2); c.setConsumeThreadMax(2); c.subscribe(topic, expr); return c; }
   static void waitFor(Callable<Boolean> f, int s) throws Exception { for (int i = 0; i < s * 10 && !f.call(); i++) Thread.sleep(100); }
   interface Job { void run() throws Exception; }
   static void sc(String n, Job j) { try { label(n); j.run(); } catch (Throwable e) { say(n + " -> " + e.toString().replace('\n', ' ')); } }
   public static void main(String[] a) throws Exception {
+    // The clients' threads would go on behind a failure.
+    Thread.currentThread().setUncaughtExceptionHandler((thread, failure) -> { failure.printStackTrace(System.out); Runtime.getRuntime().halt(1); });
     PRE = a[0]; us = new DatagramSocket(); Set<String> want = new HashSet<>(Arrays.asList(a).subList(1, a.length));
     if (want.contains("send")) send(); if (want.contains("tx")) tx(); if (want.contains("pull")) pull(); if (want.contains("push")) push1(); if (want.contains("retry")) retry(); if (want.contains("order")) order();
     if (want.contains("bcast")) bcast(); if (want.contains("sql")) sql(); if (want.contains("lite")) lite(); if (want.contains("reply")) reply(); if (want.contains("delay")) delay(); if (want.contains("recall")) recall(); if (want.contains("zip")) zip();

@@ -117,6 +117,7 @@ class Sending extends Kit {
         producer.setNamesrvAddr(address);
         producer.setVipChannelEnabled(false);
         producer.setSendMsgTimeout(20000);
+        producer.setMqClientApiTimeout(20000); // also on a busy machine
         producer.start();
         long before = traced(producer);
         for (int n = 0; n < 5; n++) producer.send(message("A", "k", "" + n));

@@ -18,6 +18,7 @@ public class Signed {
             DefaultMQProducer producer = new DefaultMQProducer("PG", hook);
             producer.setNamesrvAddr(given[0]);
             producer.setSendMsgTimeout(20000);
+            producer.setMqClientApiTimeout(20000); // also on a busy machine
             producer.setMqClientApiTimeout(20000);
             producer.start();
             producer.send(new Message("Orders", "A", "größe", "größe".getBytes("UTF-8")));

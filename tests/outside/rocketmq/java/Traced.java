@@ -16,6 +16,7 @@ public class Traced {
             DefaultMQProducer producer = new DefaultMQProducer("PG_traced", true, null);
             producer.setNamesrvAddr(given[0]);
             producer.setSendMsgTimeout(20000);
+            producer.setMqClientApiTimeout(20000); // also on a busy machine
             producer.start();
             SendResult sent = producer.send(new Message("Traced", "A", "k", "body".getBytes("UTF-8")));
             DefaultMQPushConsumer consumer = new DefaultMQPushConsumer("CG_traced", true, null);
