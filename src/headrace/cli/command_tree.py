@@ -12,7 +12,7 @@ from headrace.terminal.help_text import HelpText
 app = App(
     name="headrace",
     version=__version__,
-    help="A message broker for Kafka, RabbitMQ and RocketMQ clients, with its tools."
+    help="A message broker for Kafka and RabbitMQ clients, with its administration tools."
     "\n\nTo start: headrace serve; then in another terminal: echo hello | headrace"
     " produce t; headrace consume t --from-beginning",
     # "default: False" and "default: ()" are noise; options with a useful default show it.
