@@ -108,6 +108,10 @@ def test_offsets_in_the_memory_of_members_are_collected(
         assert bytes(operator.answer(waits).body) == (
             b'{"consumerTable":{},"messageQueueTable":{}}'
         )
+        for other in (silent, wrong):
+            other.call(105, {"topic": "t"})
+            asked_codes = [each.code for each in other.notified]
+            assert asked_codes.count(221) == (other is silent), "it was not asked again"
 
 
 def test_a_consumer_is_given_a_message_and_its_result_is_the_answer(
