@@ -32,6 +32,8 @@ PEER_SETTINGS: dict[str, Any] = {
     # Above transactionOpBatchInterval: below, it asks about decided messages, too.
     "transactionTimeOut": 4000,
     "transactionCheckInterval": 5000,
+    # On a busy machine, too, it stores what it is sent.
+    "waitTimeMillsInSendQueue": 10_000,
 }
 
 

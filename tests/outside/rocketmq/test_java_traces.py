@@ -46,7 +46,7 @@ def kinds(bodies: list[bytes]) -> set[bytes]:
 def test_traces_of_a_message_are_stored_and_shown_by_mqadmin(version: str, tmp_path: Path) -> None:
     traced = compiled(tmp_path, libraries(version), "Traced.java")
     mqadmin = f"{libraries('5.5.0', 'mqadmin.xml')}/*"
-    with BrokerThread(SETTINGS) as broker, RemotingClient(port_of(broker)) as client:
+    with BrokerThread(SETTINGS) as broker:
         address = f"127.0.0.1:{port_of(broker)}"
         with subprocess.Popen(
             java(tmp_path, traced, "Traced", address),
@@ -54,7 +54,8 @@ def test_traces_of_a_message_are_stored_and_shown_by_mqadmin(version: str, tmp_p
         ) as program:  # fmt: skip
             assert program.stdout is not None
             unique = next(line.split()[-1] for line in program.stdout if "SENT " in line)
-            bodies = stored_traces(client)
+            with RemotingClient(port_of(broker)) as client:
+                bodies = stored_traces(client)
             program.communicate(timeout=SECONDS_MAX)
         shown = subprocess.run(
             java(

@@ -70,6 +70,7 @@ class Consuming extends Kit {
         for (int n = 0; n < 12; n++) producer.send(message(n % 3 == 0 ? "A" : "B", "k", "" + n));
         DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(groupOf("pull"));
         consumer.setNamesrvAddr(address);
+        consumer.setMqClientApiTimeout(20000); // also on a busy machine
         consumer.setVipChannelEnabled(false);
         consumer.start();
         Set<String> got = new TreeSet<>(), tagged = new TreeSet<>();
@@ -113,6 +114,7 @@ class Consuming extends Kit {
         for (int n = 0; n < 20; n++) producer.send(message("A", "k", "" + n));
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(groupOf("lite"));
         consumer.setNamesrvAddr(address);
+        consumer.setMqClientApiTimeout(20000); // also on a busy machine
         consumer.setVipChannelEnabled(false);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(topic, "*");
@@ -268,6 +270,7 @@ class Consuming extends Kit {
         DefaultMQProducer inside = new DefaultMQProducer("PG_inside");
         inside.setNamespace("INST");
         inside.setNamesrvAddr(address);
+        inside.setMqClientApiTimeout(20000); // also on a busy machine
         inside.setInstanceName("inside");
         inside.setVipChannelEnabled(false);
         inside.start();
@@ -276,6 +279,7 @@ class Consuming extends Kit {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(groupOf("namespaces"));
         consumer.setNamespace("INST");
         consumer.setNamesrvAddr(address);
+        consumer.setMqClientApiTimeout(20000); // also on a busy machine
         consumer.setVipChannelEnabled(false);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(topic, "*");

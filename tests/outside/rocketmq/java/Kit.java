@@ -40,6 +40,7 @@ class Kit {
     static DefaultMQPushConsumer consumer(String group, String instance, String filter) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(groupOf(group));
         consumer.setNamesrvAddr(address);
+        consumer.setMqClientApiTimeout(20000); // also on a busy machine
         consumer.setVipChannelEnabled(false);
         consumer.setInstanceName(instance);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);

@@ -173,6 +173,7 @@ public class Moved {
     static void half() throws Exception {
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer("CG_half");
         consumer.setNamesrvAddr(address);
+        consumer.setMqClientApiTimeout(20000); // also on a busy machine
         consumer.setVipChannelEnabled(false);
         consumer.setAutoCommit(false);
         consumer.setPullBatchSize(5);
@@ -194,6 +195,7 @@ public class Moved {
     static void offsets(String group, String topic) throws Exception {
         DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(group);
         consumer.setNamesrvAddr(address);
+        consumer.setMqClientApiTimeout(20000); // also on a busy machine
         consumer.setVipChannelEnabled(false);
         consumer.start();
         for (MessageQueue queue : consumer.fetchSubscribeMessageQueues(topic))
@@ -204,6 +206,7 @@ public class Moved {
     static DefaultMQPushConsumer pushed(String group, String topic, boolean fails) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
         consumer.setNamesrvAddr(address);
+        consumer.setMqClientApiTimeout(20000); // also on a busy machine
         consumer.setVipChannelEnabled(false);
         consumer.setPollNameServerInterval(1000);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);

@@ -27,6 +27,8 @@ public class Operated {
             address = given[0];
             producer = new DefaultMQProducer("PG");
             producer.setNamesrvAddr(address);
+            producer.setSendMsgTimeout(20000);
+            producer.setMqClientApiTimeout(20000); // also on a busy machine
             producer.setVipChannelEnabled(false);
             producer.setPollNameServerInterval(1000);
             producer.start();
@@ -57,6 +59,7 @@ public class Operated {
     static DefaultMQPushConsumer consumer(ConsumeFromWhere from) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(GROUP);
         consumer.setNamesrvAddr(address);
+        consumer.setMqClientApiTimeout(20000); // also on a busy machine
         consumer.setVipChannelEnabled(false);
         consumer.setConsumeFromWhere(from);
         consumer.setPersistConsumerOffsetInterval(500);
