@@ -42,11 +42,15 @@ print("imported:", read(spark.read).count())
 headrace.spark.attach(spark)
 headrace.spark.attach(spark)
 print("attached:", read(spark.read).count())
+sources = spark._jsparkSession.sessionState().dataSourceManager()
+variables = sources.lookupDataSource("headrace").dataSourceCls().envVars()
+before = set(variables)
 stream = read(spark.readStream).writeStream.format("noop").queryName(sys.argv[3])
 stream = stream.option("checkpointLocation", sys.argv[4]).trigger(availableNow=True)
 stream.start().awaitTermination()
 same = spark.sparkContext.parallelize([0], 1).map(lambda _: __import__("sys").prefix).first()
 print("udfs:", same == sys.prefix)
+print("variables added:", set(variables) - before)
 """
 
 
@@ -71,6 +75,8 @@ def test_attach_makes_the_format_known_to_a_session_that_runs(
     assert done.returncode == 0, done.stderr
     said = done.stdout.split("\n")
     assert said[:4] == ["not found: True", "imported: 30", "attached: 30", "udfs: True"]
+    # A query that adds one while another's task is serialized makes that one fail.
+    assert said[4] == "variables added: set()"
     assert eventually(lambda: topics.committed(name) == {TopicPartition(topic, 0): 30})
 
 
@@ -97,6 +103,7 @@ class Context:
 
     def __init__(self, master: str, python: str = "python3", configured: bool = False) -> None:
         self.master, self.pythonExec, self.configured = master, python, configured
+        self.environment: dict[str, str] = {}
 
     def getConf(self) -> Any:  # noqa: N802
         return SimpleNamespace(contains=lambda _: self.configured)

@@ -19,6 +19,18 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _SPARKS_DEFAULT = "python3"
+_SET_BY_QUERIES = {
+    "SPARK_LOCAL_DIRS": "",
+    "SPARK_AUTH_SOCKET_TIMEOUT": "",
+    "SPARK_BUFFER_SIZE": "",
+    "SPARK_PYTHON_RUNTIME": "PYTHON_WORKER",
+}
+"""Environment variables that each streaming query sets in its source's map as it starts.
+
+All queries of a session share the map of a source. If Spark adds a variable while it serializes
+another query's task, that query fails with java.io.OptionalDataException. With all of them in the
+map from the beginning a query replaces values alone, which harms no other.
+"""
 _STARTED_BY_SPARK = ("SPARK_ENV_LOADED", "PYSPARK_GATEWAY_PORT")
 
 
@@ -61,7 +73,12 @@ def register(spark: "SparkSession", *, listened: bool) -> None:
     chosen = "PYSPARK_PYTHON" in os.environ or context.getConf().contains("spark.pyspark.python")
     if context.master.startswith("local") and context.pythonExec == _SPARKS_DEFAULT and not chosen:
         context.pythonExec = worker_python()
-    spark.dataSource.register(ListenedSource if listened else DefaultSource)
+    environment = context.environment
+    context.environment = _SET_BY_QUERIES | environment
+    try:
+        spark.dataSource.register(ListenedSource if listened else DefaultSource)
+    finally:
+        context.environment = environment
 
 
 def _running_session() -> "SparkSession | None":
