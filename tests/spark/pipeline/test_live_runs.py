@@ -38,7 +38,9 @@ def test_a_run_holds_its_pipeline_until_it_is_stopped(
     assert live.run("stop", str(shop)).code == 0
     ended = live.finish(first)
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out.splitlines()[-1].endswith("stopped by SIGTERM")
+    end, *tables = ended.out.splitlines()[-3:]
+    assert end.endswith("stopped by SIGTERM")
+    assert tables == [f"  table {name}: {shop / 'data' / name}" for name in ("copies", "rows")]
     assert live.ids(shop) == live.expected(10)
     (log,) = (shop / "data" / "_pipeline" / "runs").glob("*.jsonl")
     assert list(events_of(log))[-1]["code"] == 0
@@ -75,7 +77,7 @@ def test_run_whose_java_process_is_killed_ends_with_one_sentence(
     else:
         assert ended.err == "", ended.err
         assert ended.code == 0
-        assert ended.out.splitlines()[-1].endswith("stopped by SIGTERM")
+        assert ended.out.splitlines()[-3].endswith("stopped by SIGTERM")
     topics.append(live_topic, 1, json_records(10, 5))
     assert live.run(*live.words(shop, bootstrap, "--once")).code == 0
     assert live.ids(shop) == live.expected(15)
