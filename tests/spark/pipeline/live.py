@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -116,3 +117,30 @@ def more_batches(shop: Path, least: int) -> bool:
 def expected(count: int) -> tuple[list[int], list[int]]:
     """Return the ids that both tables have after so many records."""
     return [n for n in range(count) if n % 3], [n for n in range(count) if n % 2 == 0]
+
+
+def end_in_batches(
+    run: Sequence[str],
+    shop: Path,
+    send: Callable[[int, int], None],
+    number: signal.Signals,
+) -> tuple[int, list[Finished]]:
+    """End two runs of a shop by a signal, each in its fifth batch; return records sent and endings.
+
+    `send(partition, first)` sends ten records. Three runs then write all that is left.
+    """
+    count, ended = 0, []
+    for _ in range(2):
+        process = start(*run)
+        for _ in range(4):
+            send(count // 10 % 2, count)
+            count += 10
+            least = events(shop / "data", "batch") + 1
+            wait_for(partial(more_batches, shop, least), process)
+        send(0, count)
+        count += 10
+        ended.append(end(process, number))
+    for _ in range(3):
+        last = finish(start(*run, "--once"))
+        assert last.code == 0, last
+    return count, ended

@@ -3,7 +3,6 @@
 import signal
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -51,19 +50,11 @@ def test_windows_of_runs_that_are_ended_in_any_batch_are_written_once(
     settings = f'trigger = "1 second"\n{live.LOCAL}'
     text = WINDOWS.format(topic=live_topic)
     shop = make_project(tmp_path / "shop", bootstrap, spark, text, settings).directory
-    count = 0
-    for _ in range(2):
-        process = live.start(*live.words(shop, bootstrap))
-        for _ in range(4):
-            topics.append(live_topic, count // 10 % 2, timed_records(count, 10))
-            count += 10
-            least = live.events(shop / "data", "batch") + 1
-            live.wait_for(partial(live.more_batches, shop, least), process)
-        topics.append(live_topic, 0, timed_records(count, 10))
-        count += 10
-        live.end(process, number)
-    for _ in range(3):
-        assert live.run(*live.words(shop, bootstrap, "--once")).code == 0
+
+    def send(partition: int, first: int) -> None:
+        topics.append(live_topic, partition, timed_records(first, 10))
+
+    count, _ = live.end_in_batches(live.words(shop, bootstrap), shop, send, number)
     counts = Counter(each * SECONDS_A_RECORD // 60 for each in range(count))
     closed = ((count - 1) * SECONDS_A_RECORD - 120) // 60
     expected = [(BEGAN + timedelta(minutes=at), counts[at]) for at in range(closed)]
