@@ -12,9 +12,9 @@ from headrace.ports.deadlines import Deadlines
 from headrace.queues.engine.dead_letters import DeadLetter
 from headrace.queues.engine.deliveries import Served
 from headrace.queues.engine.message_queue import MessageQueue
-from headrace.queues.message_store import LateStore, MessageStore, StoredDone, keeps_late, when_all
+from headrace.queues.message_store import LateStore, MessageStore, keeps_late, when_all
 from headrace.queues.model.declarations import DeclaredQueue
-from headrace.queues.port import Disposition, Getter
+from headrace.queues.port import Disposition, Getter, UnstoredDone, as_stored
 from headrace.queues.queue_settings import QueueType
 from headrace.queues.refusals import Refused
 from headrace.queues.stores.memory.memory_messages import MemoryMessages
@@ -57,6 +57,8 @@ class HostedQueue(MessageQueue):
     """A queue with its stores and timer; notifies its host of changes so that it delivers."""
 
     is_stream: Literal[False] = False
+    last_number = None
+    """Always None: a message that was accepted is refused with all others only. `port.Target`."""
     refused: Refused | None = None
     """The error with which all but deletion is refused; None but in a `ClosedQueue`."""
 
@@ -145,13 +147,13 @@ class HostedQueue(MessageQueue):
         """
         return bool(self.late_stores)
 
-    def when_stored(self, done: StoredDone) -> None:
+    def when_stored(self, done: UnstoredDone) -> None:
         """Call `done` once all messages published so far are stored. Implements `port.Target`."""
         stores = self.late_stores
         if len(stores) == 1:
-            stores[0].when_stored(done)
+            stores[0].when_stored(as_stored(done))
         else:
-            when_all(stores, done)
+            when_all(stores, as_stored(done))
 
     # Answers that wait for the disk
 

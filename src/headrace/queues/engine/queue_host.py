@@ -6,13 +6,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.ports.deadlines import Deadlines
+from headrace.queues.awaited import Awaited
 from headrace.queues.engine.closed_queue import ClosedQueue
 from headrace.queues.engine.dead_letter_publishing import DeadLetterPublishing
 from headrace.queues.engine.delivery_turns import AnyQueue, DeliveryTurns
 from headrace.queues.engine.hosted_queue import Hooks, HostedQueue, MakeStore
 from headrace.queues.engine.stream_queue import StreamQueue
 from headrace.queues.engine.targets import Targets, TopicStoreOf
-from headrace.queues.message_store import MessageStore, StoredDone, when_all
+from headrace.queues.message_store import MessageStore
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declarations import (
     Arguments,
@@ -23,7 +24,7 @@ from headrace.queues.model.declarations import (
 )
 from headrace.queues.model.virtual_host import VirtualHost
 from headrace.queues.permissions.access import FULL_ACCESS, Access
-from headrace.queues.port import Consumer, Queue, Target
+from headrace.queues.port import ConsumeDone, Consumer, Queue, Target
 from headrace.queues.queue_settings import Published, QueueType
 from headrace.queues.refusals import QUEUE, RefusalKind, Refused, resource_text
 
@@ -165,7 +166,7 @@ class QueueHost:
         self,
         route: Collection[str],
         message: Published,
-        awaited: dict[Target, None] | None = None,
+        awaited: Awaited | None = None,
     ) -> bool:
         """Publish a message to all targets of a route; return False if any does not accept it.
 
@@ -173,29 +174,37 @@ class QueueHost:
         """
         now = self._clock.monotonic()
         taken = True
-        turns = self._turns
+        queues = self.queues
         for name in route:
-            queue = self.targets[name]
+            own = queues.get(name)
+            target = self.targets[name] if own is None else own
             try:
-                if not queue.publish(message, now):
-                    taken = self._not_taken(route, queue, None, first=taken)
+                if not target.publish(message, now):
+                    taken = self._not_taken(route, target, None, first=taken)
             except HeadraceError as error:
-                taken = self._not_taken(route, queue, str(error), first=taken)
+                taken = self._not_taken(route, target, str(error), first=taken)
             except InvariantError as error:
-                taken = self._not_taken(route, queue, None, first=taken)
-                self.broke(queue, error)  # type: ignore[arg-type]  # a topic's is the log's
+                if own is None:  # a topic's log: the broker's
+                    raise
+                taken = self._not_taken(route, target, None, first=taken)
+                self.broke(own, error)
                 continue
-            if queue.takes_turns:
-                turns.due(queue, self)  # type: ignore[arg-type]  # no topic takes any
-            if queue.timed or message.expiration_ms is not None:
-                queue.timed = True
-                queue.arm()
+            if own is not None:
+                if own.takes_turns:
+                    self._turns.due(own, self)
+                if own.timed or message.expiration_ms is not None:
+                    own.timed = True
+                    own.arm()
             if (
                 awaited is not None
-                and queue.confirms_late
-                and (message.persistent or queue.confirms_transient)
+                and target.confirms_late
+                and (message.persistent or target.confirms_transient)
             ):
-                awaited[queue] = None
+                number = target.last_number
+                if number is None:
+                    awaited[target] = None
+                else:
+                    awaited.note_number(target, number)
         return taken
 
     def _not_taken(
@@ -212,19 +221,12 @@ class QueueHost:
         target.failure = failure
         return False
 
-    def when_stored(self, targets: Collection[Target], done: StoredDone) -> None:
-        """Call `done` once queues and topics have stored all messages published to them so far."""
-        if len(targets) == 1:
-            next(iter(targets)).when_stored(done)
-        else:
-            when_all(targets, done)
-
     # Consumers
 
-    def consume(self, consumer: Consumer) -> None:
-        """Add a consumer to its queue, or raise Refused."""
+    def consume(self, consumer: Consumer, done: ConsumeDone) -> None:
+        """Add a consumer to its queue, and call `done`; raise Refused, or pass it to `done`."""
         queue = consumer.queue
-        queue.consume(consumer, self._clock.monotonic())
+        queue.consume(consumer, self._clock.monotonic(), done)
         self.touched((queue,))
 
     def cancel(self, consumer: Consumer) -> None:

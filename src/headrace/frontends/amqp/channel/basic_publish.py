@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.frontends.amqp.channel import direct_replies
 from headrace.frontends.amqp.channel.open_transaction import Routed
+from headrace.queues.awaited import Awaited
 from headrace.queues.model.exchanges import ExchangeType
 from headrace.queues.model.published_properties import (
     Traits,
@@ -19,6 +20,7 @@ from headrace.queues.model.published_properties import (
 )
 from headrace.queues.model.routing import StoredRoute, no_headers
 from headrace.queues.permissions.access import Permission
+from headrace.queues.port import ALL_UNSTORED
 from headrace.queues.queue_settings import Published
 from headrace.queues.refusals import EXCHANGE, precondition_failed
 from headrace.vhosts.exchange_topics import check_stored
@@ -34,14 +36,10 @@ from headrace.wire.amqp.hot import (
 from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
-    from headrace.frontends.amqp.connection.ports import Outlet
-    from headrace.queues.message_store import StoredDone
-    from headrace.queues.port import Target
-
-    WhenStored = Callable[[Collection[Target], StoredDone], None]
     from headrace.frontends.amqp.channel.channel import QueueChannel
+    from headrace.frontends.amqp.connection.ports import Outlet
 
 
 def publish(channel: "QueueChannel", run: PublishRun) -> None:
@@ -178,14 +176,13 @@ class _Batch:
 class Confirms:
     """The publisher confirms of one channel: numbered publishes, confirmed in order."""
 
-    def __init__(self, outlet: "Outlet", when_stored: "WhenStored") -> None:
+    def __init__(self, outlet: "Outlet") -> None:
         self._outlet = outlet
-        self._when_stored = when_stored
         self.next = 1
         """The number of the next publish, from 1."""
         self.refused: list[int] = []
         """Numbers of publishes of this pass that a queue refused or could not store."""
-        self.awaited: dict[Target, None] = {}
+        self.awaited = Awaited(self._present)
         """Queues and topics that report messages of this pass as stored only later."""
         self._first = 1
         self._batches: deque[_Batch] = deque()
@@ -196,15 +193,20 @@ class Confirms:
             return
         batch = _Batch(self._first, self.next - 1, self.refused)
         awaited = self.awaited
-        self._first, self.refused, self.awaited = self.next, [], {}
+        self._first, self.refused, self.awaited = self.next, [], Awaited(self._present)
         self._batches.append(batch)
 
-        def stored(all_stored: bool) -> None:
+        def stored(unstored: "Collection[int]") -> None:
             batch.waits = False
-            batch.lost = not all_stored
+            batch.lost = unstored is ALL_UNSTORED
+            if unstored and not batch.lost:
+                batch.refused = sorted({*batch.refused, *unstored})
             self._send_ready()
 
-        self._when_stored(awaited, stored)
+        awaited.when_stored(stored)
+
+    def _present(self) -> int:
+        return self.next
 
     def _send_ready(self) -> None:
         """Send the confirms of the oldest batches that are complete, in their order."""
