@@ -31,6 +31,11 @@ class Awaited(dict[Target, dict[int, int] | None]):
         if not self:
             done(ALL_STORED)
             return
+        if len(self) == 1:
+            target, numbers = next(iter(self.items()))
+            if numbers is None:  # the usual case: nothing to translate
+                target.when_stored(done)
+                return
         left, lost = len(self), False
         unstored: set[int] = set()
 

@@ -12,7 +12,7 @@ called at once.
     credit(consumer)         it has credit again
     settle(...)              deliveries, many at once
     get(getter, now)         one message, or none
-    ask_info(done)           counts for answers
+    ask_purge, ask_info      settle what is ready; counts
 
 A delivery is named by its queue and a position, an integer that the queue chose. The channel stores
 `tag -> (consumer, position, size, time)` and passes positions to `settle`. The queue has no tags,
@@ -123,6 +123,9 @@ class Subscriber(Protocol):
     def park(self, consumer: "Consumer") -> None:
         """Note that a consumer has no credit: `Queue.credit` is called when it has some again."""
 
+    def free(self, consumer: "Consumer", count: int) -> None:
+        """Give back room that a queue has counted in `unacked`, for messages not delivered yet."""
+
     def forget(self, consumer: "Consumer") -> None:
         """Note that a parked consumer, now cancelled, no longer waits for credit."""
 
@@ -199,6 +202,8 @@ class Consumer:
 
 GotDone = Callable[[Got | HeadraceError | None], None]
 """Takes the message of a basic.get, or the error; None: no message is ready."""
+PurgeDone = Callable[[int | Refused], None]
+"""Takes the number of settled messages, or the refusal."""
 ConsumeDone = Callable[[Refused | None], None]
 """Takes None once a consumer is added, or the refusal."""
 
@@ -273,6 +278,9 @@ class Queue(Target, Protocol):
 
     def get(self, getter: Getter, now: float) -> None:
         """Give the next message to a basic.get, now or once it is loaded; raise Refused."""
+
+    def ask_purge(self, done: PurgeDone) -> None:
+        """Settle all ready messages, and call `done`; Refused is raised, or passed to `done`."""
 
     def ask_info(self, done: Callable[[QueueInfo], None]) -> None:
         """Call `done` with the queue's counts, as far as they are known within a second."""

@@ -164,6 +164,16 @@ class PortPlace:
         self._sent.clear()
         return found
 
+    def take_sent(self) -> list[Delivery]:
+        """Return the deliveries since."""
+        found = [*self._sent]
+        self._sent.clear()
+        return found
+
+    def sent_now(self, deliveries: list[Delivery]) -> None:
+        """Note deliveries of basic.get with those of the consumers."""
+        self._sent += deliveries
+
     def get(self, channel: ChannelKit | None = None) -> Delivery | None:
         """Do a basic.get; return the delivery, or None if no message is ready. Raise Refused."""
         now = self.world.clock.monotonic()
@@ -195,7 +205,7 @@ class PortPlace:
     def told(self, ask: Callable[[Done[Any]], object], *, until_told: bool = False) -> Any:
         """Call `ask` with a callback; return its argument, which must come once.
 
-        `until_told`: let no more happen than it needs.
+        `until_told`: let only happen what it needs.
         """
         given: list[Any] = []
         ask(given.append)

@@ -8,6 +8,7 @@ from headrace.queues.stores.log.durable_messages import DurableMessages
 from headrace.queues.stores.log.log_messages import Settled
 from tests.support.queues.port_contract import PortContract, QueueContract
 from tests.support.queues.port_place import PortPlace
+from tests.support.queues.remote_pair import RemotePlace
 
 
 class TestQueueInMemory(QueueContract):
@@ -66,3 +67,24 @@ class TestStream(PortContract):
             with pytest.raises(Refused) as error:
                 refused()
             assert error.value.kind is RefusalKind.UNSUPPORTED
+
+
+class TestQueueOnAnotherBroker(QueueContract):
+    """A queue in the memory of another broker."""
+
+    def place(self, arguments: dict[str, object] | None = None) -> PortPlace:
+        return RemotePlace(arguments, durable=False)
+
+
+class TestQueueOnALogOfAnotherBroker(QueueContract):
+    """A durable queue that another broker leads."""
+
+    def place(self, arguments: dict[str, object] | None = None) -> PortPlace:
+        return RemotePlace(arguments, durable=True)
+
+
+class TestStreamOnAnotherBroker(PortContract):
+    """A stream that another broker leads."""
+
+    def place(self, arguments: dict[str, object] | None = None) -> PortPlace:
+        return RemotePlace({"x-queue-type": "stream", **(arguments or {})}, durable=True)

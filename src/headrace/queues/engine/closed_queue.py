@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     from headrace.queues.engine.ready_messages import QueueTraffic
     from headrace.queues.message_store import LateStore, MessageStore
     from headrace.queues.model.declarations import DeclaredQueue
-    from headrace.queues.port import ConsumeDone, Consumer, Disposition, Getter, UnstoredDone
+    from headrace.queues.port import (
+        ConsumeDone,
+        Consumer,
+        Disposition,
+        Getter,
+        PurgeDone,
+        UnstoredDone,
+    )
     from headrace.queues.queue_settings import Published, QueueSettings
     from headrace.queues.refusals import Refused
 
@@ -78,7 +85,7 @@ class ClosedQueue:
         """Raise Refused: a closed queue answers no basic.get. Implements `port.Queue`."""
         raise self._refused
 
-    def purge(self) -> int:
+    def ask_purge(self, done: "PurgeDone") -> None:
         """Raise Refused: the messages of a closed queue cannot be purged."""
         raise self._refused
 

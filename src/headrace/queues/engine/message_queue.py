@@ -21,7 +21,15 @@ from headrace.queues.engine.deliveries import Served, deal, named
 from headrace.queues.engine.priority_level import MessageLevel
 from headrace.queues.engine.ready_messages import ReadyMessages
 from headrace.queues.message_store import GoesWithQueue, MessageStore
-from headrace.queues.port import ANY_NUMBER, ConsumeDone, Consumer, Disposition, Got, QueueInfo
+from headrace.queues.port import (
+    ANY_NUMBER,
+    ConsumeDone,
+    Consumer,
+    Disposition,
+    Got,
+    PurgeDone,
+    QueueInfo,
+)
 from headrace.queues.queue_settings import Overflow, Published, QueueSettings
 
 BATCH_MESSAGES_MAX = 1000
@@ -282,6 +290,10 @@ class MessageQueue(ReadyMessages):
         """Let a parked consumer that has credit again take turns. Implements `port.Queue`."""
         if not self.deleted:
             self.consumers.enter(consumer)
+
+    def ask_purge(self, done: PurgeDone) -> None:
+        """Settle all ready messages, and report their number. Implements `port.Queue`."""
+        done(self.purge())
 
     def ask_info(self, done: Callable[[QueueInfo], None]) -> None:
         """Report the numbers of ready and unacknowledged messages and consumers.

@@ -1,7 +1,7 @@
 """The running queues of one virtual host, by name, with the vhost's model."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
@@ -24,7 +24,7 @@ from headrace.queues.model.declarations import (
 )
 from headrace.queues.model.virtual_host import VirtualHost
 from headrace.queues.permissions.access import FULL_ACCESS, Access
-from headrace.queues.port import ConsumeDone, Consumer, Queue, Target
+from headrace.queues.port import ConsumeDone, Consumer, PurgeDone, Queue, Target
 from headrace.queues.queue_settings import Published, QueueType
 from headrace.queues.refusals import QUEUE, RefusalKind, Refused, resource_text
 
@@ -233,6 +233,8 @@ class QueueHost:
         """Remove a consumer, and an auto-delete queue with its last one."""
         queue = self._own(consumer.queue)
         if queue is None:
+            if self.targets.get(consumer.queue.name) is consumer.queue:  # on another broker
+                consumer.queue.cancel(consumer, self._clock.monotonic())
             return
         queue.cancel(consumer, self._clock.monotonic())
         self._turns.due(queue, self)
@@ -251,14 +253,15 @@ class QueueHost:
         self._turns.gone += ((consumer, None) for consumer in gone)
         self._turns.soon()
 
-    def purge(self, queue: Queue, done: Callable[[int], None]) -> None:
+    def purge(self, queue: Queue, done: PurgeDone) -> None:
         """Settle all ready messages; `done` takes their number. Raises Refused for a stream."""
-        found = self._own(queue)
-        count = 0
-        if found is not None:
-            count = found.purge()
-            self._touch(found)
-        done(count)
+        if self.targets.get(queue.name) is not queue:  # deleted or replaced
+            done(0)
+            return
+        queue.ask_purge(done)
+        own = self._own(queue)
+        if own is not None:
+            self._touch(own)
 
     def touched(self, queues: Iterable[Queue]) -> None:
         """Have queues deliver whose messages were settled or whose consumers have credit again.

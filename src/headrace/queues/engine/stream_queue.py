@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headrace.queues.engine.dead_letters import DeadLetter
     from headrace.queues.engine.hosted_queue import Hooks
     from headrace.queues.model.declarations import DeclaredQueue
-    from headrace.queues.port import ConsumeDone, Consumer, Getter, UnstoredDone
+    from headrace.queues.port import ConsumeDone, Consumer, Getter, PurgeDone, UnstoredDone
     from headrace.queues.queue_settings import Published
     from headrace.queues.stores.stream.stream_reader import StreamReader
 
@@ -161,7 +161,7 @@ class StreamQueue:
         """Raise Refused: basic.get is not supported by streams."""
         raise self._unsupported("basic.get")
 
-    def purge(self) -> int:
+    def ask_purge(self, done: "PurgeDone") -> None:
         """Raise Refused: only retention removes messages of a stream."""
         raise self._unsupported("queue.purge")
 

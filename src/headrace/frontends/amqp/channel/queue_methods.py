@@ -4,9 +4,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headrace.frontends.amqp.channel import direct_replies
+from headrace.frontends.amqp.replies import reply_to
 from headrace.queues.model.declarations import QueueFlags
 from headrace.queues.model.exchanges import Binding, Destination
 from headrace.queues.refusals import QUEUE, Refused, not_found, resource_text
+from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.model_methods import (
     QueueBind,
     QueueBindOk,
@@ -82,8 +84,15 @@ def purge(channel: "QueueChannel", method: QueuePurge) -> None:
     """Settle all ready messages of a queue; raise Refused for a stream."""
     queue = channel.readable_queue(method.queue, "queue.purge")
     answered = channel.answer_later(nowait=method.nowait)
+
+    def purged(count: int | Refused) -> None:
+        if isinstance(count, Refused):
+            channel.outlet.fail(reply_to(count), IDS[QueuePurge])
+        else:
+            answered(QueuePurgeOk(count))
+
     try:
-        channel.host.purge(queue, lambda count: answered(QueuePurgeOk(count)))
+        channel.host.purge(queue, purged)
     except Refused:
         answered(None)
         raise
