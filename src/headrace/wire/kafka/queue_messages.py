@@ -6,6 +6,7 @@ The kinds of calls and events, and their fields, are in `remote_queues.encoding`
 
 from headrace.wire.schema import (
     Field,
+    MessageSchema,
     array,
     binary,
     boolean,
@@ -13,7 +14,6 @@ from headrace.wire.schema import (
     int16,
     int32,
     int64,
-    record,
     struct,
 )
 
@@ -25,15 +25,15 @@ _SESSION = (
 )
 """The home's registration, and the number of its session with this leader."""
 
-QUEUE_CALLS_REQUEST = record(*_SESSION, Field("first", int64), Field("calls", _NUMBERED))
+QUEUE_CALLS_REQUEST = MessageSchema([*_SESSION, Field("first", int64), Field("calls", _NUMBERED)])
 """Calls from number `first` on; answered when the leader has taken them."""
-QUEUE_CALLS_RESPONSE = record(Field("errorCode", int16), Field("expected", int64))
+QUEUE_CALLS_RESPONSE = MessageSchema([Field("errorCode", int16), Field("expected", int64)])
 """`expected`: number of the first call that the leader has not taken."""
-QUEUE_EVENTS_REQUEST = record(
-    *_SESSION, Field("expected", int64), Field("again", boolean), Field("room", int32)
+QUEUE_EVENTS_REQUEST = MessageSchema(
+    [*_SESSION, Field("expected", int64), Field("again", boolean), Field("room", int32)]
 )
 """A long poll; the fields are those of `remote_queues.events.Poll`."""
-QUEUE_EVENTS_RESPONSE = record(
-    Field("errorCode", int16), Field("first", int64), Field("events", _NUMBERED)
+QUEUE_EVENTS_RESPONSE = MessageSchema(
+    [Field("errorCode", int16), Field("first", int64), Field("events", _NUMBERED)]
 )
 """Events from number `first` on."""
