@@ -39,7 +39,6 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from headrace.model.errors import HeadraceError
-from headrace.queues.message_store import StoredDone
 from headrace.queues.queue_settings import ConsumerSettings, Published, QueueSettings
 from headrace.queues.refusals import Refused
 from headrace.wire.amqp.content import Message
@@ -52,11 +51,6 @@ ALL_UNSTORED: Collection[int] = range(1 << 62)
 """The numbers of unstored publishes where it is not known that any is stored."""
 UnstoredDone = Callable[[Collection[int]], None]
 """Takes the numbers of publishes that are never stored: `ALL_STORED`, `ALL_UNSTORED`, or some."""
-
-
-def as_stored(done: UnstoredDone) -> StoredDone:
-    """Return the callback of a store that stores all messages, or loses them all."""
-    return lambda stored: done(ALL_STORED if stored else ALL_UNSTORED)
 
 
 class Disposition(Enum):

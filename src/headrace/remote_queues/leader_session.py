@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.model.errors import HeadraceError
 from headrace.ports.clock import Clock
-from headrace.queues.awaited import Awaited
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.model.published_properties import published, traits_of
 from headrace.queues.port import ALL_UNSTORED, Consumer, Disposition, Getter, Got, QueueInfo
@@ -34,6 +33,7 @@ from headrace.remote_queues.messages import (
 from headrace.remote_queues.remote_channel import RemoteChannel
 
 if TYPE_CHECKING:
+    from headrace.queues.awaited import Awaited
     from headrace.queues.engine.delivery_turns import AnyQueue
 
 PollDone = Callable[[int, list[Event]], None]
@@ -146,7 +146,7 @@ class LeaderSession:
             self._events.add(Stored(call.queue, call.first, numbers))
             return
         refused: list[int] = []
-        awaited = Awaited(lambda: 0)
+        awaited: Awaited = {}
         for number, message in zip(numbers, call.messages, strict=True):
             content = published(message, traits_of(message.header))
             content = content._replace(over_length=call.over_length)
@@ -158,7 +158,7 @@ class LeaderSession:
             self.add(Stored(call.queue, call.first, lost))
             self.send()
 
-        awaited.when_stored(stored)
+        led.host.when_stored(awaited, stored)
 
     def _consume(self, call: Consume) -> None:
         led = self._queues.get(call.queue)

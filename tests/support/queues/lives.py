@@ -4,14 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import md5
 from itertools import count
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from headrace.broker.partition import Partition
 from headrace.config.log_config import LogConfig
 from headrace.model.errors import HeadraceError
 from headrace.model.nouns import LeaderEpoch, TopicPartition
 from headrace.ports.callbacks import ignore_result
-from headrace.queues.awaited import Awaited
 from headrace.queues.engine.hosted_queue import HostedQueue, stores_in_memory
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.message_store import TopicStore
@@ -31,6 +30,9 @@ from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import Properties, make_header
 from tests.support.amqp.deliveries import ChannelKit, Delivery, getter
 from tests.support.log.log import World, values
+
+if TYPE_CHECKING:
+    from headrace.queues.awaited import Awaited
 
 CONFIG = LogConfig(
     segment_bytes=1000,
@@ -168,12 +170,12 @@ class BrokerLife:
         )
         message = Message("", "q", make_header(len(content), properties), content)
         published = Published(message, priority, expiration_ms, persistent)
-        awaited = Awaited(lambda: 0)
+        awaited: Awaited = {}
         if not self.host.publish(("q",), published, awaited):
             self.end_pass()
             return False
         if awaited:
-            awaited.when_stored(lambda unstored: confirmed(not unstored))
+            self.host.when_stored(awaited, lambda unstored: confirmed(not unstored))
         self.end_pass()
         return True
 

@@ -1,12 +1,11 @@
 """A vhost with one queue on simulated time, and what its channels were sent."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.broker.partition import Partition
 from headrace.model.nouns import LeaderEpoch
 from headrace.ports.callbacks import Done
-from headrace.queues.awaited import Awaited
 from headrace.queues.engine.hosted_queue import stores_in_memory
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.engine.virtual_hosts import VirtualHosts
@@ -30,6 +29,9 @@ from headrace.queues.stores.stream.durable_stream import DurableStream
 from tests.support.amqp.deliveries import ChannelKit, Delivery, getter
 from tests.support.log.log import World
 from tests.support.queues.log import CONFIG, PLACE, message
+
+if TYPE_CHECKING:
+    from headrace.queues.awaited import Awaited
 
 OWNER = "connection 1"
 FIRST = ConsumerSettings(stream_offset=StreamOffset(StreamStart.FIRST))
@@ -127,11 +129,11 @@ class PortPlace:
     def publish(self, *bodies: str) -> list[bool]:
         """Publish messages in one pass; return which of them are stored in the end."""
         taken: list[bool] = []
-        awaited = Awaited(lambda: len(taken))
+        awaited: Awaited = {}
         for body in bodies:
-            accepted = self.host.publish(["q"], persistent(body), awaited)
+            accepted = self.host.publish(["q"], persistent(body), awaited, len(taken))
             taken.append(accepted)
-        unstored = self.told(awaited.when_stored)
+        unstored = self.told(lambda done: self.host.when_stored(awaited, done))
         return [each and number not in unstored for number, each in enumerate(taken)]
 
     def published(self, *bodies: str) -> None:

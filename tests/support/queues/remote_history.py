@@ -8,14 +8,16 @@ missing or stuck. A broken promise raises AssertionError.
 from collections import Counter
 from collections.abc import Callable
 from random import Random
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.ports.callbacks import ignore_result
-from headrace.queues.awaited import Awaited
 from headrace.queues.port import Consumer
 from tests.support.amqp.deliveries import ChannelKit, getter
 from tests.support.queues.port_place import PortPlace, persistent
 from tests.support.queues.remote_pair import RemotePlace
+
+if TYPE_CHECKING:
+    from headrace.queues.awaited import Awaited
 
 Step = tuple[str, int, int]
 CHANNELS = 2
@@ -68,12 +70,12 @@ class RemoteHistory:
 
     def _publish(self, count: int, _: int) -> None:
         numbers = range(len(self._outcomes), len(self._outcomes) + count % 4 + 1)
-        present = numbers.start
-        awaited = Awaited(lambda: present)
+        awaited: Awaited = {}
         taken = {}
-        for present in numbers:
-            self._outcomes[present] = []
-            taken[present] = self.here.host.publish(["q"], persistent(f"{present}"), awaited)
+        for number in numbers:
+            self._outcomes[number] = []
+            message = persistent(f"{number}")
+            taken[number] = self.here.host.publish(["q"], message, awaited, number)
 
         def told(unstored: object) -> None:
             for number in numbers:
@@ -81,7 +83,7 @@ class RemoteHistory:
                     taken[number] and number not in unstored  # type: ignore[operator]
                 )
 
-        awaited.when_stored(told)
+        self.here.host.when_stored(awaited, told)
 
     def _consume(self, which: int, prefetch: int) -> None:
         if self._session.ended:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headrace.queues.awaited import Awaited
+from headrace.queues.awaited import Awaited, note_number, when_all_stored
 from headrace.queues.engine.dead_letter_publishing import RETRY_SECONDS
 from headrace.queues.port import ALL_STORED, ALL_UNSTORED
 from headrace.wire.amqp.content import Message
@@ -83,15 +83,12 @@ def test_commit_with_a_refused_message_closes_the_channel(unstored: Any, answer:
 
 
 def test_unstored_numbers_of_several_targets_are_joined() -> None:
-    numbers = iter((10, 11, 12))
     one, other, own = LateTarget(), LateTarget(), LateTarget(numbers=False)
-    awaited = Awaited(lambda: next(numbers))
-    for target in (one, other, one):
-        target.last_number = (target.last_number or 0) + 1
-        awaited.note_number(target, target.last_number)
-    awaited[own] = None
+    awaited: Awaited = {own: None}
+    for number, (target, target_number) in enumerate(((one, 1), (other, 1), (one, 2)), 10):
+        note_number(awaited, target, target_number, number)
     told: list[Any] = []
-    awaited.when_stored(told.append)
+    when_all_stored(awaited, told.append)
     one.decide({2, 3})
     own.decide()
     assert told == []
@@ -101,15 +98,12 @@ def test_unstored_numbers_of_several_targets_are_joined() -> None:
 
 def test_target_without_numbers_loses_all_publishes_of_the_pass() -> None:
     one, own = LateTarget(), LateTarget(numbers=False)
-    awaited = Awaited(lambda: 1)
-    awaited.note_number(one, 1)
-    awaited[own] = None
     told: list[Any] = []
-    awaited.when_stored(told.append)
+    when_all_stored({one: {1: 1}, own: None}, told.append)
     own.decide(ALL_UNSTORED)
     one.decide()
     assert told == [ALL_UNSTORED]
-    Awaited(lambda: 1).when_stored(told.append)
+    when_all_stored({}, told.append)
     assert told[1] is ALL_STORED
 
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.queues.awaited import Awaited
+from headrace.queues.awaited import Awaited, note_number
 from headrace.queues.engine.dead_letters import DeadLetter, is_cycle, with_messages
 from headrace.queues.engine.dead_messages import dead_message
 from headrace.queues.model.exchange_topic import is_target
@@ -57,7 +57,7 @@ class _Attempt:
         self.takers = dict(takers)
         self.names: list[str] = []
         """Targets of the route so far; a target's index is the letter's number in `awaited`."""
-        self.awaited = Awaited(lambda: len(self.names) - 1)
+        self.awaited: Awaited = {}
         """Targets that store the letter later."""
 
     def refused_by(self, numbers: Collection[int]) -> _Refused:
@@ -151,24 +151,25 @@ class DeadLetterPublishing:
 
     def _accepts(self, name: str, content: Published, attempt: _Attempt) -> bool:
         """Publish a letter to one target, unless it has accepted it; return whether it has now."""
+        number = len(attempt.names)
         attempt.names.append(name)
         if name in attempt.takers:
-            self._await(name, attempt)
+            self._await(name, attempt, number)
             return True
-        if not self._host.publish((name,), content, attempt.awaited):
+        if not self._host.publish((name,), content, attempt.awaited, number):
             return False
         attempt.takers[name] = self._host.targets[name].last_number
         return True
 
-    def _await(self, name: str, attempt: _Attempt) -> None:
+    def _await(self, name: str, attempt: _Attempt, number: int) -> None:
         """Wait also for a queue or topic that accepted the letter in an earlier attempt."""
-        target, number = self._host.targets.get(name), attempt.takers[name]
+        target, target_number = self._host.targets.get(name), attempt.takers[name]
         if target is None or not target.confirms_late:
             return
-        if number is None:
+        if target_number is None:
             attempt.awaited[target] = None
         else:
-            attempt.awaited.note_number(target, number)
+            note_number(attempt.awaited, target, target_number, number)
 
     def _settle_later(self, queue: "AnyQueue", attempt: _Attempt) -> None:
         def stored(unstored: Collection[int]) -> None:
@@ -179,7 +180,7 @@ class DeadLetterPublishing:
             else:
                 queue.dead_letters_stored((attempt.letter,))
 
-        attempt.awaited.when_stored(stored)
+        self._host.when_stored(attempt.awaited, stored)
 
     # Refused letters
 

@@ -12,9 +12,9 @@ from headrace.ports.deadlines import Deadlines
 from headrace.queues.engine.dead_letters import DeadLetter
 from headrace.queues.engine.deliveries import Served
 from headrace.queues.engine.message_queue import MessageQueue
-from headrace.queues.message_store import LateStore, MessageStore, keeps_late, when_all
+from headrace.queues.message_store import LateStore, MessageStore, StoredDone, keeps_late, when_all
 from headrace.queues.model.declarations import DeclaredQueue
-from headrace.queues.port import Disposition, Getter, UnstoredDone, as_stored
+from headrace.queues.port import ALL_STORED, ALL_UNSTORED, Disposition, Getter, UnstoredDone
 from headrace.queues.queue_settings import QueueType
 from headrace.queues.refusals import Refused
 from headrace.queues.stores.memory.memory_messages import MemoryMessages
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 
 PURGED_AT_ONCE = 2000
 """Messages that one call of `purge_below` settles at most, which takes some milliseconds."""
+
+
+def as_stored(done: UnstoredDone) -> StoredDone:
+    """Return the callback of a store that stores all messages, or loses them all."""
+    return lambda stored: done(ALL_STORED if stored else ALL_UNSTORED)
+
+
 MakeStore = Callable[[DeclaredQueue, int], MessageStore]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.ports.deadlines import Deadlines
-from headrace.queues.awaited import Awaited
+from headrace.queues.awaited import Awaited, note_number, when_all_stored
 from headrace.queues.engine.closed_queue import ClosedQueue
 from headrace.queues.engine.dead_letter_publishing import DeadLetterPublishing
 from headrace.queues.engine.delivery_turns import AnyQueue, DeliveryTurns
@@ -24,7 +24,7 @@ from headrace.queues.model.declarations import (
 )
 from headrace.queues.model.virtual_host import VirtualHost
 from headrace.queues.permissions.access import FULL_ACCESS, Access
-from headrace.queues.port import ConsumeDone, Consumer, PurgeDone, Queue, Target
+from headrace.queues.port import ConsumeDone, Consumer, PurgeDone, Queue, Target, UnstoredDone
 from headrace.queues.queue_settings import Published, QueueType
 from headrace.queues.refusals import QUEUE, RefusalKind, Refused, resource_text
 
@@ -167,10 +167,12 @@ class QueueHost:
         route: Collection[str],
         message: Published,
         awaited: Awaited | None = None,
+        number: int = 0,
     ) -> bool:
         """Publish a message to all targets of a route; return False if any does not accept it.
 
-        Targets that report the message as stored only later are added to `awaited`.
+        Targets that report the message as stored only later are added to `awaited`, where the
+        message has the publisher's `number`.
         """
         now = self._clock.monotonic()
         taken = True
@@ -200,11 +202,11 @@ class QueueHost:
                 and target.confirms_late
                 and (message.persistent or target.confirms_transient)
             ):
-                number = target.last_number
-                if number is None:
+                target_number = target.last_number
+                if target_number is None:
                     awaited[target] = None
                 else:
-                    awaited.note_number(target, number)
+                    note_number(awaited, target, target_number, number)
         return taken
 
     def _not_taken(
@@ -220,6 +222,15 @@ class QueueHost:
                 self.targets[name].failure = None
         target.failure = failure
         return False
+
+    def when_stored(self, awaited: Awaited, done: UnstoredDone) -> None:
+        """Call `done` with the publisher's numbers of unstored messages, once all are decided."""
+        if len(awaited) == 1:
+            target, numbers = next(iter(awaited.items()))
+            if numbers is None:  # the usual case: there is nothing to translate
+                target.when_stored(done)
+                return
+        when_all_stored(awaited, done)
 
     # Consumers
 

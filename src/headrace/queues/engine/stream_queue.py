@@ -11,10 +11,11 @@ from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.queues.engine.consumers import Consumers
 from headrace.queues.engine.deliveries import Served, give
+from headrace.queues.engine.hosted_queue import as_stored
 from headrace.queues.engine.priority_level import MessageLevel
 from headrace.queues.engine.ready_messages import QueueTraffic
 from headrace.queues.message_store import MessageStore
-from headrace.queues.port import Disposition, QueueInfo, as_stored
+from headrace.queues.port import Disposition, QueueInfo
 from headrace.queues.refusals import Refused, precondition_failed, unsupported
 from headrace.queues.stores.stream.durable_stream import DurableStream
 

@@ -231,9 +231,10 @@ class Written:
 
 
 def test_what_one_of_two_stores_could_not_keep_is_refused_whichever_says_so_first() -> None:
+    host = QueueRoom().broker.virtual_hosts.hosts["/"]
     for first, second in ((False, True), (True, False)):
         written = Written()
-        confirms = Confirms(cast("Outlet", written))
+        confirms = Confirms(cast("Outlet", written), host)
         one, other = LateTarget(numbers=False), LateTarget(numbers=False)
         confirms.awaited.update({one: None, other: None})
         confirms.next += 2
@@ -244,8 +245,8 @@ def test_what_one_of_two_stores_could_not_keep_is_refused_whichever_says_so_firs
 
 
 def test_a_confirm_of_one_message_beside_one_refused_does_not_say_multiple() -> None:
-    written = Written()
-    confirms = Confirms(cast("Outlet", written))
+    written, host = Written(), QueueRoom().broker.virtual_hosts.hosts["/"]
+    confirms = Confirms(cast("Outlet", written), host)
     confirms.next, confirms.refused = 4, [2]
     confirms.flush()
     assert written.methods == [BasicAck(1, False), BasicNack(2, False, False), BasicAck(3, False)]

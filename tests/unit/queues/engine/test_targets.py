@@ -1,11 +1,10 @@
 """Topics as targets of routes: made once, found by their names, and no more kept than a bound."""
 
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.queues.awaited import Awaited
 from headrace.queues.engine import targets
 from headrace.queues.engine.hosted_queue import stores_in_memory
 from headrace.queues.engine.targets import Targets, TopicTarget
@@ -17,6 +16,9 @@ from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.testing.clock import SimClock
 from headrace.wire.amqp.content import Message
 from tests.support.queues.queues import message_of
+
+if TYPE_CHECKING:
+    from headrace.queues.awaited import Awaited
 
 
 class Stored:
@@ -84,7 +86,7 @@ def test_only_a_message_that_is_to_last_is_waited_for_until_its_topic_has_it() -
     host.targets = Targets(Stored)
     numbers = count()
     for persistent in (False, True):
-        awaited = Awaited(lambda: 0)
+        awaited: Awaited = {}
         message = Published(message_of(f"{next(numbers)}"), persistent=persistent)
         assert host.publish([topic("orders", "id")], message, awaited)
         assert list(awaited) == ([host.targets.topic(topic("orders", "id"))] if persistent else [])

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from headrace.frontends.amqp.channel import direct_replies
 from headrace.frontends.amqp.channel.open_transaction import Routed
-from headrace.queues.awaited import Awaited
 from headrace.queues.model.exchanges import ExchangeType
 from headrace.queues.model.published_properties import (
     Traits,
@@ -40,6 +39,8 @@ if TYPE_CHECKING:
 
     from headrace.frontends.amqp.channel.channel import QueueChannel
     from headrace.frontends.amqp.connection.ports import Outlet
+    from headrace.queues.awaited import Awaited
+    from headrace.queues.engine.queue_host import QueueHost
 
 
 def publish(channel: "QueueChannel", run: PublishRun) -> None:
@@ -81,9 +82,11 @@ def send(channel: "QueueChannel", routed: Routed) -> bool:
     """
     if routed.route:
         confirms = channel.confirms
-        awaited = None if confirms is None else confirms.awaited
-        if channel.transaction is not None:
-            awaited = channel.transaction.awaited
+        if confirms is not None:
+            return channel.host.publish(
+                routed.route, routed.published, confirms.awaited, confirms.next
+            )
+        awaited = None if channel.transaction is None else channel.transaction.awaited
         return channel.host.publish(routed.route, routed.published, awaited)
     if routed.is_reply and channel.client.replies.deliver(routed.published.message):
         return True
@@ -176,13 +179,14 @@ class _Batch:
 class Confirms:
     """The publisher confirms of one channel: numbered publishes, confirmed in order."""
 
-    def __init__(self, outlet: "Outlet") -> None:
+    def __init__(self, outlet: "Outlet", host: "QueueHost") -> None:
         self._outlet = outlet
+        self._host = host
         self.next = 1
         """The number of the next publish, from 1."""
         self.refused: list[int] = []
         """Numbers of publishes of this pass that a queue refused or could not store."""
-        self.awaited = Awaited(self._present)
+        self.awaited: Awaited = {}
         """Queues and topics that report messages of this pass as stored only later."""
         self._first = 1
         self._batches: deque[_Batch] = deque()
@@ -193,7 +197,7 @@ class Confirms:
             return
         batch = _Batch(self._first, self.next - 1, self.refused)
         awaited = self.awaited
-        self._first, self.refused, self.awaited = self.next, [], Awaited(self._present)
+        self._first, self.refused, self.awaited = self.next, [], {}
         self._batches.append(batch)
 
         def stored(unstored: "Collection[int]") -> None:
@@ -203,10 +207,7 @@ class Confirms:
                 batch.refused = sorted({*batch.refused, *unstored})
             self._send_ready()
 
-        awaited.when_stored(stored)
-
-    def _present(self) -> int:
-        return self.next
+        self._host.when_stored(awaited, stored)
 
     def _send_ready(self) -> None:
         """Send the confirms of the oldest batches that are complete, in their order."""

@@ -1,15 +1,17 @@
 """Publishes and settlements of a channel's uncommitted transaction (class tx)."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.frontends.amqp.channel.unacked import ChannelUnacked, Held
-from headrace.queues.awaited import Awaited
 from headrace.queues.model.routing import Route
 from headrace.queues.queue_settings import Published
 from headrace.queues.stores.memory.message_run import MESSAGE_BYTES
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.hot import Settlement
+
+if TYPE_CHECKING:
+    from headrace.queues.awaited import Awaited
 
 
 class Routed(NamedTuple):
@@ -36,13 +38,8 @@ class Transaction:
         self._publishes: list[Routed] = []
         self.settled: list[tuple[bool | None, list[tuple[int, Held]]]] = []
         """Settlements: `requeue` as in `Settlement`, and the deliveries with their tags."""
-        self.awaited = self.new_awaited()
+        self.awaited: Awaited = {}
         """Queues and topics that store committed messages later."""
-
-    @staticmethod
-    def new_awaited() -> Awaited:
-        """Return an empty table for `awaited`: a commit is refused as a whole, without numbers."""
-        return Awaited(lambda: 0)
 
     def publish(self, routed: Routed) -> None:
         """Add a publish; raise ConnectionClosing over the limit of uncommitted bytes."""

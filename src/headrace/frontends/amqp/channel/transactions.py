@@ -28,7 +28,7 @@ def confirm_select(channel: "QueueChannel", method: ConfirmSelect) -> None:
     if channel.transaction is not None:
         raise precondition_failed("cannot switch from tx to confirm mode")
     if channel.confirms is None:
-        channel.confirms = basic_publish.Confirms(channel.outlet)
+        channel.confirms = basic_publish.Confirms(channel.outlet, channel.host)
     channel.answer(ConfirmSelectOk(), nowait=method.nowait)
 
 
@@ -55,7 +55,7 @@ def tx_commit(channel: "QueueChannel", method: TxCommit) -> None:
     channel.wake()
     if not all(taken):
         raise _partial()
-    awaited, transaction.awaited = transaction.awaited, transaction.new_awaited()
+    awaited, transaction.awaited = transaction.awaited, {}
 
     def stored(unstored: Collection[int]) -> None:
         if unstored:
@@ -63,7 +63,7 @@ def tx_commit(channel: "QueueChannel", method: TxCommit) -> None:
         else:
             channel.answer(TxCommitOk())
 
-    awaited.when_stored(stored)
+    channel.host.when_stored(awaited, stored)
 
 
 def tx_rollback(channel: "QueueChannel", _: TxRollback) -> None:
