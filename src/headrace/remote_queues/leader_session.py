@@ -90,9 +90,12 @@ class LeaderSession:
         if was_full and not events.is_full:
             self._wake_parked()
 
-    def forget_polls(self) -> None:
-        """Drop waiting polls: their connection is lost, and events for them would be, too."""
-        self._polls.clear()
+    def answer_polls(self) -> bool:
+        """Answer all waiting polls, without events; return whether there were any."""
+        polls, self._polls = self._polls, deque()
+        for poll, done in polls:
+            done(*self._events.take(poll.room))
+        return bool(polls)
 
     # Calls from the remote channels: `Sending`
 
@@ -290,7 +293,7 @@ class LeaderSession:
     def end(self) -> None:
         """Cancel the consumers and requeue all that the home has not settled."""
         self.ended = True
-        self._polls.clear()
+        self.answer_polls()
         queues, self._queues = self._queues, {}
         for led in queues.values():
             for channel in led.channels.values():

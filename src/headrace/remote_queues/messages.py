@@ -99,6 +99,13 @@ class Info(NamedTuple):
 Call = Open | Publish | Consume | Cancel | Credit | Settle | Get | Purge | Info
 
 
+class QueueCalls(NamedTuple):
+    """A request: calls from the number `first` on."""
+
+    first: int
+    calls: Sequence[Call]
+
+
 class Delivered(NamedTuple):
     """Messages for a consumer; fields as in `port.Deliveries`."""
 

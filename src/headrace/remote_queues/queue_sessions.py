@@ -2,20 +2,27 @@
 
 A home numbers its sessions with a leader. A session begins with its first call or its first poll,
 and ends for good: with a later one of the same home, with the home's registration, or
-`LOST_SECONDS` after its last connection was lost. A home whose session has ended begins another.
+`LOST_SECONDS` after its last poll was answered. A home whose session has ended begins another.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from headrace.model.nouns import BrokerId
+from headrace.ports.callbacks import Done, Once
 from headrace.ports.deadlines import Deadline, Deadlines
 from headrace.queues.engine.queue_host import QueueHost
+from headrace.remote_queues.events import Poll
 from headrace.remote_queues.leader_session import LeaderSession
+from headrace.remote_queues.messages import Event, QueueCalls
 
 LOST_SECONDS = 1.0
-"""Seconds without a connection after which a session ends."""
+"""Seconds without a poll after which a session ends: its home has no connection."""
+POLL_SECONDS = 0.5
+"""Seconds after which a poll is answered without events, so that a lost home is noticed."""
+EventsDone = Done[tuple[int, Sequence[Event]] | None]
+"""Takes the number of the first event and the events; None: the session has ended."""
 
 
 class SessionName(NamedTuple):
@@ -28,7 +35,8 @@ class SessionName(NamedTuple):
 class _Known(NamedTuple):
     name: SessionName
     session: LeaderSession
-    end_at: Deadline
+    quiet_at: Deadline
+    """When a waiting poll is answered without events, or the session ends without a poll."""
 
 
 class QueueSessions:
@@ -44,29 +52,44 @@ class QueueSessions:
         self._known: dict[BrokerId, _Known] = {}
 
     def of(self, home: BrokerId, name: SessionName, *, first: bool) -> LeaderSession | None:
-        """Return a home's session that is connected; None: it has ended, or never began.
+        """Return a home's session; None: it has ended, or never began.
 
         `first`: the request is about the session's first call or event, so it may begin.
         """
         known = self._known.get(home)
         if known is not None and known.name == name and not known.session.ended:
-            known.end_at.cancel()
             return known.session
         if not first or (known is not None and name <= known.name):
             return None
         if known is not None:
             self._end(home)
         session = LeaderSession(self._hosts, self._deadlines.clock, self._soon)
-        end_at = self._deadlines.deadline(partial(self._end, home))
-        self._known[home] = _Known(name, session, end_at)
+        quiet_at = self._deadlines.deadline(partial(self._quiet, home))
+        self._known[home] = _Known(name, session, quiet_at)
+        quiet_at.set(LOST_SECONDS)
         return session
 
-    def connection_lost(self, home: BrokerId, name: SessionName) -> None:
-        """Note that no connection of a session is left; it ends unless there is one soon."""
-        known = self._known.get(home)
-        if known is not None and known.name == name and not known.session.ended:
-            known.session.forget_polls()
-            known.end_at.set(LOST_SECONDS)
+    def take(self, home: BrokerId, name: SessionName, calls: QueueCalls) -> int | None:
+        """Carry out a home's calls; return the number expected next, or None as `of`."""
+        session = self.of(home, name, first=calls.first == 0)
+        return None if session is None else session.take(*calls)
+
+    def poll(self, home: BrokerId, name: SessionName, poll: Poll, done: EventsDone) -> None:
+        """Call `done` with the next events, or none after `POLL_SECONDS`, or with None as `of`."""
+        session = self.of(home, name, first=poll.expected == 0)
+        if session is None:
+            done(None)
+            return
+        known = self._known[home]
+        once = Once(done)
+
+        def answered(first: int, events: Sequence[Event]) -> None:
+            if not session.ended:
+                known.quiet_at.set(LOST_SECONDS)
+            once((first, events))
+
+        known.quiet_at.set(POLL_SECONDS)
+        known.session.poll(poll, answered)
 
     def keep(self, epochs: Mapping[BrokerId, int]) -> None:
         """End the sessions of all but the present registrations, by broker."""
@@ -78,9 +101,14 @@ class QueueSessions:
         """End all sessions: the broker stops."""
         self.keep({})
 
+    def _quiet(self, home: BrokerId) -> None:
+        """Answer a home's waiting polls; without one, its connection is lost: end the session."""
+        if not self._known[home].session.answer_polls():
+            self._end(home)
+
     def _end(self, home: BrokerId) -> None:
         """End a home's session; its name stays, so that it does not begin again."""
         known = self._known[home]
-        known.end_at.end()
+        known.quiet_at.end()
         if not known.session.ended:
             known.session.end()

@@ -14,14 +14,10 @@ from headrace.queues.port import Queue
 from headrace.remote_queues.encoding import call_of, encoded, event_of
 from headrace.remote_queues.events import Poll
 from headrace.remote_queues.home_session import HomeSession
+from headrace.remote_queues.messages import QueueCalls
 from headrace.remote_queues.queue_sessions import QueueSessions, SessionName
 from headrace.remote_queues.remote_queue import RemoteQueue
-from headrace.wire.kafka.queue_messages import (
-    QUEUE_CALLS_REQUEST,
-    QUEUE_CALLS_RESPONSE,
-    QUEUE_EVENTS_REQUEST,
-    QUEUE_EVENTS_RESPONSE,
-)
+from headrace.wire.kafka.queue_messages import CALLS, EVENTS
 from headrace.wire.schema import MessageSchema
 from tests.support.queues.port_place import PortPlace
 
@@ -81,47 +77,40 @@ class Network:
         fields = {"first": first, "calls": [encoded(call) for call in calls]}
 
         def receive(data: bytes) -> None:
-            found = _decode(QUEUE_CALLS_REQUEST, data)
-            led = self._sessions.of(HOME, name, first=found["first"] == 0)
-            error, expected = ENDED, 0
-            if led is not None:
-                error = FINE
-                expected = led.take(found["first"], [call_of(each) for each in found["calls"]])
-            answer = {"errorCode": error, "expected": expected}
-            self._fly("calls answered", QUEUE_CALLS_RESPONSE, answer, answered)
+            found = _decode(CALLS[0], data)
+            asked = QueueCalls(found["first"], [call_of(each) for each in found["calls"]])
+            expected = self._sessions.take(HOME, name, asked)
+            answer = {"errorCode": ENDED if expected is None else FINE, "expected": expected or 0}
+            self._fly("calls answered", CALLS[1], answer, answered)
 
         def answered(data: bytes) -> None:
-            found = _decode(QUEUE_CALLS_RESPONSE, data)
+            found = _decode(CALLS[1], data)
             if found["errorCode"] == ENDED:
                 session.end()
             else:
                 session.calls_answered(found["expected"])
 
-        self._fly("calls", QUEUE_CALLS_REQUEST, _named(name) | fields, receive)
+        self._fly("calls", CALLS[0], _named(name) | fields, receive)
 
     def _send_poll(self, poll: Poll) -> None:
         session, name = self.session, self.name
 
         def receive(data: bytes) -> None:
-            found = _decode(QUEUE_EVENTS_REQUEST, data)
-            led = self._sessions.of(HOME, name, first=found["expected"] == 0)
-            if led is None:
-                answer = {"errorCode": ENDED, "first": 0, "events": []}
-                self._fly("polls answered", QUEUE_EVENTS_RESPONSE, answer, polled)
-            else:
-                asked = Poll(found["expected"], found["again"], found["room"])
-                led.poll(asked, send_events)
+            found = _decode(EVENTS[0], data)
+            asked = Poll(found["expected"], found["again"], found["room"])
+            self._sessions.poll(HOME, name, asked, send_events)
 
-        def send_events(first: int, events: Any) -> None:
+        def send_events(events: Any) -> None:
+            first, found = (0, ()) if events is None else events
             answer = {
-                "errorCode": FINE,
+                "errorCode": ENDED if events is None else FINE,
                 "first": first,
-                "events": [encoded(event) for event in events],
+                "events": [encoded(event) for event in found],
             }
-            self._fly("polls answered", QUEUE_EVENTS_RESPONSE, answer, polled)
+            self._fly("polls answered", EVENTS[1], answer, polled)
 
         def polled(data: bytes) -> None:
-            found = _decode(QUEUE_EVENTS_RESPONSE, data)
+            found = _decode(EVENTS[1], data)
             if session is self.session:
                 self._polling = max(self._polling - 1, 0)
             if found["errorCode"] == ENDED:
@@ -130,7 +119,7 @@ class Network:
                 session.polled(found["first"], [event_of(each) for each in found["events"]])
 
         fields = {"expected": poll.expected, "again": poll.again, "room": poll.room}
-        self._fly("polls", QUEUE_EVENTS_REQUEST, _named(name) | fields, receive)
+        self._fly("polls", EVENTS[0], _named(name) | fields, receive)
 
     def _fly(
         self, line: str, schema: MessageSchema, fields: Mapping[str, Any], receive: Any
@@ -166,7 +155,6 @@ class Network:
             if not late:
                 flying.clear()
         self._polling = 0
-        self._sessions.connection_lost(HOME, self.name)
         if not self.session.ended:
             self.session.connection_lost()
 

@@ -8,7 +8,7 @@ from headrace.model.errors import HeadraceError
 from headrace.queues.port import Consumer
 from headrace.queues.refusals import RefusalKind, Refused
 from headrace.remote_queues import events, home_session
-from headrace.remote_queues.queue_sessions import LOST_SECONDS, SessionName
+from headrace.remote_queues.queue_sessions import LOST_SECONDS, POLL_SECONDS, SessionName
 from headrace.remote_queues.remote_consumer import WINDOW
 from tests.support.amqp.deliveries import getter
 from tests.support.queues.port_place import persistent
@@ -39,18 +39,18 @@ def test_session_begins_with_its_first_request_only() -> None:
     assert sessions.of(HOME, SessionName(EPOCH + 1, 1), first=True) is not None
 
 
-def test_session_ends_a_second_after_its_connection_was_lost() -> None:
+def test_session_without_a_poll_ends_and_its_deliveries_are_requeued() -> None:
     here = RemotePlace(durable=False)
     consumer = here.consume(prefetch=1)
     here.published("a", "b")
     assert here.sent() == ["1:c:a"]
     here.network.lose_connection()
-    here.world.clock.advance(LOST_SECONDS / 2)
-    here.settle()  # a new connection
-    here.world.clock.advance(LOST_SECONDS)
+    for _ in range(5):  # a new connection each time, before the session ends
+        here.world.clock.advance(LOST_SECONDS)
+        here.settle()
+        here.network.lose_connection()
     assert len(here.leader.queues["q"].consumers) == 1
-    here.network.lose_connection()
-    here.world.clock.advance(LOST_SECONDS)
+    here.world.clock.advance(POLL_SECONDS + LOST_SECONDS)
     info = here.leader.queues["q"]
     assert (info.ready, info.unacked, len(info.consumers)) == (2, 0, 0)
     here.settle()
@@ -181,3 +181,18 @@ def test_get_for_a_closed_channel_is_requeued() -> None:
     here.settle()
     assert given == []
     assert here.counts().ready == 1
+
+
+def test_poll_without_events_is_answered_after_a_while() -> None:
+    here = RemotePlace(durable=False)
+    here.settle()
+    name = here.network.name
+    told: list[Any] = []
+    here.sessions.poll(HOME, name, events.Poll(0, False, 1000), told.append)
+    here.world.clock.advance(POLL_SECONDS)
+    assert told == [(0, [])]
+    here.sessions.poll(HOME, name, events.Poll(0, False, 1000), told.append)
+    here.sessions.close()
+    assert len(told) == 2
+    here.sessions.poll(HOME, name, events.Poll(0, False, 1000), told.append)
+    assert told[2] is None

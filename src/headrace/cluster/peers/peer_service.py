@@ -5,6 +5,7 @@ Implements `PeerPort`.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from headrace.broker.metadata_image import BrokerInfo
 from headrace.cluster.controller.controller import Controller
@@ -19,6 +20,10 @@ from headrace.cluster.store.znodes import ProducerIdBlock
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.store import StoreError
+from headrace.posix.awaiting import called_back
+from headrace.remote_queues.events import Poll
+from headrace.remote_queues.messages import Event, QueueCalls
+from headrace.remote_queues.queue_sessions import QueueSessions, SessionName
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
 
 
@@ -30,6 +35,8 @@ class PeerService:
         self._controller = controller
         self._catalog = catalog
         self._broker = controller.broker
+        self.queue_sessions: QueueSessions | None = None
+        """Sessions of other brokers with queues that this broker leads; None: it has no queues."""
         self._turn = asyncio.Lock()
         """Held while one request of a controller is decoded and applied, so that none overtakes
         another."""
@@ -87,6 +94,27 @@ class PeerService:
         return await self._controller.in_term(
             lambda term: term.allocate_producer_ids(broker, broker_epoch)
         )
+
+    def take_queue_calls(self, home: BrokerId, name: SessionName, calls: QueueCalls) -> int:
+        """Carry out calls on queues led here; return the number of the next call expected."""
+        expected = self._sessions().take(home, name, calls)
+        if expected is None:
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        return expected
+
+    async def poll_queue_events(
+        self, home: BrokerId, name: SessionName, poll: Poll
+    ) -> tuple[int, Sequence[Event]]:
+        """Wait for events of queues led here; return the first one's number and the events."""
+        events = await called_back(partial(self._sessions().poll, home, name, poll))
+        if events is None:
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        return events
+
+    def _sessions(self) -> QueueSessions:
+        if self.queue_sessions is None:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        return self.queue_sessions
 
     async def _take(
         self, orders: Orders, configs: Mapping[str, Mapping[str, str]] | None = None

@@ -25,15 +25,15 @@ _SESSION = (
 )
 """The home's registration, and the number of its session with this leader."""
 
-QUEUE_CALLS_REQUEST = MessageSchema([*_SESSION, Field("first", int64), Field("calls", _NUMBERED)])
-"""Calls from number `first` on; answered when the leader has taken them."""
-QUEUE_CALLS_RESPONSE = MessageSchema([Field("errorCode", int16), Field("expected", int64)])
-"""`expected`: number of the first call that the leader has not taken."""
-QUEUE_EVENTS_REQUEST = MessageSchema(
-    [*_SESSION, Field("expected", int64), Field("again", boolean), Field("room", int32)]
+CALLS = (
+    MessageSchema([*_SESSION, Field("first", int64), Field("calls", _NUMBERED)]),
+    MessageSchema([Field("errorCode", int16), Field("expected", int64)]),
 )
-"""A long poll; the fields are those of `remote_queues.events.Poll`."""
-QUEUE_EVENTS_RESPONSE = MessageSchema(
-    [Field("errorCode", int16), Field("first", int64), Field("events", _NUMBERED)]
+"""Calls from number `first` on; answered when the leader has taken those below `expected`."""
+EVENTS = (
+    MessageSchema(
+        [*_SESSION, Field("expected", int64), Field("again", boolean), Field("room", int32)]
+    ),
+    MessageSchema([Field("errorCode", int16), Field("first", int64), Field("events", _NUMBERED)]),
 )
-"""Events from number `first` on."""
+"""A long poll, with the fields of `remote_queues.events.Poll`; events from number `first` on."""
