@@ -104,9 +104,11 @@ class Subscriber(Protocol):
     """Unacknowledged deliveries that count against `limit`."""
     prefetch: int
     """The limit that the client set for the channel; 0: none set."""
-    paused: bool
-    """Whether the client reads nothing at present, so that nothing is delivered."""
     closed: bool
+
+    @property
+    def paused(self) -> bool:
+        """Whether the client reads nothing at present, so that nothing is delivered."""
 
     def deliver(self, consumer: "Consumer", deliveries: Deliveries, now: float) -> None:
         """Accept messages for a consumer, and hold them unless the consumer has no-ack."""

@@ -11,7 +11,9 @@ from headrace.remote_queues.messages import Cancelled, Delivered, Event
 class Sending(Protocol):
     """The session of a remote channel. Implemented by `LeaderSession`."""
 
-    is_full: bool
+    @property
+    def is_full(self) -> bool:
+        """Whether the home has too many events to receive."""
 
     def add(self, event: Event) -> None:
         """Send an event with the next `send`."""

@@ -74,8 +74,9 @@ def events_of_an_ended_session_are_taken(patch: pytest.MonkeyPatch) -> None:
 
     def polled(self: Any, first: int, events: Sequence[Event]) -> None:
         channels = {present[0].take(event) for event in self._events.take(first, events)}
-        for channel in channels - {None}:
-            channel.send()
+        for channel in channels:
+            if channel is not None:
+                channel.send()
 
     patch.setattr(RemoteQueue, "begin", begun)
     patch.setattr(HomeSession, "polled", polled)

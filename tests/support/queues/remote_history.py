@@ -126,7 +126,7 @@ class RemoteHistory:
 
         def got(found: object) -> None:
             if isinstance(found, tuple):
-                self.here.sent_now([found])  # type: ignore[list-item]
+                self.here.sent_now([found])
 
         self.here.queue.get(getter(self.here.queue, channel, got, 0.0), 0.0)
 

@@ -32,7 +32,7 @@ def test_session_begins_with_its_first_request_only() -> None:
     assert begun.ended
     assert sessions.of(HOME, one, first=True) is None
     sessions.keep({HOME: EPOCH})
-    assert not later.ended
+    assert sessions.of(HOME, two, first=False) is later
     sessions.keep({HOME: EPOCH + 1})
     assert later.ended
     assert sessions.of(HOME, two, first=True) is None

@@ -172,7 +172,7 @@ def test_session_ends_with_the_registration_of_the_leader() -> None:
 def test_broker_without_queues_refuses_calls_and_polls(key: ApiKey) -> None:
     async def story(cluster: SimCluster) -> None:
         await two(cluster)
-        request = {"brokerId": 0, "brokerEpoch": 1, "session": 1}
+        request: dict[str, Any] = {"brokerId": 0, "brokerEpoch": 1, "session": 1}
         request |= {"first": 0, "calls": [], "expected": 0, "again": False, "room": 1}
         answer = await Asker(cluster, LEADER).ask(key, request)
         assert answer["errorCode"] == ErrorCode.UNSUPPORTED_VERSION

@@ -106,7 +106,9 @@ class PeerService:
         self, home: BrokerId, name: SessionName, poll: Poll
     ) -> tuple[int, Sequence[Event]]:
         """Wait for events of queues led here; return the first one's number and the events."""
-        events = await called_back(partial(self._sessions().poll, home, name, poll))
+        events: tuple[int, Sequence[Event]] | None = await called_back(
+            partial(self._sessions().poll, home, name, poll)
+        )
         if events is None:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         return events
