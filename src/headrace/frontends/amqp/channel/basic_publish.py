@@ -202,8 +202,9 @@ class Confirms:
 
         def stored(unstored: "Collection[int]") -> None:
             batch.waits = False
-            batch.lost = unstored is ALL_UNSTORED
-            if unstored and not batch.lost:
+            if unstored is ALL_UNSTORED:
+                batch.lost = True
+            elif unstored:
                 batch.refused = sorted({*batch.refused, *unstored})
             self._send_ready()
 
