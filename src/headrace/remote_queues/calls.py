@@ -10,7 +10,7 @@ a request that begins above it.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from headrace.remote_queues.messages import Call, size_of
@@ -87,6 +87,10 @@ class CallsOut:
         if not self._in_flight:
             # The leader takes no request that overtakes an earlier one: such calls are sent again.
             self._sent = self._first
+
+    def unanswered(self) -> Iterable[Call]:
+        """Return the calls that the leader is not known to have taken, in order."""
+        return iter(self._calls)
 
     def lost(self) -> None:
         """Send all unanswered calls again: the connection was lost."""

@@ -5,13 +5,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.model.errors import HeadraceError
+from headrace.ports.callbacks import Done
 from headrace.ports.clock import Clock
+from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.model.published_properties import published, traits_of
 from headrace.queues.port import ALL_UNSTORED, Consumer, Disposition, Getter, Got, QueueInfo
-from headrace.queues.refusals import QUEUE, RefusalKind, Refused
+from headrace.queues.refusals import Refused
 from headrace.remote_queues.calls import CallsIn
 from headrace.remote_queues.events import EventsOut, Poll
+from headrace.remote_queues.held_positions import HeldPositions
+from headrace.remote_queues.leader_answers import got_message, not_led
 from headrace.remote_queues.messages import (
     Call,
     Cancel,
@@ -21,7 +25,7 @@ from headrace.remote_queues.messages import (
     Credit,
     Event,
     Get,
-    GotMessage,
+    Hold,
     Info,
     Open,
     Publish,
@@ -40,12 +44,31 @@ PollDone = Callable[[int, list[Event]], None]
 """Takes the number of the first event of an answer, and the events."""
 
 
+HOLD_SECONDS = 0.01
+"""Seconds between two looks whether held messages are read from the disk."""
+
+
 class LedQueue(NamedTuple):
     """A queue that a home has opened, with its consumers by the home's numbers."""
 
     host: QueueHost
     queue: "AnyQueue"
     channels: dict[int, RemoteChannel]
+
+
+class _Request(NamedTuple):
+    """Calls that are not carried out yet, and the callback for the answer."""
+
+    calls: deque[Call]
+    done: Done[int | None]
+
+
+class _Holding(NamedTuple):
+    """Positions of a former leader that are being taken: later calls of the session wait."""
+
+    led: LedQueue
+    channel: RemoteChannel
+    positions: HeldPositions
 
 
 class LeaderSession:
@@ -60,6 +83,10 @@ class LeaderSession:
         """
         self.ended = False
         self._calls = CallsIn()
+        self._carried_out = 0
+        """Number of calls carried out: others of `_requests` wait."""
+        self._requests: deque[_Request] = deque()
+        self._holding: _Holding | None = None
         self._events = EventsOut()
         self._hosts = hosts
         self._clock = clock
@@ -70,14 +97,28 @@ class LeaderSession:
 
     # Requests of the home
 
-    def take(self, first: int, calls: Sequence[Call]) -> int:
-        """Carry out the calls that are new; return the number of the next one expected."""
-        if not self.ended:
-            for call in self._calls.take(first, calls):
+    def take(self, first: int, calls: Sequence[Call], done: Done[int | None]) -> None:
+        """Carry out the calls that are new; then call `done` with the number of the next one.
+
+        None: the session has ended before.
+        """
+        self._requests.append(_Request(deque(self._calls.take(first, calls)), done))
+        self._carry_out()
+
+    def _carry_out(self) -> None:
+        """Carry out calls, unless positions of a former leader are being taken."""
+        requests = self._requests
+        while requests and self._holding is None:
+            calls, done = requests[0]
+            while calls and self._holding is None:
+                call = calls.popleft()
+                self._carried_out += 1
                 _HANDLERS[type(call)](self, call)
-            self.send()
-            self._soon()
-        return self._calls.expected
+            if self._holding is None:
+                requests.popleft()
+                done(self._carried_out)
+        self.send()
+        self._soon()
 
     def poll(self, poll: Poll, done: PollDone) -> None:
         """Call `done` with the next events, at once or when there are some."""
@@ -163,6 +204,32 @@ class LeaderSession:
 
         led.host.when_stored(awaited, stored)
 
+    def _hold(self, call: Hold) -> None:
+        led = self._queues.get(call.queue)
+        if led is None or not isinstance(led.queue, HostedQueue):
+            return  # a stream does not hold deliveries
+        channel = led.channels.get(call.consumer)
+        if channel is None:
+            channel = led.channels[call.consumer] = RemoteChannel(self, call.queue, call.consumer)
+        self._holding = _Holding(led, channel, HeldPositions(led.queue, call.positions))
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Take held positions as far as they are read; then carry out the calls that waited."""
+        if self._holding is None:
+            return
+        led, channel, positions = self._holding
+        if not positions.go_on():
+            self._clock.call_later(HOLD_SECONDS, self._look_again)
+            return
+        self._holding = None
+        channel.hold_again(positions.held)
+        led.host.touched((led.queue,))
+
+    def _look_again(self) -> None:
+        self._go_on()
+        self._carry_out()
+
     def _consume(self, call: Consume) -> None:
         led = self._queues.get(call.queue)
 
@@ -170,9 +237,11 @@ class LeaderSession:
             self.add(Consuming(call.queue, call.consumer, refused))
 
         if led is None:
-            done(_not_found())
+            done(not_led())
             return
-        channel = RemoteChannel(self, call.queue, call.consumer)
+        channel = led.channels.get(call.consumer)  # of positions that it holds already
+        if channel is None:
+            channel = RemoteChannel(self, call.queue, call.consumer)
         channel.limit = call.credit
         channel.prefetch = 1 if call.no_ack else 0  # so that it does not deliver beyond its limit
         consumer = channel.consumer = Consumer(
@@ -185,6 +254,7 @@ class LeaderSession:
             priority=call.wishes.priority,
             wishes=call.wishes,
         )
+        consumer.unacked = len(channel.held)
         try:
             led.host.consume(consumer, done)
         except Refused as refused:
@@ -234,7 +304,7 @@ class LeaderSession:
     def _get(self, call: Get) -> None:
         led = self._queues.get(call.queue)
         if led is None:
-            self._events.add(_got(call, None, _not_found()))
+            self._events.add(got_message(call, None, not_led()))
             return
         channel = led.channels.get(call.consumer)
         if channel is None:
@@ -243,11 +313,11 @@ class LeaderSession:
 
         def given(got: Got | HeadraceError | None) -> None:
             if isinstance(got, HeadraceError):
-                self.add(_got(call, None, got))
+                self.add(got_message(call, None, got))
             else:
                 if got is not None and not call.no_ack:
                     channel.hold(consumer, got.deliveries.positions, got.deliveries.sizes)
-                self.add(_got(call, got, None))
+                self.add(got_message(call, got, None))
             self.send()
 
         try:
@@ -264,7 +334,7 @@ class LeaderSession:
             self.add(PurgeEnded(call.queue, call.request, settled, refused))
 
         if led is None:
-            purged(_not_found())
+            purged(not_led())
             return
         try:
             led.host.purge(led.queue, purged)
@@ -290,35 +360,28 @@ class LeaderSession:
 
     # Ends
 
+    def _give_up(self) -> None:
+        """Requeue positions that were being taken."""
+        holding, self._holding = self._holding, None
+        if holding is not None:
+            holding.positions.end()
+            held = holding.positions.held
+            holding.led.queue.settle(Disposition.REQUEUED, list(held), list(held.values()))
+
     def end(self) -> None:
         """Cancel the consumers and requeue all that the home has not settled."""
         self.ended = True
+        self._give_up()
+        requests, self._requests = self._requests, deque()
+        for request in requests:
+            request.done(None)
         self.answer_polls()
         queues, self._queues = self._queues, {}
         for led in queues.values():
             for channel in led.channels.values():
                 channel.closed = True
-                self._end(led, channel, 0)
+                self._end(led, channel, -1)
         self._soon()
-
-
-def _not_found() -> Refused:
-    return Refused(RefusalKind.NOT_FOUND, QUEUE, "the queue is not led by this broker")
-
-
-def _got(call: Get, got: Got | None, error: HeadraceError | None) -> GotMessage:
-    refused = error if isinstance(error, Refused) or error is None else _broken(error)
-    if got is None:
-        return GotMessage(call.queue, call.request, 0, (), False, 0, 0, refused)
-    (position,), messages, _, redelivered, returns = got.deliveries
-    count = returns[0] if returns else 0
-    return GotMessage(
-        call.queue, call.request, position, messages, redelivered, count, got.ready, None
-    )
-
-
-def _broken(error: HeadraceError) -> Refused:
-    return Refused(RefusalKind.BROKEN, QUEUE, str(error))
 
 
 _HANDLERS: dict[type, Callable[[LeaderSession, Any], None]] = {
@@ -327,6 +390,7 @@ _HANDLERS: dict[type, Callable[[LeaderSession, Any], None]] = {
     Consume: LeaderSession._consume,
     Cancel: LeaderSession._cancel,
     Credit: LeaderSession._credit,
+    Hold: LeaderSession._hold,
     Settle: LeaderSession._settle,
     Get: LeaderSession._get,
     Purge: LeaderSession._purge,

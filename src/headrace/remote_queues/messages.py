@@ -35,6 +35,14 @@ class Publish(NamedTuple):
     messages: list[Message]
 
 
+class Hold(NamedTuple):
+    """Hold positions that a consumer of the home was delivered by a former leader."""
+
+    queue: int
+    consumer: int
+    positions: Sequence[int]
+
+
 class Consume(NamedTuple):
     """Add a consumer with its first credit; answered by `Consuming`."""
 
@@ -96,7 +104,7 @@ class Info(NamedTuple):
     request: int
 
 
-Call = Open | Publish | Consume | Cancel | Credit | Settle | Get | Purge | Info
+Call = Open | Publish | Hold | Consume | Cancel | Credit | Settle | Get | Purge | Info
 
 
 class QueueCalls(NamedTuple):
@@ -182,7 +190,7 @@ def size_of(message: Call | Event) -> int:
             return CALL_BYTES * (1 + len(message.messages)) + size
         case GotMessage(message=messages):
             return CALL_BYTES + sum(len(each.body) + len(each.header) for each in messages)
-        case Settle(positions=positions):
+        case Settle(positions=positions) | Hold(positions=positions):
             return CALL_BYTES + POSITION_BYTES * len(positions)
         case _:
             return CALL_BYTES

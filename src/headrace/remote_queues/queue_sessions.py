@@ -69,10 +69,15 @@ class QueueSessions:
         quiet_at.set(LOST_SECONDS)
         return session
 
-    def take(self, home: BrokerId, name: SessionName, calls: QueueCalls) -> int | None:
-        """Carry out a home's calls; return the number expected next, or None as `of`."""
+    def take(
+        self, home: BrokerId, name: SessionName, calls: QueueCalls, done: Done[int | None]
+    ) -> None:
+        """Carry out a home's calls; then call `done` with the number expected next, or as `of`."""
         session = self.of(home, name, first=calls.first == 0)
-        return None if session is None else session.take(*calls)
+        if session is None:
+            done(None)
+        else:
+            session.take(*calls, done)
 
     def poll(self, home: BrokerId, name: SessionName, poll: Poll, done: EventsDone) -> None:
         """Call `done` with the next events, or none after `POLL_SECONDS`, or with None as `of`."""

@@ -1,6 +1,6 @@
 """A consumer of another broker's channel, at the leader: its credit and its deliveries."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from headrace.queues.port import Consumer, Deliveries
@@ -39,7 +39,10 @@ class RemoteChannel:
         self.prefetch = 0
         self.closed = False
         self.held: dict[int, tuple[int, int]] = {}
-        """Unacknowledged deliveries by position: number from 0 in its order, bytes of the body."""
+        """Unacknowledged deliveries by position: number and bytes of the body.
+
+        Numbers count from the subscription, from 0; those of a former leader have -1.
+        """
         self.consumer: Consumer | None = None
         self._session = session
         self._queue = queue
@@ -73,6 +76,10 @@ class RemoteChannel:
         consumer.unacked += len(positions)
         numbered = enumerate(sizes, number)
         self.held.update(zip(positions, numbered, strict=True))
+
+    def hold_again(self, held: Mapping[int, int]) -> None:
+        """Hold deliveries of a former leader, by position, with the bytes of their bodies."""
+        self.held.update((position, (-1, size)) for position, size in held.items())
 
     def send(self) -> None:
         """Send the events to the home. Implements `port.Subscriber`."""

@@ -42,6 +42,11 @@ class RemoteConsumer:
             consumer.channel.park(consumer)
         return raised
 
+    def begin(self) -> None:
+        """Count from 0, for a new leader; deliveries granted by the former one do not come."""
+        self._reserve(self.received - self.granted)
+        self.granted = self.received = 0
+
     def receive(self, count: int) -> None:
         """Count deliveries that have come; the channel counts them as unacknowledged itself."""
         count_granted = min(count, self.granted - self.received)

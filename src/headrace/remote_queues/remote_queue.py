@@ -3,15 +3,18 @@
     NO SESSION --begin()--> IN SESSION --lost()--> NO SESSION
     publish: refused        calls to the leader    publishes unstored, consumers cancelled
 
+A queue that `moves` has another leader then. Its consumers stay: `begin` names to the new leader
+the positions that their channels hold, adds them again, and repeats the settlements that the former
+leader was not known to have taken.
+
 A delivery's position, as channels know it, is the leader's position and above it the number of the
-consumer, which is never used again: a settlement that comes after the session has ended names no
-consumer of the present one, and is dropped.
+consumer, which is never used again: a settlement for a consumer that has ended with its session is
+dropped.
 """
 
 from collections.abc import Callable, Sequence
 
 from headrace.model.errors import HeadraceError
-from headrace.ports.callbacks import Done, Once
 from headrace.ports.clock import Clock
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.port import (
@@ -41,18 +44,16 @@ from headrace.remote_queues.messages import (
     Event,
     Get,
     GotMessage,
-    Info,
+    Hold,
     Open,
-    Purge,
     PurgeEnded,
     Settle,
     Stored,
 )
 from headrace.remote_queues.remote_consumer import RemoteConsumer
 from headrace.remote_queues.remote_publishes import RemotePublishes
+from headrace.remote_queues.remote_questions import RemoteQuestions
 
-INFO_SECONDS_MAX = 1.0
-"""Seconds after which `ask_info` reports the counts known last."""
 _POSITION_BITS = 64
 _POSITION_MASK = (1 << _POSITION_BITS) - 1
 
@@ -62,8 +63,13 @@ class RemoteQueue:
 
     confirms_late = confirms_transient = True
 
-    def __init__(self, vhost: str, queue: DeclaredQueue, title: str, clock: Clock) -> None:
-        """Create the queue without a session: it accepts nothing before `begin`."""
+    def __init__(
+        self, vhost: str, queue: DeclaredQueue, title: str, clock: Clock, *, moves: bool = False
+    ) -> None:
+        """Create the queue without a session: it accepts nothing before `begin`.
+
+        `moves`: another broker leads the queue once its leader is lost.
+        """
         self.name = queue.name
         self.title = title
         self.failure: str | None = None
@@ -77,15 +83,18 @@ class RemoteQueue:
         self._next_key = 0
         """Number of the next consumer or request, over all sessions."""
         self._gets_key = 0
-        """Number under which messages of basic.get are held; others of the session are above."""
+        """Number under which messages of basic.get are held."""
+        self._moves = moves
+        self._held: dict[int, set[int]] = {}
+        """Unacknowledged positions by the number of their consumer."""
+        self._unsent: list[tuple[int, Disposition, list[int]]] = []
+        """Settlements that no leader is known to have taken, while there is no session."""
         self._publishes = RemotePublishes()
         self._consumers: dict[int, RemoteConsumer] = {}
         self._keys: dict[Consumer, int] = {}
         self._consuming: dict[int, ConsumeDone] = {}
         self._getters: dict[int, Getter] = {}
-        self._infos: dict[int, Done[QueueInfo]] = {}
-        self._purges: dict[int, PurgeDone] = {}
-        self._known = QueueInfo(0, 0, 0, 0)
+        self._questions = RemoteQuestions(clock)
 
     # Sessions
 
@@ -93,24 +102,64 @@ class RemoteQueue:
         """Use a session with the queue's leader from now on; the one before has ended."""
         self._session = session
         self._queue = session.add(self)
-        self._gets_key = self._key()
         session.call(Open(self._queue, self._vhost, self.name))
+        if not self._gets_key:
+            self._gets_key = self._key()
+            self._held[self._gets_key] = set()
+        unsent, self._unsent = self._unsent, []
+        held = {key: {*positions} for key, positions in self._held.items()}
+        for key, _, positions in unsent:
+            held.setdefault(key, set()).update(positions)
+        for key, some in held.items():
+            if some:
+                session.call(Hold(self._queue, key, sorted(some)))
+        for remote in self._consumers.values():
+            self._add(session, remote)
+        for key, disposition, positions in unsent:
+            session.call(Settle(self._queue, key, disposition, positions))
 
     def leave(self) -> None:
         """Stop using the session: another broker leads the queue, or it is deleted."""
         session = self._session
         if session is not None:
             session.remove(self._queue)
-            self.lost()
+            self.lost(session)
 
-    def lost(self) -> None:
-        """Report all that the ended session has not answered, and cancel the consumers.
+    def lost(self, session: HomeSession) -> None:
+        """Report what the ended session has not answered; cancel the consumers, or keep them.
 
         Implements `SessionQueue`.
         """
         self._session = None
         self._publishes.lost()
         refused = self._unreachable()
+        if self._moves:
+            self._keep_settlements(session)
+        else:
+            self._cancel_all(refused)
+        getters, self._getters = self._getters, {}
+        for getter in getters.values():
+            getter.done(refused)
+        self._questions.lost(refused)
+
+    def _keep_settlements(self, session: HomeSession) -> None:
+        """Note the settlements of this queue that the leader is not known to have taken."""
+        for call in session.calls.unanswered():
+            if isinstance(call, Settle) and call.queue == self._queue:
+                self._keep(call.consumer, call.disposition, call.positions)
+
+    def _keep(self, key: int, disposition: Disposition, positions: list[int]) -> None:
+        """Note a settlement for the next leader, where a message that no channel holds is ready.
+
+        So a requeue needs no call; the former leader may have delivered its message since.
+        """
+        if disposition is not Disposition.REQUEUED:
+            self._unsent.append((key, disposition, positions))
+
+    def _cancel_all(self, refused: Refused) -> None:
+        """Cancel the consumers; what their channels hold is settled without effect."""
+        self._held.clear()
+        self._gets_key = 0
         consuming, self._consuming = self._consuming, {}
         consumers, self._consumers = self._consumers, {}
         self._keys.clear()
@@ -120,15 +169,6 @@ class RemoteQueue:
                 consuming[key](refused)
             else:
                 remote.consumer.channel.cancelled(remote.consumer)
-        getters, self._getters = self._getters, {}
-        for getter in getters.values():
-            getter.done(refused)
-        infos, self._infos = self._infos, {}
-        for counted in infos.values():
-            counted(self._known)
-        purges, self._purges = self._purges, {}
-        for purged in purges.values():
-            purged(refused)
 
     def _in_session(self) -> HomeSession:
         """Return the session; raise Refused without one. No publish call is extended any more."""
@@ -174,11 +214,18 @@ class RemoteQueue:
         key = self._key()
         remote = self._consumers[key] = RemoteConsumer(consumer, key)
         self._keys[consumer] = key
+        self._held[key] = set()
         self._consuming[key] = done
+        self._add(session, remote)
+
+    def _add(self, session: HomeSession, remote: RemoteConsumer) -> None:
+        """Have the leader add a consumer, with the credit that its channel has room for."""
+        consumer = remote.consumer
+        remote.begin()
         remote.grant()
         session.call(
             Consume(
-                self._queue, key, consumer.tag, consumer.no_ack, consumer.exclusive,
+                self._queue, remote.key, consumer.tag, consumer.no_ack, consumer.exclusive,
                 consumer.prefetch, consumer.wishes._replace(priority=consumer.priority),
                 remote.granted,
             )
@@ -191,8 +238,11 @@ class RemoteQueue:
             return
         remote = self._consumers.pop(key)
         self._consuming.pop(key, None)
-        self._in_session().call(Cancel(self._queue, key, remote.received))
+        self._publishes.close_call()
+        if self._session is not None:
+            self._session.call(Cancel(self._queue, key, remote.received))
         self._end(remote)
+        self._forget_settled(key)
 
     def credit(self, consumer: Consumer) -> None:
         """Grant a consumer further deliveries. Implements `port.Queue`."""
@@ -201,7 +251,7 @@ class RemoteQueue:
             self._grant(remote)
 
     def _grant(self, remote: RemoteConsumer) -> None:
-        if remote.grant() and self._session is not None:
+        if self._session is not None and remote.grant():
             self._session.call(Credit(self._queue, remote.key, remote.granted))
 
     def _end(self, remote: RemoteConsumer) -> None:
@@ -213,11 +263,17 @@ class RemoteQueue:
     def settle(
         self, disposition: Disposition, positions: Sequence[int], sizes: Sequence[int] = ()
     ) -> None:
-        """Send settlements to the leader; those of an earlier session are dropped."""
+        """Send settlements to the leader; those for ended consumers are dropped."""
         key, session = positions[0] >> _POSITION_BITS, self._session
-        if session is None or key < self._gets_key:
+        held = self._held.get(key)
+        if held is None:
             return
         own = [each & _POSITION_MASK for each in positions]
+        held.difference_update(own)
+        self._forget_settled(key)
+        if session is None:
+            self._keep(key, disposition, own)
+            return
         last = session.calls.last_growing()
         if isinstance(last, Settle) and last[:3] == (self._queue, key, disposition):
             last.positions.extend(own)
@@ -226,6 +282,11 @@ class RemoteQueue:
             session.call(Settle(self._queue, key, disposition, own))
         if disposition is not Disposition.ACKNOWLEDGED:
             self._publishes.close_call()
+
+    def _forget_settled(self, key: int) -> None:
+        """Forget a consumer that has ended and whose deliveries are all settled."""
+        if not self._held[key] and key not in self._consumers and key != self._gets_key:
+            del self._held[key]
 
     # Questions
 
@@ -238,27 +299,14 @@ class RemoteQueue:
 
     def ask_purge(self, done: PurgeDone) -> None:
         """Have the leader settle all ready messages; `done` takes their number."""
-        session = self._in_session()
-        request = self._key()
-        self._purges[request] = done
-        session.call(Purge(self._queue, request))
+        self._questions.purge(self._in_session(), self._queue, self._key(), done)
 
     def ask_info(self, done: Callable[[QueueInfo], None]) -> None:
         """Call `done` with the leader's counts, or with those known last after a second."""
         if self._session is None:
-            done(self._known)
-            return
-        session, request, once = self._in_session(), self._key(), Once(done)
-        timer = self._clock.call_later(
-            INFO_SECONDS_MAX, lambda: self._infos.pop(request, once)(self._known)
-        )
-
-        def counted(info: QueueInfo) -> None:
-            timer.cancel()
-            once(info)
-
-        self._infos[request] = counted
-        session.call(Info(self._queue, request))
+            done(self._questions.known)
+        else:
+            self._questions.ask_info(self._in_session(), self._queue, self._key(), done)
 
     # Events
 
@@ -275,15 +323,10 @@ class RemoteQueue:
                 self._cancelled(key, refused)
             case GotMessage():
                 self._got(event)
-            case PurgeEnded(request=request, settled=settled, refused=refused):
-                purged = self._purges.pop(request, None)
-                if purged is not None:
-                    purged(settled if refused is None else refused)
-            case Counted(request=request, info=info):
-                self._known = info
-                counted = self._infos.pop(request, None)
-                if counted is not None:
-                    counted(info)
+            case PurgeEnded():
+                self._questions.purged(event)
+            case Counted():
+                self._questions.counted(event)
         return None
 
     def _delivered(self, event: Delivered) -> Subscriber | None:
@@ -291,6 +334,8 @@ class RemoteQueue:
         if remote is None:  # cancelled: the leader requeues what the home had not received
             return None
         remote.receive(len(event.positions))
+        if not remote.consumer.no_ack:
+            self._held[event.consumer].update(event.positions)
         deliveries = Deliveries(
             self._named(event.consumer, event.positions),
             event.messages,
@@ -315,6 +360,7 @@ class RemoteQueue:
             remote = self._consumers.pop(key)
             del self._keys[remote.consumer]
             self._end(remote)
+            self._forget_settled(key)
         done(refused)
 
     def _cancelled(self, key: int, refused: Refused | None) -> None:
@@ -322,6 +368,7 @@ class RemoteQueue:
         if remote is not None:
             del self._keys[remote.consumer]
             self._end(remote)
+            self._forget_settled(key)
             remote.consumer.channel.cancelled(remote.consumer, refused)
 
     def _got(self, event: GotMessage) -> None:
@@ -335,6 +382,8 @@ class RemoteQueue:
             getter.done(None)
             return
         (position,) = self._named(self._gets_key, (event.position,))
+        if not getter.consumer.no_ack:
+            self._held[self._gets_key].add(event.position)
         if getter.consumer.channel.closed:
             if not getter.consumer.no_ack:
                 self.settle(Disposition.REQUEUED, (position,))

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from headrace.remote_queues import leader_session
 from headrace.remote_queues.calls import CallsIn, CallsOut
 from headrace.remote_queues.events import EventsIn
 from headrace.remote_queues.home_session import HomeSession
 from headrace.remote_queues.leader_session import LeaderSession
-from headrace.remote_queues.messages import Call, Credit, Delivered, Event, Stored
+from headrace.remote_queues.messages import Call, Credit, Delivered, Event, Hold, Stored
 from headrace.remote_queues.remote_channel import RemoteChannel
 from headrace.remote_queues.remote_consumer import RemoteConsumer
 from headrace.remote_queues.remote_queue import RemoteQueue
@@ -134,6 +135,25 @@ def lost_session_keeps_its_deliveries(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LeaderSession, "_requeue", lambda *_: None)
 
 
+def held_positions_are_not_named(patch: pytest.MonkeyPatch) -> None:
+    """An attach without positions: the next leader delivers them again."""
+    patch.setitem(leader_session._HANDLERS, Hold, lambda *_: None)
+
+
+def settlements_are_not_repeated(patch: pytest.MonkeyPatch) -> None:
+    """The next leader is not told of settlements that the former one has not taken."""
+    patch.setattr(RemoteQueue, "_keep", lambda *_: None)
+
+
+@pytest.mark.parametrize("plant", [held_positions_are_not_named, settlements_are_not_repeated])
+def test_planted_bug_of_a_leader_change_is_found(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        play_all(moves=True)
+
+
 @pytest.mark.parametrize(
     "plant",
     [
@@ -160,6 +180,6 @@ def test_event_of_an_ended_session_is_dropped(monkeypatch: pytest.MonkeyPatch) -
         play_late_events()
 
 
-def play_all() -> None:
+def play_all(*, moves: bool = False) -> None:
     for seed in range(SEEDS):
-        played(seed, STEPS)
+        played(seed, STEPS, moves=moves)

@@ -8,8 +8,10 @@ from hypothesis import settings as hypothesis_settings
 
 from tests.support.examples import examples
 from tests.support.queues.remote_history import OPERATIONS, RemoteHistory, Step, played
+from tests.support.queues.remote_pair import RemotePlace
 
 SEEDS = 60
+SEEDS_OF_MOVES = 30
 STEPS = 250
 steps = st.lists(
     st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 63), st.integers(0, 63)), max_size=80
@@ -21,7 +23,7 @@ steps = st.lists(
 def test_no_promise_is_broken_by_a_bad_network(
     steps: list[Step], prefetch: int, durable: bool
 ) -> None:
-    history = RemoteHistory(durable=durable, prefetch=prefetch)
+    history = RemoteHistory(RemotePlace(durable=durable), prefetch=prefetch)
     for step in steps:
         history.step(step)
     history.finish()
@@ -35,3 +37,12 @@ def test_long_histories_keep_the_promises() -> None:
     assert counts["delivered"] > 10 * SEEDS
     assert counts["repeated"] > SEEDS
     assert counts["sessions"] > SEEDS / 10
+
+
+def test_consumers_keep_what_they_hold_when_leaders_change() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(SEEDS_OF_MOVES):
+        counts += played(seed, STEPS, moves=True)
+    assert counts["delivered"] > 10 * SEEDS_OF_MOVES
+    assert counts["move"] > SEEDS_OF_MOVES
+    assert counts["sessions"] > SEEDS_OF_MOVES

@@ -26,6 +26,7 @@ from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.queues.stores.stream.durable_stream import DurableStream
+from headrace.wire.amqp.properties import Properties
 from tests.support.amqp.deliveries import ChannelKit, Delivery, getter
 from tests.support.log.log import World
 from tests.support.queues.log import CONFIG, PLACE, message
@@ -217,9 +218,10 @@ class PortPlace:
         return found
 
 
-def persistent(body: str) -> Published:
+def persistent(body: str, priority: int = 0) -> Published:
     """Return a persistent message."""
-    return Published(message(body), 0, None, True)
+    properties = Properties(delivery_mode=2, priority=priority)
+    return Published(message(body, properties), priority, None, True)
 
 
 def shown(delivery: Delivery) -> str:

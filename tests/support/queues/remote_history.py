@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.ports.callbacks import ignore_result
 from headrace.queues.port import Consumer
 from tests.support.amqp.deliveries import ChannelKit, getter
-from tests.support.queues.port_place import PortPlace, persistent
+from tests.support.queues.moving_place import MovingPlace
+from tests.support.queues.port_place import persistent
 from tests.support.queues.remote_pair import RemotePlace
 
 if TYPE_CHECKING:
@@ -36,9 +37,9 @@ class Client(NamedTuple):
 class RemoteHistory:
     """A queue, two channels on another broker, and what they know."""
 
-    def __init__(self, *, durable: bool = False, prefetch: int = 0) -> None:
+    def __init__(self, here: RemotePlace, *, prefetch: int = 0) -> None:
         """`prefetch`: limit of each whole channel; 0: none."""
-        self.here = RemotePlace(durable=durable)
+        self.here = here
         self.counts: Counter[str] = Counter()
         """How often each kind of event happened, to tell whether a test tests anything."""
         self._prefetch = prefetch
@@ -146,7 +147,7 @@ class RemoteHistory:
         self._clients[which % CHANNELS] = self._new_client(which % CHANNELS)
 
     def _run(self, _: int, __: int) -> None:
-        PortPlace.run(self.here)
+        self.here.run_leader()
 
     def _send(self, _: int, __: int) -> None:
         self.here.network.send()
@@ -170,8 +171,12 @@ class RemoteHistory:
 
     def _wait(self, _: int, long: int) -> None:
         """Time passes; at times so much that a session without a connection ends."""
-        self.here.world.clock.advance(LONG_SECONDS if long % 4 == 0 else 0.1)
-        self.here.world.settle()
+        self.here.wait(LONG_SECONDS if long % 4 == 0 else 0.1)
+
+    def _move(self, _: int, __: int) -> None:
+        """The leader is killed, and another one leads, of a queue that moves."""
+        if isinstance(self.here, MovingPlace):
+            self.here.move()
 
     # Checks
 
@@ -199,8 +204,12 @@ class RemoteHistory:
             assert len(told) <= 1, f"{number} was reported twice"
 
     def _begin(self) -> None:
-        """Begin the next session; the consumers are cancelled by the end of the one before."""
+        """Begin the next session; the consumers of the one before are cancelled, or stay."""
         self.counts["sessions"] += 1
+        self.here.begin()
+        self._session = self.here.network.session
+        if isinstance(self.here, MovingPlace):
+            return  # its consumers stay, with what they hold
         self._maybe_acked |= self._acked
         self._acked.clear()
         self._holders.clear()
@@ -208,8 +217,6 @@ class RemoteHistory:
         for _, consumers in self._clients:
             assert all(consumer.gone for consumer in consumers)
             consumers.clear()
-        self.here.begin()
-        self._session = self.here.network.session
 
     # The end
 
@@ -253,15 +260,16 @@ class RemoteHistory:
 
 WEIGHTS = {
     "publish": 6, "consume": 3, "cancel": 1, "ack": 8, "nack": 2, "get": 1, "pause": 1, "close": 1,
-    "run": 12, "send": 12, "deliver": 40, "lose": 2, "wait": 2, "end": 1,
+    "run": 12, "send": 12, "deliver": 40, "lose": 2, "wait": 2, "end": 1, "move": 1,
 }  # fmt: skip
 OPERATIONS = [operation for operation, weight in WEIGHTS.items() for _ in range(weight)]
 
 
-def played(seed: int, steps: int, *, durable: bool = False) -> Counter[str]:
+def played(seed: int, steps: int, *, durable: bool = False, moves: bool = False) -> Counter[str]:
     """Play a history of a seed; return how often each kind of event happened."""
     random = Random(seed)
-    history = RemoteHistory(durable=durable, prefetch=random.choice((0, 0, 1, 3)))
+    here = MovingPlace() if moves else RemotePlace(durable=durable)
+    history = RemoteHistory(here, prefetch=random.choice((0, 0, 1, 3)))
     operations = [each for each in OPERATIONS if each != "end" or seed % 2]
     for _ in range(steps):
         history.step((random.choice(operations), random.randrange(64), random.randrange(64)))
@@ -275,7 +283,7 @@ def play_late_events() -> None:
     here.consume("c", prefetch=1)
     here.settle()
     here.leader.publish(["q"], persistent("a"))
-    PortPlace.run(here)  # delivered: the answer of a poll is under way
+    here.run_leader()  # delivered: the answer of a poll is under way
     lines = here.network.lines
     assert lines["polls answered"]
     here.network.session.end()

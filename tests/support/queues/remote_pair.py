@@ -38,7 +38,7 @@ class Network:
     """The connections of one session at a time; each queue of messages is one direction."""
 
     def __init__(self, sessions: QueueSessions) -> None:
-        self._sessions = sessions
+        self.sessions = sessions
         self.session = HomeSession(lambda: None)
         self.name = SessionName(EPOCH, 0)
         self.lines: dict[str, deque[InFlight]] = {
@@ -73,13 +73,15 @@ class Network:
         return sent
 
     def _send_calls(self, first: int, calls: Any) -> None:
-        session, name = self.session, self.name
+        session, name, sessions = self.session, self.name, self.sessions
         fields = {"first": first, "calls": [encoded(call) for call in calls]}
 
         def receive(data: bytes) -> None:
             found = _decode(CALLS[0], data)
             asked = QueueCalls(found["first"], [call_of(each) for each in found["calls"]])
-            expected = self._sessions.take(HOME, name, asked)
+            sessions.take(HOME, name, asked, taken)
+
+        def taken(expected: int | None) -> None:
             answer = {"errorCode": ENDED if expected is None else FINE, "expected": expected or 0}
             self._fly("calls answered", CALLS[1], answer, answered)
 
@@ -93,12 +95,12 @@ class Network:
         self._fly("calls", CALLS[0], _named(name) | fields, receive)
 
     def _send_poll(self, poll: Poll) -> None:
-        session, name = self.session, self.name
+        session, name, sessions = self.session, self.name, self.sessions
 
         def receive(data: bytes) -> None:
             found = _decode(EVENTS[0], data)
             asked = Poll(found["expected"], found["again"], found["room"])
-            self._sessions.poll(HOME, name, asked, send_events)
+            sessions.poll(HOME, name, asked, send_events)
 
         def send_events(events: Any) -> None:
             first, found = (0, ()) if events is None else events
@@ -193,8 +195,17 @@ class RemotePlace(PortPlace):
     def queue(self) -> Queue:
         return self.remote
 
+    def run_leader(self) -> None:
+        """End a pass of the leader."""
+        super().run()
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self.world.clock.advance(seconds)
+        self.world.settle()
+
     def run(self) -> None:
         """End a pass of both brokers, and let all messages arrive."""
         while self.network.send() | self.network.deliver_all():
-            super().run()
-        super().run()
+            self.run_leader()
+        self.run_leader()

@@ -23,6 +23,7 @@ from headrace.remote_queues.messages import (
     Event,
     Get,
     GotMessage,
+    Hold,
     Info,
     Open,
     Publish,
@@ -148,6 +149,7 @@ def test_events_are_full_until_the_home_has_received_them() -> None:
 CALLS: list[Call] = [
     Open(1, "/", "q"),
     Publish(1, 4, True, [message(), message(b"", expiration="100", priority=3)]),
+    Hold(1, 2, [3, 5]),
     Consume(1, 2, "täg", True, False, 10, WISHES, 10),
     Consume(1, 2, "", False, True, 0, ConsumerSettings(), 0),
     Cancel(1, 2, 3),

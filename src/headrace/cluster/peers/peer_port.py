@@ -47,7 +47,7 @@ class PeerPort(Protocol):
     async def allocate_producer_ids(self, broker: BrokerId, broker_epoch: int) -> ProducerIdBlock:
         """Reserve a block of producer ids for `broker`, as the controller."""
 
-    def take_queue_calls(self, home: BrokerId, name: SessionName, calls: QueueCalls) -> int:
+    async def take_queue_calls(self, home: BrokerId, name: SessionName, calls: QueueCalls) -> int:
         """Carry out calls on queues led here; return the number of the next call expected.
 
         ApiError: UNSUPPORTED_VERSION without queues, FETCH_SESSION_ID_NOT_FOUND if the session has

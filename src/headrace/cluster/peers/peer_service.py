@@ -95,9 +95,9 @@ class PeerService:
             lambda term: term.allocate_producer_ids(broker, broker_epoch)
         )
 
-    def take_queue_calls(self, home: BrokerId, name: SessionName, calls: QueueCalls) -> int:
+    async def take_queue_calls(self, home: BrokerId, name: SessionName, calls: QueueCalls) -> int:
         """Carry out calls on queues led here; return the number of the next call expected."""
-        expected = self._sessions().take(home, name, calls)
+        expected: int | None = await called_back(partial(self._sessions().take, home, name, calls))
         if expected is None:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         return expected

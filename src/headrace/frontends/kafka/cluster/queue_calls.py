@@ -27,7 +27,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
 async def _taken(peers: "PeerPort", request: Fields) -> Fields:
     calls = QueueCalls(request["first"], [call_of(call) for call in request["calls"]])
     name = SessionName(request["brokerEpoch"], request["session"])
-    expected = peers.take_queue_calls(BrokerId(request["brokerId"]), name, calls)
+    expected = await peers.take_queue_calls(BrokerId(request["brokerId"]), name, calls)
     return {"errorCode": ErrorCode.NONE, "expected": expected}
 
 
