@@ -139,7 +139,7 @@ class Controller:
             await self._look_back()
         registration = self._registration
         doubts = self._watches.doubts.doubts if self._store.shared else {}
-        self.applier.broker_epoch = await registration.announce(endpoints, doubts)
+        self._registered(await registration.announce(endpoints, doubts))
         self._unwatch.append(self.settings.stop)
         await self.settings.load()
         if self._store.shared:
@@ -273,12 +273,16 @@ class Controller:
         if epoch is None:  # session expired: its leaderships are void
             self._resign()
             epoch = await self._registration.announce_again()
-        self.applier.broker_epoch = epoch
+        self._registered(epoch)
         if self._term is not None and await self._catalog.holds_controller():
             await self._term.brokers_changed()
             return
         self._resign()
         await self._stand()
+
+    def _registered(self, epoch: int) -> None:
+        self.applier.broker_epoch = epoch
+        self.applier.session = self._registration.session
 
     def _picture_changed(self, delta: ImageDelta, structural: bool) -> None:
         if self._term is not None:

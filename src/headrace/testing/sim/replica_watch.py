@@ -12,13 +12,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from headrace.broker.partition import Partition
-from headrace.cluster.membership.lease import LEASE_SHARE
 from headrace.cluster.store import znodes
 from headrace.log.log import Log
 from headrace.model.nouns import TopicPartition
 from headrace.record import batch as batches
 from headrace.testing.sim.cluster import SimCluster
-from headrace.testing.sim.ensemble import SESSION_SECONDS
 from headrace.testing.sim.history import Broken
 
 ONCE = b"once "
@@ -76,7 +74,7 @@ class ReplicaWatch:
         """By partition: the time of the last unclean election.
 
         Writes that began before that are no longer judged, nor are reads after it: a former leader
-        may still serve them.
+        may still serve them. It commits nothing more.
         """
         self._cluster = cluster
         self._brokers = brokers
@@ -235,18 +233,9 @@ class ReplicaWatch:
                 )
             if index not in self.unclean_at or epoch == self._stored[index].leader_epoch:
                 self._committed[index] = max(self._committed[index], mark)
-            else:
-                self._told_by_a_former_leader(number, index)
+            elif mark > was:
+                raise Broken(f"G1: {key}: {number} commits in {epoch}, after an unclean election")
         self._check_in_sync(index)
-
-    def _told_by_a_former_leader(self, number: int, index: int) -> None:
-        """Extend the unjudged time while a former leader's lease may still hold.
-
-        A leader alone in sync whose session has ended keeps serving until it has read who leads;
-        the lease is judged as the store sees it.
-        """
-        if self._cluster.worlds[number].unheard_seconds() < LEASE_SHARE * SESSION_SECONDS:
-            self.unclean_at[index] = self._cluster.loop.time()
 
     def _count_cuts(self, log: Log) -> None:
         cuts, start = self._cuts.get(log, (0, 0))
