@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import NO_LEADER
@@ -22,6 +23,9 @@ from headrace.log.directory.new_log import NewLog
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import NO_EPOCH, LeaderEpoch, TopicPartition, counted
 from headrace.posix.awaiting import called_back
+
+if TYPE_CHECKING:
+    from headrace.cluster.membership.leading_rights import LeadingRights
 
 _logger = logging.getLogger(__name__)
 
@@ -82,6 +86,8 @@ class Applier:
         """Returns whether a missing log was never created, although the partition is not new."""
         self.is_damaged: Callable[[TopicPartition], bool] = _never
         """Returns whether damaged batches were found in a replica's log."""
+        self.rights: LeadingRights | None = None
+        """The rights to be the only leader; None: no topic needs one."""
         self._turn = asyncio.Lock()
 
     async def take(self, orders: Orders) -> Failed:
@@ -231,18 +237,25 @@ class Applier:
             self._broker.image.adding[key] = frozenset(what.adding)
         if isinstance(order, Follow):
             self._follow(new, what, failed)
-            return
-        broker = self._broker
+            leads = False
+        else:
+            leads = self._lead(new, what, broker_epoch, failed)
+        if self.rights is not None:
+            self.rights.ordered(what, leads=leads)
+
+    def _lead(self, new: NewLog, what: Replication, broker_epoch: int, failed: Failed) -> bool:
+        """Lead, and return True; or record the error in `failed`."""
+        broker, key = self._broker, new.topic_partition
         if what.leader_epoch <= self.former_epochs.get(key, NO_EPOCH):
             failed[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            return
+            return False
         try:
             if key in failed:
                 broker.refuse_partition(*key)
-                return
+                return False
             replicas = Replicas(broker.broker_id, what.replicas, what.isr, what.partition_epoch)
             self._ordered_for[key] = broker_epoch
-            may_commit = partial(self._may_commit, key)
+            may_commit = partial(self.holds_lease, key)
             broker.lead_partition(new, what.leader_epoch, replicas, may_commit)
         except ApiError as error:
             _logger.error(
@@ -250,8 +263,10 @@ class Applier:
                 " directory, then restart the broker", key, error,
             )  # fmt: skip
             failed[key] = error.code
+            return False
+        return True
 
-    def _may_commit(self, key: TopicPartition) -> bool:
+    def holds_lease(self, key: TopicPartition) -> bool:
         """Return whether no other broker can have been elected in place of this leader.
 
         Its order must be for the present registration. An order for a former one may be older than
@@ -298,6 +313,8 @@ class Applier:
             key = stop.topic_partition
             self._epochs.pop(key, None)
             self._ordered_for.pop(key, None)
+            if self.rights is not None:
+                self.rights.stopped(stop)
             self._broker.image.adding.pop(key, None)
             if not self._broker.stop_partition(*key, delete=stop.delete):
                 failed[key] = ErrorCode.KAFKA_STORAGE_ERROR

@@ -209,6 +209,25 @@ class ReplicaWatch:
                 if self._shown.get((number, index)) != shown:
                     self._shown[number, index] = shown
                     self._look_at(number, index, partition)
+        if self._cluster.sole_leaders is not None:
+            self._check_rights()
+
+    def _check_rights(self) -> None:
+        """Check that at most one broker is a partition's only leader. Raises Broken.
+
+        Former leaders that still reach each other may have the right after an unclean election.
+        """
+        for index in range(self.count):
+            held = [
+                number
+                for number in self._brokers
+                if (partition := self._held(number, index)) is not None
+                and partition.role.term is not None
+                and self._cluster.holds_right(number, partition)
+            ]
+            self.counts["rights held"] += bool(held)
+            if len(held) > 1 and index not in self.unclean_at:
+                raise Broken(f"ADR 78: {held} have the right to lead {self.topic}-{index} at once")
 
     def _look_at(self, number: int, index: int, partition: Partition) -> None:
         log, key, term = partition.log, partition.topic_partition, partition.role.term
