@@ -9,9 +9,9 @@ from headrace.broker.replica.leading_right import (
     SILENT_SECONDS,
     WAIT_SECONDS,
 )
-from headrace.cluster.peers.lease_pings import LOOK_SECONDS
 from headrace.cluster.topics.creation import NewTopic
 from headrace.model.nouns import BrokerId
+from headrace.server.cluster.lease_pings import LOOK_SECONDS
 from headrace.testing.sim import stories
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.ensemble import SESSION_SECONDS

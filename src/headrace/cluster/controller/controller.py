@@ -81,7 +81,8 @@ class Controller:
         self._late_leaders = LateLeaders()
         self._term: ControllerTerm | None = None
         self.known = KnownController(broker)
-        self._registration = OwnRegistration(broker, store)
+        self._registration = registration = OwnRegistration(broker, store)
+        self.applier.session = lambda: registration.session
         self._topics = TopicRequests(broker, self._decided)
         self.forward(self._create_one, lambda: self.reserve_producer_ids(broker.broker_id))
         self._unwatch: list[Callable[[], None]] = []
@@ -92,7 +93,7 @@ class Controller:
         broker.image.observers.append(self._picture_changed)
 
     def forward(self, create: Create, reserve: Callable[[], Awaitable[ProducerIdBlock]]) -> None:
-        """Set how topics are created and ids reserved on any broker: by requests to the controller.
+        """Set how topics are created and ids reserved on any broker: by the controller.
 
         Without it only the controller creates topics.
         """
@@ -137,9 +138,8 @@ class Controller:
         await catalog.cluster_id(broker.cluster_id, broker.config.log_dirs)
         if self._store.shared:
             await self._look_back()
-        registration = self._registration
         doubts = self._watches.doubts.doubts if self._store.shared else {}
-        self._registered(await registration.announce(endpoints, doubts))
+        self.applier.broker_epoch = await self._registration.announce(endpoints, doubts)
         self._unwatch.append(self.settings.stop)
         await self.settings.load()
         if self._store.shared:
@@ -273,16 +273,12 @@ class Controller:
         if epoch is None:  # session expired: its leaderships are void
             self._resign()
             epoch = await self._registration.announce_again()
-        self._registered(epoch)
+        self.applier.broker_epoch = epoch
         if self._term is not None and await self._catalog.holds_controller():
             await self._term.brokers_changed()
             return
         self._resign()
         await self._stand()
-
-    def _registered(self, epoch: int) -> None:
-        self.applier.broker_epoch = epoch
-        self.applier.session = self._registration.session
 
     def _picture_changed(self, delta: ImageDelta, structural: bool) -> None:
         if self._term is not None:

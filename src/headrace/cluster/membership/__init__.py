@@ -6,7 +6,6 @@ directory_notes     the file in each log directory that the next start reads
 directory_stamps    stamps by which a start recognises an older copy of a log directory
 given_up_replicas   logs that lack flushed records, until they are fetched again
 orphaned_logs       logs of partitions that were assigned to other brokers
-leading_rights      the rights to be the only leader of a partition, and the epochs named to others
 lease               how long a leader that is alone in the ISR may acknowledge
 applier             carries out the controller's orders
 """

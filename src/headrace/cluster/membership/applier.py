@@ -25,7 +25,7 @@ from headrace.model.nouns import NO_EPOCH, LeaderEpoch, TopicPartition, counted
 from headrace.posix.awaiting import called_back
 
 if TYPE_CHECKING:
-    from headrace.cluster.membership.leading_rights import LeadingRights
+    from headrace.broker.replica.leading_rights import LeadingRights
 
 _logger = logging.getLogger(__name__)
 
@@ -42,6 +42,11 @@ Failed = dict[TopicPartition, ErrorCode]
 
 async def _at_once(orders: Orders) -> None:
     """Return at once: the default of `Applier.before`."""
+
+
+def _no_session() -> int:
+    """Return NO_SESSION: the default of `Applier.session`."""
+    return NO_SESSION
 
 
 def _never(partition: TopicPartition) -> bool:
@@ -66,8 +71,8 @@ class Applier:
         """Epoch of the latest controller that sent orders; 0: none yet."""
         self.broker_epoch = -1
         """Epoch of this broker's registration; -1: not registered."""
-        self.session = NO_SESSION
-        """Session of the store that owns the registration."""
+        self.session: Callable[[], int] = _no_session
+        """Returns the session of the store that owns the registration."""
         self._broker = broker
         self._log_config = log_config
         self._epochs: dict[TopicPartition, LeaderEpoch] = {}
@@ -241,7 +246,8 @@ class Applier:
         else:
             leads = self._lead(new, what, broker_epoch, failed)
         if self.rights is not None:
-            self.rights.ordered(what, leads=leads)
+            led_with = what.replicas if leads else ()
+            self.rights.ordered(key, what.topic_id, what.leader_epoch, led_with)
 
     def _lead(self, new: NewLog, what: Replication, broker_epoch: int, failed: Failed) -> bool:
         """Lead, and return True; or record the error in `failed`."""
@@ -314,7 +320,7 @@ class Applier:
             self._epochs.pop(key, None)
             self._ordered_for.pop(key, None)
             if self.rights is not None:
-                self.rights.stopped(stop)
+                self.rights.stopped(key, stop.topic_id, deleted=stop.delete)
             self._broker.image.adding.pop(key, None)
             if not self._broker.stop_partition(*key, delete=stop.delete):
                 failed[key] = ErrorCode.KAFKA_STORAGE_ERROR

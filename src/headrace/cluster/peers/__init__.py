@@ -11,7 +11,6 @@ coordinator_peers    requests of the coordinators to other brokers, created on f
   remote_transactions, pending_markers     transaction markers, partitions of transactions
   remote_share_states, share_state_calls   persisted state of share groups
   remote_log_ends                          high watermarks
-lease_pings, lease_messages   pings by which in-sync followers grant the right to lead (ADR 78)
 peer_port            the interface by which frontends serve requests of other brokers
 peer_service         its implementation on this broker
 """

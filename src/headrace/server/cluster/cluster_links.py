@@ -28,7 +28,7 @@ from headrace.server.inter_broker_clients import InterBrokerClients
 if TYPE_CHECKING:
     import asyncio
 
-    from headrace.cluster.peers.lease_pings import LeasePings
+    from headrace.server.cluster.lease_pings import LeasePings
 
 
 class ClusterLinks:
@@ -88,8 +88,8 @@ class ClusterLinks:
     def _lease_pings(
         self, sole_leaders: "Callable[[str], bool]", world: World, clients: PeerClients
     ) -> "LeasePings":
-        from headrace.cluster.membership.leading_rights import LeadingRights
-        from headrace.cluster.peers.lease_pings import LeasePings
+        from headrace.broker.replica.leading_rights import LeadingRights
+        from headrace.server.cluster.lease_pings import LeasePings
 
         broker, applier = self._broker, self._applier
         rights = LeadingRights(broker, sole_leaders, applier.holds_lease, world.boot_seconds)

@@ -61,7 +61,7 @@ class Replicating:
         broker.unfollowed.append(self.fetchers.forget)
         self._keeper: IsrKeeper | None = None
         lease = Lease(
-            store, lambda: applier.session, world.boot_seconds, world.clock, self._lease_renewed
+            store, lambda: applier.session(), world.boot_seconds, world.clock, self._lease_renewed
         )
         applier.may_commit = lease.holds
 

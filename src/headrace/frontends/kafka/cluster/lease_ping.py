@@ -9,7 +9,6 @@
 from typing import TYPE_CHECKING
 
 from headrace.broker.replica.leading_right import Ping
-from headrace.cluster.peers.lease_messages import answer_fields
 from headrace.cluster.peers.peer_call import Fields
 from headrace.frontends.kafka.cluster.answered import answered
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
@@ -25,7 +24,19 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
 
 
 async def _answered(peers: "PeerPort", request: Fields) -> Fields:
-    return answer_fields(peers.pinged(Ping(request["incarnation"], request["number"])))
+    answer = peers.pinged(Ping(request["incarnation"], request["number"]))
+    topics: dict[bytes, list[Fields]] = {}
+    for (topic_id, index), epoch in answer.epochs.items():
+        topics.setdefault(topic_id, []).append({"partitionIndex": index, "leaderEpoch": epoch})
+    return {
+        "errorCode": ErrorCode.NONE,
+        "incarnation": answer.incarnation,
+        "number": answer.number,
+        "topics": [
+            {"topicId": topic_id, "partitions": partitions}
+            for topic_id, partitions in topics.items()
+        ],
+    }
 
 
 def _refused(code: ErrorCode) -> Fields:

@@ -1,7 +1,7 @@
 """`LeadingRights`: this broker's rights to be the only leader, and the epochs that it names.
 
-The rules are those of `broker.replica.leading_right`; here they get the controller's orders and the
-states of led partitions. `peers.lease_pings` gets the answers of other brokers.
+The rules are those of `leading_right`; here they get the controller's orders and the states of led
+partitions. `server.cluster.lease_pings` gets the answers of other brokers.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -17,8 +17,7 @@ from headrace.broker.replica.leading_right import (
     Ping,
     PingAnswer,
 )
-from headrace.cluster.decisions.orders import Replication, Stop
-from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 
 _NO_INCARNATION = -1
 
@@ -60,31 +59,40 @@ class LeadingRights:
 
     # --- orders ----------------------------------------------------------------------------------
 
-    def ordered(self, what: Replication, *, leads: bool) -> None:
-        """Note an order that was carried out; `leads`: whether this broker leads by it."""
-        if not self._needs(what.topic_partition.topic):
+    def ordered(
+        self,
+        partition: TopicPartition,
+        topic_id: bytes,
+        epoch: LeaderEpoch,
+        led_with: tuple[BrokerId, ...],
+    ) -> None:
+        """Note an order that was carried out.
+
+        `led_with`: the replicas of a partition that this broker leads by it; empty: it does not.
+        """
+        if not self._needs(partition.topic):
             return
-        key = (what.topic_id, what.topic_partition.partition)
+        key = (topic_id, partition.partition)
         now = self._boot_seconds()
         self._others = None
         # In one step: a leader that has begun to wait must not be able to renew another's right.
-        self._known.learn(key, what.leader_epoch)
-        if leads:
-            self._leaderships.lead(key, what.leader_epoch, now)
-            self._led[key] = what.topic_partition, what.replicas
+        self._known.learn(key, epoch)
+        if led_with:
+            self._leaderships.lead(key, epoch, now)
+            self._led[key] = partition, led_with
         else:
-            self._leaderships.end(key, what.leader_epoch, now)
+            self._leaderships.end(key, epoch, now)
             self._led.pop(key, None)
 
-    def stopped(self, stop: Stop) -> None:
-        """Note that a replica is stopped, and deleted if the order says so."""
-        if not self._needs(stop.topic_partition.topic):
+    def stopped(self, partition: TopicPartition, topic_id: bytes, *, deleted: bool) -> None:
+        """Note that a replica is stopped, and perhaps deleted."""
+        if not self._needs(partition.topic):
             return
-        key = (stop.topic_id, stop.topic_partition.partition)
+        key = (topic_id, partition.partition)
         self._leaderships.forget(key)
         self._led.pop(key, None)
         self._others = None
-        if stop.delete:
+        if deleted:
             self._known.forget(key)
 
     # --- other brokers ---------------------------------------------------------------------------

@@ -16,18 +16,21 @@ from headrace.broker.replica.leading_right import (
     GRANT_SECONDS,
     PING_SECONDS,
     SILENT_SECONDS,
+    PartitionKey,
     Ping,
     PingAnswer,
 )
+from headrace.broker.replica.leading_rights import LeadingRights
+from headrace.client.calls.call import check
 from headrace.client.transport.peer import Peer, fixed
 from headrace.client.transport.peer_clients import PeerClients
 from headrace.client.transport.port import Address, TimedOut
-from headrace.cluster.membership.leading_rights import LeadingRights
 from headrace.cluster.peers.conversation import Conversation, Limits, Run
-from headrace.cluster.peers.lease_messages import ping_call
+from headrace.cluster.peers.peer_call import Fields, PeerCall
 from headrace.cluster.peers.registrations import RegisteredPeers
 from headrace.model.errors import ApiError
-from headrace.model.nouns import BrokerId
+from headrace.model.nouns import BrokerId, LeaderEpoch
+from headrace.wire.kafka.api import ApiKey
 
 if TYPE_CHECKING:
     from headrace.ports.clock import Timer
@@ -135,8 +138,23 @@ class LeasePings:
             """Send one ping. An answer after GRANT_SECONDS would grant nothing any more."""
             try:
                 async with asyncio.timeout(GRANT_SECONDS):
-                    return [await peer.ask(ping_call(own, pings[0]))]
+                    return [await peer.ask(_call(own, pings[0]))]
             except TimeoutError:
                 raise TimedOut(f"{address}: no answer in time") from None
 
         return Conversation(Peer(client, fixed(address)), exchange, self._run, limits=LIMITS)
+
+
+def _call(own: BrokerId, ping: Ping) -> PeerCall[PingAnswer]:
+    fields = {"brokerId": own, "incarnation": ping.incarnation, "number": ping.number}
+    return PeerCall(ApiKey.LEASE_PING, fields, _parsed)
+
+
+def _parsed(response: Fields) -> PingAnswer:
+    check(response["errorCode"])
+    epochs: dict[PartitionKey, LeaderEpoch] = {
+        (topic["topicId"], partition["partitionIndex"]): LeaderEpoch(partition["leaderEpoch"])
+        for topic in response["topics"]
+        for partition in topic["partitions"]
+    }
+    return PingAnswer(response["incarnation"], response["number"], epochs)
