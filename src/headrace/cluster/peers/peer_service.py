@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from headrace.broker.metadata_image import BrokerInfo
+from headrace.broker.replica.leading_right import Ping, PingAnswer
 from headrace.cluster.controller.controller import Controller
 from headrace.cluster.decisions.events import IsrAsked
 from headrace.cluster.decisions.orders import Failed, Orders
@@ -94,6 +95,15 @@ class PeerService:
         return await self._controller.in_term(
             lambda term: term.allocate_producer_ids(broker, broker_epoch)
         )
+
+    def pinged(self, ping: Ping) -> PingAnswer:
+        """Return the leader epochs that a ping does not know."""
+        applier = self._controller.applier
+        if applier.rights is None:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        if applier.broker_epoch < 0:
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
+        return applier.rights.answer(ping, applier.broker_epoch)
 
     async def take_queue_calls(self, home: BrokerId, name: SessionName, calls: QueueCalls) -> int:
         """Carry out calls on queues led here; return the number of the next call expected."""
