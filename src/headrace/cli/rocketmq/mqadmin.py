@@ -48,9 +48,6 @@ def mqadmin(
             app.help_print([])
         return
     asked = _known(verb)
-    if set(_HELP) & set(options[:1]):
-        _show_options(asked)
-        return
     try:
         given = asked.options.parse(options)
     except WrongOption as error:
