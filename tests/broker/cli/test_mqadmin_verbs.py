@@ -103,6 +103,7 @@ def test_a_header_has_the_widths_of_rocketmqs(run: Run) -> None:
     )
     assert row.startswith("DefaultCluster          headrace-0              0     127.0.0.1:")
     assert row.endswith("true")
+    assert lines(run, "clusterList -c Other") == [header]
 
 
 def test_topics_are_created_changed_shown_and_deleted(run: Run) -> None:
@@ -222,6 +223,11 @@ def test_messages_are_found_by_key_and_by_id(client: RemotingClient, run: Run) -
     by_key = lines(run, "queryMsgByUniqueKey -t Found -i U7")
     assert by_key == by_id[1:]
     assert run("queryMsgByKey -t Found -k none")[0] == 1
+    assert run(f"queryMsgByKey -t Found -k k1 -e {message.stored_at_ms - 1}")[0] == 1
+    assert run(f"queryMsgByKey -t Found -k k1 -b {message.stored_at_ms + 1}")[0] == 1
+    client.send("Found", b"y", i="KEYS\x01k1\x02UNIQ_KEY\x01U8\x02")
+    (newest,) = lines(run, "queryMsgByKey -t Found -k k1 -m 1")[1:]
+    assert newest.startswith("U8 ")
 
 
 def test_settings_and_values_are_read_and_changed(run: Run) -> None:

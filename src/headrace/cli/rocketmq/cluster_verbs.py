@@ -24,6 +24,8 @@ def cluster_list(asked: Asked) -> None:
     between = " " if sums else "  "
     columns(form, *header, between=between)
     for cluster, brokers in asked.clusters().items():
+        if cluster != asked.text("c", cluster):
+            continue
         for name, address in brokers:
             table = _runtime(asked, address)
             cells = _sums(table) if sums else ("0", address, *_rates(table))
@@ -113,8 +115,8 @@ CLUSTER_VERBS = (
         "clusterList",
         cluster_list,
         Options(
-            [Option("m", "moreStats", "Show sums of messages", valued=False)],
-            unavailable=["-i", "-c"],
+            [CLUSTER, Option("m", "moreStats", "Show sums of messages", valued=False)],
+            unavailable=["-i"],
         ),
     ),
     Verb("brokerStatus", broker_status, _TARGET),

@@ -158,9 +158,9 @@ def _queried(asked: Asked, topic: str, key: str, unique: bool) -> list[PulledMes
     fields = {
         "topic": topic,
         "key": key,
-        "maxNum": 64,
-        "beginTimestamp": 0,
-        "endTimestamp": _LONG_MAX,
+        "maxNum": asked.number("m", 64),
+        "beginTimestamp": asked.number("b", 0),
+        "endTimestamp": asked.number("e", _LONG_MAX),
         "indexType": "U" if unique else "K",
         "_UNIQUE_KEY_QUERY": unique,
     }
@@ -267,8 +267,14 @@ TOPIC_VERBS = (
         "queryMsgByKey",
         query_by_key,
         Options(
-            [TOPIC, Option("k", "msgKey", "The key of the messages", required=True)],
-            unavailable=["-b", "-e", "-m", "-c", "-p", "-l"],
+            [
+                TOPIC,
+                Option("k", "msgKey", "The key of the messages", required=True),
+                Option("b", "beginTimestamp", "Stored at or after this time, in ms since 1970"),
+                Option("e", "endTimestamp", "Stored at or before this time, in ms since 1970"),
+                Option("m", "maxNum", "Messages at most, 64 by default"),
+            ],
+            unavailable=["-c", "-p", "-l"],
         ),
     ),
     Verb(
