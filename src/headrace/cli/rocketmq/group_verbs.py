@@ -326,7 +326,7 @@ GROUP_VERBS = (
                 ),
                 _FORCE,
             ],
-            unavailable=["-c", "-b", "-q", "-o", "--cluster"],
+            unavailable=["-c", "-b", "-q", "-o"],
         ),
     ),
     Verb(

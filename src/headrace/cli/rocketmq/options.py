@@ -75,11 +75,12 @@ class Options(NamedTuple):
         if flag in self.unavailable or word[:2] in self.unavailable:
             raise WrongOption(f"option {flag} of RocketMQ's mqadmin is not available")
         for option in self._all():
-            if flag in (f"-{option.letter}", f"--{option.name}"):
+            if flag in (f"-{option.letter}", f"-{option.name}", f"--{option.name}"):
                 if equals and not option.valued:
                     break
                 return option, value if equals else None
-            if option.valued and word[0] != word[1] and word[1] == option.letter:
+        for option in self._all():
+            if option.valued and word[1] == option.letter:
                 return option, word[2:]
         raise WrongOption(f"Unrecognized option: {word}")
 
@@ -105,7 +106,7 @@ class Options(NamedTuple):
         options = list(self._all())
         flags = [f" -{each.letter},--{each.name}{' <arg>' * each.valued}" for each in options]
         width = max(map(len, flags)) + 3
-        lines = _wrapped(f"{_USAGE}{' '.join(self._usage(verb))}", len(f"{_USAGE}{_PROGRAM} "))
+        lines = _wrapped(f"{_USAGE}{' '.join(self._usage(verb))}", len(_USAGE))
         for flag, option in zip(flags, options, strict=True):
             lines += _wrapped(f"{flag:<{width}}{option.help}", width)
         return lines
