@@ -107,6 +107,9 @@ class ProtocolRow(NamedTuple):
     stored_kinds: tuple[str, ...] = ()
     """The names of their nodes below `/config`."""
     topics: ReservedTopics | None = None
+    former_nodes: str = ""
+    """The parent of nodes of the metadata store that earlier versions wrote, and that a start with
+    a listener of the protocol moves to its topics; empty: there are none."""
     process_files: str = ""
     """The first characters of files in log directories that end with the process; empty: none."""
     certificate_users: str = ""
@@ -152,6 +155,7 @@ AMQP_TOPICS = ReservedTopics(
     prefix="__amqp.",
     kept_for="an AMQP queue",
     plural="AMQP's queues",
+    closed=frozenset({"__amqp.declarations"}),
     create="declare the queue, which makes it",
     partitions="it has a partition for each priority",
     configs="its settings are the queue's",
@@ -184,6 +188,7 @@ AMQP = ProtocolRow(
     stored="headrace.cluster.settings.vhost_settings:stored_settings",
     stored_kinds=("amqp-vhosts", "amqp-users"),
     topics=AMQP_TOPICS,
+    former_nodes="/headrace-amqp/declarations",
     process_files="headrace-amqp-spill-",
     certificate_users="amqp.ssl.cert.login.from",
     administered=True,

@@ -15,7 +15,8 @@ from headrace.queues.model.stored_model import BindingRecord, QueueRecord, Recor
 from headrace.queues.queue_names import is_queue_topic, queue_topic
 from headrace.queues.stores.log.durable_messages import DurableMessages
 from headrace.queues.stores.log.settled_files import settled_path
-from headrace.vhosts.declaration_nodes import DeclarationNodes
+from headrace.vhosts.declarations.declaration_log import DeclarationLog
+from headrace.vhosts.declarations.takeover import DeclarationNodes, take_over
 from headrace.vhosts.durable_queues import DurableQueues
 
 if TYPE_CHECKING:
@@ -42,30 +43,36 @@ class Restoring:
         broker: "Broker",
         durable: DurableQueues,
         virtual_hosts: "VirtualHosts",
-        declarations: DeclarationNodes,
+        declarations: DeclarationLog,
+        nodes: DeclarationNodes,
     ) -> None:
+        """`nodes`: those of earlier versions in the metadata store, which are taken over."""
         self._broker = broker
         self._durable = durable
         self._virtual_hosts = virtual_hosts
         self._declarations = declarations
+        self._nodes = nodes
 
     async def restore(self) -> None:
         """Restore exchanges, queues and bindings, with the messages of queues.
 
         Topics of queues that are not declared are deleted, but only if all declarations could be
-        read.
+        read. Raises ConfigError, StoreError and ApiError.
         """
-        stored = await self._declarations.read()
-        self._durable.know(stored.nodes)
+        stored = await take_over(self._nodes, self._declarations, await self._declarations.load())
+        self._durable.know(stored.records)
+        by_vhost: dict[str, list[Record]] = {}
+        for vhost, record in stored.records.values():
+            by_vhost.setdefault(vhost, []).append(record)
         hosts = self._virtual_hosts.hosts
-        for vhost, records in stored.records.items():
+        for vhost, records in by_vhost.items():
             host = hosts.get(vhost) or self._virtual_hosts.add(vhost)
             self._declare(host, records)
             self._forget_readers(host)
             queues = [queue for queue in host.model.queues.values() if queue.durable]
             await _in_groups(queues, QUEUES_AT_ONCE, partial(self._load, host))
         if stored.all_read:
-            topics = _topics(stored.records)
+            topics = _topics(by_vhost)
             self._durable.doom(
                 topic
                 for topic in self._broker.image.topics
