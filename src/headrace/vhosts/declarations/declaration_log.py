@@ -78,7 +78,7 @@ class Loaded(NamedTuple):
 
 
 class DeclarationShard(Shard):
-    """One partition of the log, with its declarations until they are taken into vhosts."""
+    """A partition of the log, with its declarations until they are in vhosts."""
 
     def __init__(self, index: int, partition: ShardPartition, epoch: int, world: World) -> None:
         super().__init__(
