@@ -114,7 +114,7 @@ class DurableQueues:
         self._controller = controller
         self._declarations = declarations
         self._stored: set[bytes] = set()
-        """Keys of declarations that are stored, or will be after the present round."""
+        """Keys of declarations that are stored, may be, or will be after the present round."""
         self._next = _new_round()
         self._running: asyncio.Task[None] | None = None
         self._expected = 0
@@ -282,13 +282,19 @@ class DurableQueues:
         return problem is None
 
     def _put_back(self, failed: _Round) -> None:
-        """Merge the unwritten rest of a failed round into the next one."""
+        """Merge the unwritten rest of a failed round into the next one.
+
+        Its declarations may have been stored, so they count as that until they are deleted.
+        """
         upcoming = self._next
         self._stored.update(failed.removed)
-        self._stored.difference_update(failed.added)
+        # The log's order is that of the commands: an exchange is before its bindings.
+        later = dict(upcoming.added)
+        upcoming.added.clear()
         for key, change in failed.added.items():
             if key not in upcoming.removed:
-                upcoming.added.setdefault(key, change)
+                upcoming.added[key] = change
+        upcoming.added.update(later)
         upcoming.removed.update(failed.removed)
         upcoming.doomed.update(failed.doomed)
         for topic, stores in failed.wanted.items():

@@ -196,7 +196,7 @@ def test_what_cannot_be_stored_is_said_and_stored_once_it_can_be(
     ):
         first.client.received()
     queues._declarations = works
-    eventually(lambda: bool(queues._stored) and queues._running is None)
+    eventually(lambda: queues._next.is_empty and queues._running is None)
     again = start()
     assert again.ready() == 0
 
