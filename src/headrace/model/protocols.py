@@ -7,6 +7,7 @@ where a listener, a setting or a command of the protocol is used.
 
 from collections.abc import Mapping
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 
@@ -57,6 +58,9 @@ class ReservedTopics(NamedTuple):
     """All owners, in `headrace topic list`."""
     closed: frozenset[str] = frozenset()
     """Topics of them that clients neither read nor write, whatever ACLs say: the broker's own."""
+    internal: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+    """The settings of topics with the broker's own state, by name: also of those that are adopted
+    from a log directory after the metadata store was lost."""
     create: str = ""
     """Why CreateTopics is refused: how to create the owner; empty: it is not."""
     partitions: str = ""
@@ -156,6 +160,18 @@ AMQP_TOPICS = ReservedTopics(
     kept_for="an AMQP queue",
     plural="AMQP's queues",
     closed=frozenset({"__amqp.declarations"}),
+    internal={
+        "__amqp.declarations": {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            # A declaration is not refused for its size: an operator's arguments have no bound.
+            "max.message.bytes": str(100 * 1024 * 1024),
+            "min.insync.replicas": "1",
+            # A start reads what is not compacted, and compaction leaves the newest segment.
+            "segment.bytes": str(8 * 1024 * 1024),
+            "unclean.leader.election.enable": "false",
+        }
+    },
     create="declare the queue, which makes it",
     partitions="it has a partition for each priority",
     configs="its settings are the queue's",

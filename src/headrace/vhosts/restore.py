@@ -10,8 +10,9 @@ from headrace.log.text_files import read_file
 from headrace.model.errors import HeadraceError
 from headrace.posix.awaiting import called_back
 from headrace.queues.engine.queue_host import QueueHost
+from headrace.queues.model.declaration_table import apply
 from headrace.queues.model.declarations import DeclaredQueue
-from headrace.queues.model.stored_model import BindingRecord, QueueRecord, Record, restore
+from headrace.queues.model.stored_model import BindingRecord, QueueRecord, Record
 from headrace.queues.queue_names import is_queue_topic, queue_topic
 from headrace.queues.stores.log.durable_messages import DurableMessages
 from headrace.queues.stores.log.settled_files import settled_path
@@ -57,7 +58,9 @@ class Restoring:
         """Restore exchanges, queues and bindings, with the messages of queues.
 
         Topics of queues that are not declared are deleted, but only if all declarations could be
-        read. Raises ConfigError, StoreError and ApiError.
+        read, and if there ever were any: a topic is created after its queue's declaration.
+
+        Raises ConfigError, StoreError and ApiError.
         """
         stored = await take_over(self._nodes, self._declarations, await self._declarations.load())
         self._durable.know(stored.records)
@@ -71,7 +74,7 @@ class Restoring:
             self._forget_readers(host)
             queues = [queue for queue in host.model.queues.values() if queue.durable]
             await _in_groups(queues, QUEUES_AT_ONCE, partial(self._load, host))
-        if stored.all_read:
+        if stored.all_read and not stored.is_empty:
             topics = _topics(by_vhost)
             self._durable.doom(
                 topic
@@ -86,13 +89,14 @@ class Restoring:
             if isinstance(record, BindingRecord):
                 continue
             try:
-                restore(host.model, [record])
+                apply(host.model.table, record)
             except (HeadraceError, ValueError) as error:
                 _logger.error(
                     "the declaration of %r (vhost %r) is not restored: %s. Messages of a queue stay"
                     " on disk", record.name, host.name, error,
                 )  # fmt: skip
-        restore(host.model, bindings)
+        for binding in bindings:
+            apply(host.model.table, binding)
 
     def _forget_readers(self, host: QueueHost) -> None:
         """Delete streams whose topics were deleted while AMQP was not served."""

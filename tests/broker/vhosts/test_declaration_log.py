@@ -227,6 +227,25 @@ def test_declaration_is_refused_while_the_disk_is_almost_full(
     assert list(declared(start()).queues) == ["second"]
 
 
+def test_declarations_and_messages_are_there_after_the_metadata_store_was_lost(
+    tmp_path: Path,
+) -> None:
+    here = Started(tmp_path)
+    here.declare()
+    here.publish(b"a")
+    here.stop()
+    for path in tmp_path.glob("headrace-metadata.db*"):
+        path.unlink()
+    again = Started(tmp_path)
+    assert again.gets() == ["a"]
+
+    def policy(server: Any) -> Any:
+        return server.broker.partition(DECLARATIONS_TOPIC, 0).log.config.cleanup_policy
+
+    assert "compact" in str(again.broker.call(policy))
+    again.stop()
+
+
 def test_start_is_refused_where_the_log_cannot_be_read(tmp_path: Path) -> None:
     here = Started(tmp_path)
     here.declare()

@@ -34,7 +34,7 @@ class Stored:
 
     def __init__(self, *records: Record, vhost: str = "/") -> None:
         self.records = {record_key(vhost, record): (vhost, record) for record in records}
-        self.all_read = True
+        self.all_read, self.is_empty = True, False
         self.topics: dict[str, Any] = {}
         self.known: list[bytes] = []
         self.doomed: list[str] = []
@@ -48,7 +48,7 @@ class Stored:
         raise NoNode(path)
 
     async def load(self) -> Loaded:
-        return Loaded(dict(self.records), self.all_read)
+        return Loaded(dict(self.records), self.all_read, self.is_empty)
 
     def know(self, keys: Iterable[bytes]) -> None:
         self.known += keys
@@ -102,9 +102,10 @@ def test_the_topic_of_a_queue_in_another_vhost_stays() -> None:
     assert list(here.hosts.hosts["shop"].queues) == ["q"]
 
 
-def test_no_topic_is_deleted_while_declarations_are_unknown() -> None:
+@pytest.mark.parametrize(("all_read", "is_empty"), [(False, False), (True, True)])
+def test_no_topic_is_deleted_while_declarations_are_unknown(all_read: bool, is_empty: bool) -> None:
     here = Stored(QUEUE, EXCHANGE)
-    here.all_read = False
+    here.all_read, here.is_empty = all_read, is_empty
     here.topics["__amqp.queue.gone"] = SimpleNamespace(partitions=[])
     here.restore()
     assert here.known == list(here.records)

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.cluster.topics.creation import NewTopic
+from headrace.cluster.topics.internal_topics import internal_config
 from headrace.log.directory.holds import WantsNothing
 from headrace.model.errors import ApiError, ConfigError, ErrorCode, Malformed
 from headrace.model.nouns import TopicPartition
@@ -46,16 +47,6 @@ PARTITIONS = 8
 CREATE_SECONDS = 10.0
 """Seconds for which the creation of the topic is awaited."""
 COMMIT_MS = 30_000
-_TOPIC_CONFIG = {
-    "cleanup.policy": "compact",
-    "compression.type": "producer",
-    # A declaration is never refused for its size: the arguments of an operator's have no bound.
-    "max.message.bytes": str(100 * 1024 * 1024),
-    "min.insync.replicas": "1",
-    # Small, as a start reads what is not compacted, and compaction leaves the newest segment.
-    "segment.bytes": str(8 * 1024 * 1024),
-    "unclean.leader.election.enable": "false",
-}
 _RECORD_BYTES = 16
 """Bytes of a record that are neither key nor value, roughly."""
 
@@ -75,6 +66,8 @@ class Loaded(NamedTuple):
     """Vhost and record of each declaration by its key."""
     all_read: bool
     """False: some records could not be read, so their queues are unknown."""
+    is_empty: bool
+    """Whether no record was ever appended, or all were lost: topics of queues prove the latter."""
 
 
 class DeclarationShard(Shard):
@@ -116,7 +109,7 @@ class DeclarationShard(Shard):
     def take(self) -> Loaded:
         """Return the loaded declarations, once: they are in no memory of the shard afterwards."""
         records, self._records = self._records, {}
-        return Loaded(records, self._all_read)
+        return Loaded(records, self._all_read, self.partition.log.end_offset == 0)
 
 
 class DeclarationLog:
@@ -153,7 +146,7 @@ class DeclarationLog:
         """Return all declarations of the log, once. ConfigError: a partition cannot be read."""
         await called_back(self._when_loaded)
         topic = self._broker.image.topics.get(DECLARATIONS_TOPIC)
-        found = Loaded({}, True)
+        found = Loaded({}, all_read=True, is_empty=True)
         for index in range(0 if topic is None else len(topic.partitions)):
             shard = self._led.at(index)
             if shard is None or shard.state is not ShardState.ACTIVE:
@@ -164,7 +157,10 @@ class DeclarationLog:
                 )
             taken = shard.take()
             found.records.update(taken.records)
-            found = found._replace(all_read=found.all_read and taken.all_read)
+            found = found._replace(
+                all_read=found.all_read and taken.all_read,
+                is_empty=found.is_empty and taken.is_empty,
+            )
         return found
 
     async def append(self, changes: Mapping[bytes, Change]) -> None:
@@ -201,12 +197,14 @@ class DeclarationLog:
         if DECLARATIONS_TOPIC in broker.image.topics:
             return
         await self._created()
-        count = min(PARTITIONS, broker.config.partitions_per_topic_max)
-        for index in range(count):
-            broker.ask_for_directory(
-                TopicPartition(DECLARATIONS_TOPIC, index), broker.directories[0]
-            )
-        wanted = NewTopic(DECLARATIONS_TOPIC, count, 1, config=_TOPIC_CONFIG)
+        indices = range(min(PARTITIONS, broker.config.partitions_per_topic_max))
+        for index in indices:
+            key = TopicPartition(DECLARATIONS_TOPIC, index)
+            broker.ask_for_directory(key, broker.directories[0])
+        # The first broker of `headrace dev` has its queues for itself.
+        here = dict.fromkeys(indices, (broker.broker_id,))
+        config = internal_config(DECLARATIONS_TOPIC, broker.config)
+        wanted = NewTopic(DECLARATIONS_TOPIC, assignment=here, config=config)
         (made,) = await self._controller.create_topics([wanted], wait_seconds=CREATE_SECONDS)
         if isinstance(made, ApiError) and made.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise made

@@ -99,7 +99,9 @@ async def take_over(nodes: DeclarationNodes, log: DeclarationLog, loaded: Loaded
         await log.append(new)
         await nodes.delete([each.node for each in found])
         _logger.info("%d AMQP declarations were moved from the metadata store", len(found))
-    return loaded._replace(all_read=loaded.all_read and all_read)
+    return loaded._replace(
+        all_read=loaded.all_read and all_read, is_empty=loaded.is_empty and not found
+    )
 
 
 def _path(node: str) -> str:
