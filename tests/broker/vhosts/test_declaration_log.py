@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 
 from headrace.cli.amqp.ask import ask_amqp
 from headrace.client.sync import connect, run
-from headrace.model.errors import ConfigError
+from headrace.model.errors import ConfigError, ErrorCode
 from headrace.queues.queue_names import DECLARATIONS_TOPIC
 from headrace.testing import BrokerThread
 from headrace.vhosts import durable_queues
@@ -244,6 +244,21 @@ def test_declarations_and_messages_are_there_after_the_metadata_store_was_lost(
 
     assert "compact" in str(again.broker.call(policy))
     again.stop()
+
+
+def test_declaration_names_the_log_that_went_offline(start: Start) -> None:
+    here = start()
+    here.declare("first")
+    (index,) = partitions(here)
+
+    def close(server: Any) -> None:
+        partition = server.broker.partition(DECLARATIONS_TOPIC, index)
+        server.broker._close(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    here.broker.call(close)
+    here.client.send(encode_method(1, QueueDeclare(queue="second", durable=True)))
+    with pytest.raises(Gone, match=r"__amqp\.declarations is offline: repair its log directory"):
+        here.client.received()
 
 
 def test_start_is_refused_where_the_log_cannot_be_read(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ PARTITIONS = 8
 CREATE_SECONDS = 10.0
 """Seconds for which the creation of the topic is awaited."""
 COMMIT_MS = 30_000
+"""Milliseconds after which an append that is not committed counts as late."""
 _RECORD_BYTES = 16
 """Bytes of a record that are neither key nor value, roughly."""
 
@@ -174,8 +175,7 @@ class DeclarationLog:
         await self._create()
         by_shard: dict[DeclarationShard, dict[bytes, Change]] = {}
         for key, change in changes.items():
-            shard = self._led.of(change.vhost)
-            by_shard.setdefault(shard, {})[key] = change
+            by_shard.setdefault(self._shard_of(change.vhost), {})[key] = change
         for shard, of_shard in by_shard.items():
             if any(change.value is not None for change in of_shard.values()):
                 self._check_room(shard.index)
@@ -212,6 +212,13 @@ class DeclarationLog:
 
     def _when_loaded(self, done: Done[None]) -> None:
         self._led.when_loaded(lambda: done(None))
+
+    def _shard_of(self, vhost: str) -> DeclarationShard:
+        """Return the partition of a vhost's declarations. Raises ApiError."""
+        try:
+            return self._led.of(vhost)
+        except ApiError as error:
+            raise _offline(error.code) from error
 
     def _check_room(self, index: int) -> None:
         """Raise ApiError while the disk is too full: a failed write would end the directory."""
@@ -254,11 +261,16 @@ async def _appended(shard: DeclarationShard, records: list[KeyValue]) -> None:
 
     def ask(done: Callable[[ApiError | None], None]) -> None:
         def committed(error: ErrorCode | None) -> None:
-            done(None if error is None else ApiError(error, f"{DECLARATIONS_TOPIC} has failed"))
+            done(None if error is None else _offline(error))
 
         shard.journal.append_now(records, committed)
 
     await called_back(ask)
+
+
+def _offline(code: ErrorCode) -> ApiError:
+    text = f"{DECLARATIONS_TOPIC} is offline: repair its log directory, then restart the broker"
+    return ApiError(code, text)
 
 
 def _batches(changes: Mapping[bytes, Change]) -> Iterator[list[KeyValue]]:
