@@ -38,7 +38,7 @@ RECORDS: list[Record] = [
     *(BindingRecord("e", "queue", f"q{number}", "a.#", {}) for number in range(3)),
 ]
 WANTED = {record_key(vhost, record) for vhost in VHOSTS for record in RECORDS}
-CUTS = 24
+CUTS = 12
 """Cuts between two steps of the takeover, and as many more at the steps."""
 
 
