@@ -26,7 +26,7 @@ CUTS_MAX = 24
 
 
 class Moment(NamedTuple):
-    """What holds if the power is cut before the disk's operation `ops`, and not before."""
+    """The declarations that a power cut before the disk's operation `ops` may leave."""
 
     ops: int
     store: Path

@@ -44,7 +44,8 @@ from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.queues.stores.stream.durable_stream import DurableStream
-from headrace.vhosts.declarations.declaration_log import Change, DeclarationLog
+from headrace.vhosts.declarations.declaration_log import DeclarationLog
+from headrace.vhosts.declarations.stored_changes import Change
 from headrace.vhosts.exchange_topics import ExchangeTopics
 from headrace.vhosts.queue_topics import topic_config
 

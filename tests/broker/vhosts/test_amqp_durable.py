@@ -16,7 +16,7 @@ from headrace.queues.model.stored_model import durable_records
 from headrace.queues.model.stored_records import encode_record
 from headrace.testing import BrokerThread
 from headrace.vhosts import durable_queues
-from headrace.vhosts.declarations.declaration_log import Change
+from headrace.vhosts.declarations.stored_changes import Change
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.control_methods import ChannelClose
 from headrace.wire.amqp.methods import encode_method

@@ -24,7 +24,7 @@ from headrace.queues.model.vhost_table import VhostTable
 from headrace.queues.model.virtual_host import VirtualHost
 from headrace.queues.refusals import Refused
 from headrace.vhosts import durable_queues
-from headrace.vhosts.declarations.declaration_log import Change
+from headrace.vhosts.declarations.stored_changes import Change
 from headrace.vhosts.durable_queues import DurableQueues
 from tests.support.examples import examples
 

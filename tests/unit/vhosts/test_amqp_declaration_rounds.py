@@ -10,7 +10,7 @@ import pytest
 from headrace.posix.clock import RealClock
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.vhosts import durable_queues
-from headrace.vhosts.declarations.declaration_log import Change
+from headrace.vhosts.declarations.stored_changes import Change
 from headrace.vhosts.durable_queues import DurableQueues
 from tests.support.queues.queues import settings
 

@@ -16,7 +16,7 @@ from headrace.queues.stores.log.durable_messages import DurableMessages
 from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles, settled_path
 from headrace.vhosts import restore
-from headrace.vhosts.declarations.declaration_log import Loaded
+from headrace.vhosts.declarations.stored_changes import Loaded
 from headrace.vhosts.declarations.takeover import DeclarationNodes
 from headrace.vhosts.restore import Restoring
 from tests.support.amqp.channels import QueueRoom

@@ -19,7 +19,8 @@ from headrace.model.protocols import AMQP
 from headrace.ports.store import Delete, NodeExists, NoNode, Store
 from headrace.queues.model.stored_model import Record
 from headrace.queues.model.stored_records import decode_record, record_key
-from headrace.vhosts.declarations.declaration_log import Change, DeclarationLog, Loaded
+from headrace.vhosts.declarations.declaration_log import DeclarationLog
+from headrace.vhosts.declarations.stored_changes import Change, Loaded
 
 _logger = logging.getLogger(__name__)
 
