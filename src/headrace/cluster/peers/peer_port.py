@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from headrace.broker.replica.leading_right import Ping, PingAnswer
 from headrace.cluster.decisions.orders import Failed
 from headrace.cluster.peers.peer_call import Fields
 from headrace.cluster.store.znodes import ProducerIdBlock
@@ -43,3 +44,10 @@ class PeerPort(Protocol):
 
     async def allocate_producer_ids(self, broker: BrokerId, broker_epoch: int) -> ProducerIdBlock:
         """Reserve a block of producer ids for `broker`, as the controller."""
+
+    def pinged(self, ping: Ping) -> PingAnswer:
+        """Return the leader epochs that a ping does not know.
+
+        ApiError: UNSUPPORTED_VERSION where no topic needs the right to lead alone,
+        BROKER_NOT_AVAILABLE before this broker is registered.
+        """

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from headrace.broker.metadata_image import BrokerInfo
+from headrace.broker.replica.leading_right import Ping, PingAnswer
 from headrace.cluster.controller.controller import Controller
 from headrace.cluster.decisions.events import IsrAsked
 from headrace.cluster.decisions.orders import Failed, Orders
@@ -87,6 +88,15 @@ class PeerService:
         return await self._controller.in_term(
             lambda term: term.allocate_producer_ids(broker, broker_epoch)
         )
+
+    def pinged(self, ping: Ping) -> PingAnswer:
+        """Return the leader epochs that a ping does not know."""
+        applier = self._controller.applier
+        if applier.rights is None:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        if applier.broker_epoch < 0:
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
+        return applier.rights.answer(ping, applier.broker_epoch)
 
     async def _take(
         self, orders: Orders, configs: Mapping[str, Mapping[str, str]] | None = None

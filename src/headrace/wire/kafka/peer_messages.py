@@ -1,4 +1,4 @@
-"""Messages between brokers and controller as field tables: API keys 4-7, 56 and 67.
+"""Messages between brokers and controller as field tables: API keys 4-7, 56, 67 and our own.
 
 All versions are included, with the field names of Kafka's message definitions; messages are dicts.
 Keys 4-7 ended with Kafka 4.0: the newest versions here are those of Kafka 3.9 with ZooKeeper.
@@ -273,6 +273,23 @@ _ALLOCATE_PRODUCER_IDS = PeerMessages(
     ),
 )
 
+_KNOWN_EPOCH = struct(Field("partitionIndex", int32), Field("leaderEpoch", int32))
+_LEASE_PING = PeerMessages(
+    MessageSchema([Field("brokerId", int32), Field("incarnation", int64), Field("number", int64)]),
+    MessageSchema(
+        [
+            Field("errorCode", int16),
+            Field("incarnation", int64),
+            Field("number", int64),
+            Field(
+                "topics",
+                array(struct(Field("topicId", uuid), Field("partitions", array(_KNOWN_EPOCH)))),
+            ),
+        ]
+    ),
+)
+"""A leader's ping, and the leader epochs that it does not know (`broker.replica.leading_right`)."""
+
 PEER_MESSAGES: dict[ApiKey, PeerMessages] = {
     ApiKey.LEADER_AND_ISR: _LEADER_AND_ISR,
     ApiKey.STOP_REPLICA: _STOP_REPLICA,
@@ -280,6 +297,7 @@ PEER_MESSAGES: dict[ApiKey, PeerMessages] = {
     ApiKey.CONTROLLED_SHUTDOWN: _CONTROLLED_SHUTDOWN,
     ApiKey.ALTER_PARTITION: _ALTER_PARTITION,
     ApiKey.ALLOCATE_PRODUCER_IDS: _ALLOCATE_PRODUCER_IDS,
+    ApiKey.LEASE_PING: _LEASE_PING,
 }
 
 PEER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
@@ -289,6 +307,7 @@ PEER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.CONTROLLED_SHUTDOWN: (2, 3),
     ApiKey.ALTER_PARTITION: (2, 3),
     ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0),
+    ApiKey.LEASE_PING: (0, 0),
 }
 """Supported versions: those with topic ids (Kafka 2.8 and later), with the epochs of each
 message."""
