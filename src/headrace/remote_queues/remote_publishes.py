@@ -11,12 +11,13 @@ leader refuses those behind it; then a new epoch of the producer begins at 0.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.ports.clock import Clock
 from headrace.queues.port import ALL_STORED, UnstoredDone
 from headrace.queues.queue_settings import Published
+from headrace.queues.stores.log.log_writing import Crowded
 from headrace.queues.stores.log.record_messages import record_bytes
 from headrace.record.record_parts import NO_PRODUCER, ProducerBatch
 from headrace.remote_queues.home_session import HomeSession
@@ -33,6 +34,8 @@ UNDECIDED_MAX = 5
 """Batches with a producer id that a leader has at once: a log remembers so many of a producer."""
 WAITING_BYTES_MAX = 4 * 1024 * 1024
 """Bytes of messages that wait for a leader at most."""
+CROWDED_BYTES = 64 * 1024
+"""Bytes of waiting messages above which publishers are paused."""
 _SEQUENCE_MASK = 0x7FFF_FFFF
 
 
@@ -63,16 +66,25 @@ class _Batch:
 
 
 class RemotePublishes:
-    """The publishes to one queue, over all sessions."""
+    """The publishes to one queue, over all sessions. Implements `log_writing.Crowded`."""
 
     def __init__(
-        self, clock: Clock, producer_id: int = -1, batch_bytes_max: int = BATCH_BYTES_MAX
+        self,
+        clock: Clock,
+        crowded: list[Crowded],
+        producer_id: int = -1,
+        batch_bytes_max: int = BATCH_BYTES_MAX,
     ) -> None:
-        """Begin without publishes; `producer_id` -1: the log does not recognise repeated ones."""
+        """Begin without publishes; `producer_id` -1: the log does not recognise repeated ones.
+
+        `crowded`: this is added to it when too much waits (`QueueLogs.crowded`).
+        """
         self.last = 0
         """Number of the message published last, from 1."""
         self.waiting_bytes = 0
         """Bytes of messages that no leader was sent."""
+        self.held_up: list[Callable[[], None]] = []
+        self._crowded = crowded
         self._clock = clock
         self._producer_id = producer_id
         self._batch_bytes_max = batch_bytes_max
@@ -94,6 +106,11 @@ class RemotePublishes:
         """Whether undecided publishes are sent again to the next leader."""
         return self._producer_id >= 0
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so much waits that publishers are paused. Implements `log_writing.Crowded`."""
+        return self.waiting_bytes > CROWDED_BYTES
+
     def add(self, session: HomeSession | None, queue: int, published: Published) -> None:
         """Send a message with the newest publish call, or with another one; or have it wait."""
         self.last += 1
@@ -109,6 +126,8 @@ class RemotePublishes:
         if batch.call is None:
             self.waiting_bytes += size
             self.release(session, queue)
+            if self.is_crowded and self not in self._crowded:
+                self._crowded.append(self)
         elif session is not None:
             session.calls.grow(CALL_BYTES + len(message.body) + len(message.header))
 
@@ -137,7 +156,7 @@ class RemotePublishes:
             return
         for first, batch in self._batches.items():
             if self.repeats and self._sent >= UNDECIDED_MAX:
-                return
+                break
             if batch.call is None:
                 self._take_place(batch)
                 call = Publish(
@@ -146,6 +165,14 @@ class RemotePublishes:
                 batch.call = session.call(call)
                 self.waiting_bytes -= batch.size
                 self._sent += 1
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Resume paused publishers unless too much waits still."""
+        if self.held_up and not self.is_crowded:
+            held_up, self.held_up = self.held_up, []
+            for go_on in held_up:
+                go_on()
 
     def _take_place(self, batch: _Batch) -> None:
         """Give a batch its place in the producer's sequence, unless it has one already."""
@@ -195,6 +222,7 @@ class RemotePublishes:
                 waiting.unstored.update(range(first, first + len(batch.messages)))
         self._epoch += 1
         self._sequence, self._newest = 0, None
+        self._go_on()
         self._tell()
 
     def _tell(self) -> None:

@@ -31,6 +31,7 @@ from headrace.queues.port import (
 )
 from headrace.queues.queue_settings import Published, QueueSettings
 from headrace.queues.refusals import QUEUE, RefusalKind, Refused
+from headrace.queues.stores.log.log_writing import Crowded
 from headrace.remote_queues.home_session import HomeSession
 from headrace.remote_queues.messages import (
     POSITION_BYTES,
@@ -77,12 +78,14 @@ class RemoteQueue:
         moves: bool = False,
         producer_id: int = -1,
         batch_bytes_max: int = BATCH_BYTES_MAX,
+        crowded: list[Crowded] | None = None,
     ) -> None:
         """Create the queue without a session: no call is answered before `begin`.
 
         `moves`: another broker leads the queue once its leader is lost. `producer_id`: this
         broker's, by which logs recognise publishes that are sent again; -1: none.
-        `batch_bytes_max`: bytes of messages that the queue's log takes in one batch.
+        `batch_bytes_max`: bytes of messages that the queue's log takes in one batch. `crowded`:
+        list of queues whose publishers are to be paused; None: they are not.
         """
         self.name = queue.name
         self.title = title
@@ -103,7 +106,8 @@ class RemoteQueue:
         """Unacknowledged positions by the number of their consumer."""
         self._unsent: list[tuple[int, Disposition, list[int]]] = []
         """Settlements that no leader is known to have taken, while there is no session."""
-        self._publishes = RemotePublishes(clock, producer_id, batch_bytes_max)
+        crowded = [] if crowded is None else crowded
+        self._publishes = RemotePublishes(clock, crowded, producer_id, batch_bytes_max)
         self._consumers: dict[int, RemoteConsumer] = {}
         self._keys: dict[Consumer, int] = {}
         self._consuming: dict[int, ConsumeDone] = {}
@@ -380,11 +384,8 @@ class RemoteQueue:
         getter = self._getters.pop(event.request, None)
         if getter is None:
             return
-        if event.refused is not None:
+        if event.refused is not None or not event.message:
             getter.done(event.refused)
-            return
-        if not event.message:
-            getter.done(None)
             return
         (position,) = self._named(self._gets_key, (event.position,))
         if not getter.consumer.no_ack:

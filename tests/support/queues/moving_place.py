@@ -50,6 +50,7 @@ class MovingPlace(RemotePlace):
             moves=True,
             producer_id=producer_id,
             batch_bytes_max=BATCH_BYTES_MAX,
+            crowded=self.life.logs.crowded,
         )
         self.home.targets["q"] = self.remote
         self.begin()

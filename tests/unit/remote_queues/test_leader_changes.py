@@ -1,5 +1,7 @@
 """A queue on another broker whose leader changes: consumers stay, and hold what they held."""
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from headrace.queues.engine.hosted_queue import HostedQueue
@@ -7,11 +9,16 @@ from headrace.queues.engine.priority_level import Taken
 from headrace.queues.port import Consumer, Disposition
 from headrace.remote_queues import leader_session
 from headrace.remote_queues.messages import Hold
-from headrace.remote_queues.remote_publishes import UNDECIDED_MAX
+from headrace.remote_queues.remote_publishes import CROWDED_BYTES, UNDECIDED_MAX, RemotePublishes
+from headrace.testing.clock import SimClock
 from tests.support.amqp.deliveries import getter
 from tests.support.queues.lives import CONFIG
 from tests.support.queues.moving_place import MovingPlace
+from tests.support.queues.port_place import persistent
 from tests.support.queues.remote_pair import HOME
+
+if TYPE_CHECKING:
+    from headrace.queues.stores.log.log_writing import Crowded
 
 
 def test_held_messages_are_not_redelivered_by_the_next_leader() -> None:
@@ -194,6 +201,38 @@ def test_publishes_without_a_leader_wait_for_the_next() -> None:
     here.settle()
     assert [*map(bool, waiting)] == [False]
     stored_once(here, "a", "b")
+
+
+def test_publishers_are_paused_while_much_waits_for_a_leader() -> None:
+    here = MovingPlace()
+    logs = here.life.logs
+    here.publish("a")
+    here.move()
+    resumed: list[int] = []
+    body, count = "x" * 700, 0
+    while here.remote._publishes.waiting_bytes < 2 * CROWDED_BYTES:
+        assert bool(logs.crowded) is (here.remote._publishes.waiting_bytes > CROWDED_BYTES)
+        here.publish_soon(body)
+        count += 1
+    assert logs.hold_up(lambda: resumed.append(1)) == 1
+    assert logs.crowded == []
+    here.begin()
+    assert resumed == []  # five batches are under way, others still wait
+    here.settle()
+    assert resumed == [1]
+    stored_once(here, "a", *[body] * count)
+
+
+def test_end_of_a_session_resumes_publishers_of_a_queue_that_does_not_move() -> None:
+    crowded: list[Crowded] = []
+    publishes = RemotePublishes(SimClock(), crowded)
+    while not crowded:
+        publishes.add(None, 1, persistent("x" * 1000))
+    resumed: list[int] = []
+    publishes.held_up.append(lambda: resumed.append(1))
+    publishes.lost(keep=False)
+    assert resumed == [1]
+    assert not publishes.is_crowded
 
 
 def test_no_more_than_five_batches_are_undecided() -> None:

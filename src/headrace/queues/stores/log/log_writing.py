@@ -41,6 +41,17 @@ class Appended(Protocol):
         """Write the appended messages to the log as a batch."""
 
 
+class Crowded(Protocol):
+    """Messages of one queue that wait for its log, or for a leader on another broker."""
+
+    held_up: list[Callable[[], None]]
+    """Callbacks that resume paused publishers."""
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so much waits that publishers are paused."""
+
+
 class OpenLog(MessageStore, GoesWithQueue, Appended, Protocol):
     """An open log of a store: `log_messages.LogMessages` or `stream_log.StreamLog`."""
 
@@ -86,11 +97,11 @@ class QueueLogs:
         self.memory = memory or MemoryUse()
         self.appended: list[Appended] = []
         """Stores with appended messages that are not written yet."""
-        self.crowded: list[DurableMessages] = []
-        """Stores with too many waiting messages, since publishers were last paused."""
+        self.crowded: list[Crowded] = []
+        """Queues with too many waiting messages, since publishers were last paused."""
 
     def hold_up(self, go_on: Callable[[], None]) -> int:
-        """Call `go_on` for each crowded store once its log exists or failed; return the number."""
+        """Call `go_on` for each crowded queue once less waits or it failed; return the number."""
         crowded, self.crowded = self.crowded, []
         waiting = [messages for messages in crowded if messages.is_crowded]
         for messages in waiting:
