@@ -11,7 +11,7 @@ public class Recorded {
   static String T(String s) { return "Sc" + PRE.replaceAll("[^a-zA-Z0-9]", "") + "_" + s; }
   static DefaultMQProducer prod(String g) throws Exception { DefaultMQProducer p = new DefaultMQProducer(g); p.setNamesrvAddr(NS); p.setInstanceName("I" + System.nanoTime()); p.setSendMsgTimeout(10000); p.setMqClientApiTimeout(10000); p.start(); return p; }
   static Message msg(String t, String tag, String key, String body) { return new Message(t, tag, key, body.getBytes()); }
-  static DefaultMQPushConsumer push(String g, String topic, String expr) throws Exception { DefaultMQPushConsumer c = new DefaultMQPushConsumer(g); c.setNamesrvAddr(NS); c.setInstanceName("I" + System.nanoTime()); c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET); c.setConsumeThreadMin(2); c.setConsumeThreadMax(2); c.subscribe(topic, expr); return c; }
+  static DefaultMQPushConsumer push(String g, String topic, String expr) throws Exception { DefaultMQPushConsumer c = new DefaultMQPushConsumer(g); c.setNamesrvAddr(NS); c.setInstanceName("I" + System.nanoTime()); c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET); c.setConsumeThreadMin(2); c.setConsumeThreadMax(2); c.setMqClientApiTimeout(10000); c.subscribe(topic, expr); return c; }
   static void waitFor(Callable<Boolean> f, int s) throws Exception { for (int i = 0; i < s * 10 && !f.call(); i++) Thread.sleep(100); }
   interface Job { void run() throws Exception; }
   static void sc(String n, Job j) { try { label(n); j.run(); } catch (Throwable e) { say(n + " -> " + e.toString().replace('\n', ' ')); } }
