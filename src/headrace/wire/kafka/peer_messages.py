@@ -1,4 +1,4 @@
-"""Messages between brokers and controller as field tables: API keys 4-7, 56 and 67.
+"""Messages between brokers and controller as field tables: API keys 4-7, 56, 67 and our own.
 
 All versions are included, with the field names of Kafka's message definitions; messages are dicts.
 Keys 4-7 ended with Kafka 4.0: the newest versions here are those of Kafka 3.9 with ZooKeeper.
@@ -8,6 +8,7 @@ ControlledShutdown v0 has a request header without a client id: only its body is
 
 from typing import NamedTuple
 
+from headrace.wire.kafka import queue_messages
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.schema import (
     Field,
@@ -273,6 +274,23 @@ _ALLOCATE_PRODUCER_IDS = PeerMessages(
     ),
 )
 
+_KNOWN_EPOCH = struct(Field("partitionIndex", int32), Field("leaderEpoch", int32))
+_LEASE_PING = PeerMessages(
+    MessageSchema([Field("brokerId", int32), Field("incarnation", int64), Field("number", int64)]),
+    MessageSchema(
+        [
+            Field("errorCode", int16),
+            Field("incarnation", int64),
+            Field("number", int64),
+            Field(
+                "topics",
+                array(struct(Field("topicId", uuid), Field("partitions", array(_KNOWN_EPOCH)))),
+            ),
+        ]
+    ),
+)
+"""A leader's ping, and the leader epochs that it does not know (`broker.replica.leading_right`)."""
+
 PEER_MESSAGES: dict[ApiKey, PeerMessages] = {
     ApiKey.LEADER_AND_ISR: _LEADER_AND_ISR,
     ApiKey.STOP_REPLICA: _STOP_REPLICA,
@@ -280,6 +298,9 @@ PEER_MESSAGES: dict[ApiKey, PeerMessages] = {
     ApiKey.CONTROLLED_SHUTDOWN: _CONTROLLED_SHUTDOWN,
     ApiKey.ALTER_PARTITION: _ALTER_PARTITION,
     ApiKey.ALLOCATE_PRODUCER_IDS: _ALLOCATE_PRODUCER_IDS,
+    ApiKey.LEASE_PING: _LEASE_PING,
+    ApiKey.QUEUE_CALLS: PeerMessages(*queue_messages.CALLS),
+    ApiKey.QUEUE_EVENTS: PeerMessages(*queue_messages.EVENTS),
 }
 
 PEER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
@@ -289,6 +310,9 @@ PEER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.CONTROLLED_SHUTDOWN: (2, 3),
     ApiKey.ALTER_PARTITION: (2, 3),
     ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0),
+    ApiKey.LEASE_PING: (0, 0),
+    ApiKey.QUEUE_CALLS: (0, 0),
+    ApiKey.QUEUE_EVENTS: (0, 0),
 }
 """Supported versions: those with topic ids (Kafka 2.8 and later), with the epochs of each
 message."""
