@@ -12,7 +12,7 @@ from tests.support.rocketmq.recorded_starts import Case, row_of
 
 RUNS_MAX = 3
 UNANSWERED = ("Remoting", "Can not find Message Queue for this topic")
-"""What clients say of a request without an answer; the second hides the first in its cause."""
+"""Errors of clients that got no answer; the second one has the first as its cause."""
 TOGETHER = 3
 """Processes that run at once: most of their time is waiting."""
 _SHIM = "shim/MM.java"

@@ -70,7 +70,7 @@ def golden_by_client() -> dict[str, list[Entry]]:
 
 
 class Recorded(NamedTuple):
-    """What a program's clients and a broker sent each other, and what the program printed."""
+    """The frames of a program's clients and a broker, and the output of the program."""
 
     entries: list[Entry]
     output: str
