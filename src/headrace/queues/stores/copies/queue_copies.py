@@ -1,0 +1,127 @@
+"""`QueueCopies`: the copies of one led queue, and what all members of its maximal ISR have."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headrace.model.nouns import BrokerId
+from headrace.queues.stores.copies.frame_copy import FrameCopy
+
+if TYPE_CHECKING:
+    from headrace.broker.partition import Partition
+    from headrace.broker.replica.leader_term import LeaderTerm
+    from headrace.ports.clock import Clock
+    from headrace.queues.stores.log.settled_state import FrameName
+    from headrace.queues.stores.log.settlement import Settlement
+    from headrace.queues.stores.log.settlement_frame import SettlementFrame
+
+LATE_SECONDS = 1.0
+"""Seconds after which a frame that a member has not confirmed stops the queue's deliveries."""
+
+
+class QueueCopies:
+    """The copies of one queue's frames. Implements `copies_port.FrameCopies`."""
+
+    def __init__(
+        self,
+        partition: "Partition",
+        settlement: "Settlement",
+        own: BrokerId,
+        clock: "Clock",
+        changed: Callable[["QueueCopies"], None],
+    ) -> None:
+        """Begin without copies. `changed` is called when there is something to send."""
+        self.by_broker: dict[BrokerId, FrameCopy] = {}
+        self.ended = False
+        self._partition = partition
+        self._settlement = settlement
+        self._own = own
+        self._clock = clock
+        self._changed = changed
+        self._written = 0
+        """The number of the last frame that is durable here."""
+        self._confirmed = 0
+        """The number of the last frame that all members have durably; 0: none of this leader."""
+        self._may_deliver = True
+        self._taken: deque[tuple[int, float]] = deque()
+        """Numbers and monotonic seconds of the frames that not all members have."""
+        self._begin_copies()
+
+    @property
+    def term(self) -> "LeaderTerm | None":
+        """The leader's term; None: no other replicas, or this broker does not lead."""
+        return self._partition.role.term
+
+    @property
+    def has_unconfirmed(self) -> bool:
+        """Whether a member lacks a frame."""
+        return bool(self._taken)
+
+    def _begin_copies(self) -> None:
+        """Have a copy for each other replica, and none for others."""
+        term = self.term
+        others = frozenset[BrokerId]() if term is None else term.assigned - {self._own}
+        if others != self.by_broker.keys():
+            kept = self.by_broker
+            self.by_broker = {
+                broker: kept.get(broker) or FrameCopy(self._partition) for broker in others
+            }
+            self._changed(self)
+
+    def taken(self, frame: "SettlementFrame") -> None:
+        """Note that a frame is being written here."""
+        self._taken.append((frame.number, self._clock.monotonic()))
+        self._changed(self)
+
+    def written(self, frame: "SettlementFrame") -> None:
+        """Copy a frame that is durable here."""
+        self._begin_copies()
+        self._written = frame.number
+        for copy in self.by_broker.values():
+            copy.add(frame.name, frame.content, whole=frame.whole)
+        self._changed(self)
+        self.confirm()
+
+    def may_join(self, broker: BrokerId) -> bool:
+        """Return whether a replica has all that members of the ISR have confirmed.
+
+        A replica that lacks a complete frame is then sent one.
+        """
+        if self.ended:
+            return False
+        self._begin_copies()
+        copy = self.by_broker.get(broker)
+        if copy is None:
+            return False
+        if copy.needs_whole:
+            self._changed(self)
+        return copy.confirmed.number >= max(self._confirmed, 1)
+
+    def want_whole(self) -> None:
+        """Have a complete frame written for a copy that needs one."""
+        self._settlement.want_whole()
+
+    def confirm(self) -> None:
+        """Report to the settlement up to which frame all members of the maximal ISR have it.
+
+        With a frame that a member lacks for LATE_SECONDS the queue must not deliver.
+        """
+        if self.ended:
+            return
+        lowest = self._written
+        for name in self._members():
+            lowest = min(lowest, name.number)
+        taken = self._taken
+        while taken and taken[0][0] <= lowest:
+            taken.popleft()
+        may_deliver = not taken or self._clock.monotonic() - taken[0][1] < LATE_SECONDS
+        if lowest > self._confirmed or may_deliver != self._may_deliver:
+            self._confirmed, self._may_deliver = max(self._confirmed, lowest), may_deliver
+            self._settlement.confirmed(self._confirmed, may_deliver=may_deliver)
+
+    def _members(self) -> "list[FrameName]":
+        """Return the last confirmed frame of each other member of the maximal ISR."""
+        term = self.term
+        if term is None:
+            return []
+        return [copy.confirmed for broker, copy in self.by_broker.items() if broker in term.maximal]

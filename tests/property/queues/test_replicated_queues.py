@@ -1,0 +1,140 @@
+"""A queue on three brokers through kills, power cuts, truncations and elections (ADR 77).
+
+Nothing is redelivered whose acknowledgement all in-sync replicas had, no unsettled message is
+skipped, and each delivered message that comes again is called redelivered. The same histories find
+each rule that is left out.
+"""
+
+import pytest
+
+from headrace.broker.partition import by_log
+from headrace.model.errors import ErrorCode
+from headrace.queues.stores.copies import followed_file, queue_copies
+from headrace.queues.stores.copies.copying import Copying
+from headrace.queues.stores.copies.followed_file import FollowedFile
+from headrace.queues.stores.copies.frame_copy import FrameCopy
+from headrace.queues.stores.copies.messages import CopyAnswer, CopyQuestion
+from headrace.queues.stores.copies.queue_copies import QueueCopies
+from headrace.queues.stores.copies.settled_follower import SettledFollower
+from headrace.queues.stores.log.settled_state import NO_FRAME
+from headrace.queues.stores.log.settlement import Settlement
+from tests.support.cluster.replicated_queue import Violation, play
+from tests.support.examples import examples
+
+STEPS = 1200
+SEEDS = examples(100)
+SEEDS_MAX = 600
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_confirmed_settlements_survive_and_no_message_is_skipped(block: int) -> None:
+    clusters = [play(block * SEEDS + seed, STEPS) for seed in range(SEEDS)]
+    assert sum(len(cluster.gone) for cluster in clusters) > 5 * SEEDS
+    assert sum(cluster.redeliveries for cluster in clusters) > SEEDS
+    assert sum(cluster.controller.epoch for cluster in clusters) > 2 * SEEDS
+
+
+def assert_found() -> None:
+    for seed in range(SEEDS_MAX):
+        try:
+            play(seed, STEPS)
+        except Violation:
+            return
+    pytest.fail("no history shows it")
+
+
+def test_a_follower_that_accepts_frames_of_an_older_epoch_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    accept, ask = FollowedFile._accept, SettledFollower._ask
+
+    def accepts(self: FollowedFile, question: CopyQuestion) -> None:
+        if question.last < self.accepted:
+            self.accepted = NO_FRAME
+        accept(self, question)
+
+    def unfenced(self: SettledFollower, question: CopyQuestion, done: object) -> None:
+        partition = self._partition_of(question.partition)
+        assert partition is not None
+        self._known.clear()
+        latest = max(question.leader_epoch, partition.leader_epoch)
+        ask(self, question._replace(leader_epoch=latest), done)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(FollowedFile, "_accept", accepts)
+    monkeypatch.setattr(SettledFollower, "_ask", unfenced)
+    assert_found()
+
+
+def test_a_new_leader_that_sends_no_complete_frame_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    add, accept = FrameCopy.add, FollowedFile._accept
+
+    def adds(self: FrameCopy, name: object, content: bytes, *, whole: bool) -> None:
+        self.needs_whole = False
+        add(self, name, content, whole=False)  # type: ignore[arg-type]
+
+    def accepts(self: FollowedFile, question: CopyQuestion) -> None:
+        accept(self, question._replace(follows=self.accepted))
+
+    monkeypatch.setattr(FrameCopy, "add", adds)
+    monkeypatch.setattr(FollowedFile, "_accept", accepts)
+    assert_found()
+
+
+def test_a_join_without_a_complete_frame_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    lead = Copying.lead
+
+    def leads(self: Copying, partition: object, settlement: Settlement) -> QueueCopies:
+        copies = lead(self, partition, settlement)  # type: ignore[arg-type]
+        partition.may_join = by_log  # type: ignore[attr-defined]
+        return copies
+
+    monkeypatch.setattr(Copying, "lead", leads)
+    assert_found()
+
+
+def test_a_join_with_frames_that_lag_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_join = QueueCopies.may_join
+
+    def joins(self: QueueCopies, broker: object) -> bool:
+        before, self._confirmed = self._confirmed, 1
+        joined = may_join(self, broker)  # type: ignore[arg-type]
+        self._confirmed = before
+        return joined
+
+    monkeypatch.setattr(QueueCopies, "may_join", joins)
+    assert_found()
+
+
+def test_frames_that_are_not_clipped_by_epoch_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Settlement, "_end_of_epoch", lambda self, epoch: 1 << 40)
+    assert_found()
+
+
+def test_positions_recorded_on_the_own_disk_alone_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(QueueCopies, "_members", lambda self: [])
+    assert_found()
+
+
+def test_deliveries_while_a_member_is_late_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_copies, "LATE_SECONDS", 100.0)
+    assert_found()
+
+
+def test_an_answer_before_the_flush_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tells(self: FollowedFile, question: CopyQuestion, done: object) -> None:
+        done(CopyAnswer(ErrorCode.NONE, self.accepted))  # type: ignore[operator]
+
+    def answers(self: FollowedFile, question: CopyQuestion, done: object) -> None:
+        if self._ready and question.content:
+            self._accept(question)
+            tells(self, question, done)
+        else:
+            ask(self, question, done)  # type: ignore[arg-type]
+
+    ask = followed_file.FollowedFile.ask
+    monkeypatch.setattr(FollowedFile, "ask", answers)
+    assert_found()
