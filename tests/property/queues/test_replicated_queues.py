@@ -115,7 +115,7 @@ def test_frames_that_are_not_clipped_by_epoch_are_found(monkeypatch: pytest.Monk
 def test_positions_recorded_on_the_own_disk_alone_are_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(QueueCopies, "_members", lambda self: [])
+    monkeypatch.setattr(QueueCopies, "_numbers", lambda self: [self._written])
     assert_found()
 
 

@@ -88,7 +88,8 @@ class Node:
     def content(self) -> Content:
         """Offset to value of all records; read again only where the log has changed."""
         log = self.log
-        key = (log, log.end_offset, log.truncations)
+        bases = tuple(segment.base_offset for segment in log.segments)
+        key = (log, log.end_offset, log.truncations, bases)
         if self.cached[0] != key:
             data = b"".join(segment.file.read(0, segment.size) for segment in log.segments)
             self.cached = key, {record.offset: record.value for record in records_of(data)}

@@ -8,6 +8,7 @@ from headrace.cluster.peers.peer_call import Fields
 from headrace.cluster.store.znodes import ProducerIdBlock
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.queues.stores.copies.messages import CopyAnswer, CopyQuestion
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
 
 
@@ -43,3 +44,6 @@ class PeerPort(Protocol):
 
     async def allocate_producer_ids(self, broker: BrokerId, broker_epoch: int) -> ProducerIdBlock:
         """Reserve a block of producer ids for `broker`, as the controller."""
+
+    async def copy_settled(self, questions: Sequence[CopyQuestion]) -> Sequence[CopyAnswer]:
+        """Write frames of settled positions for their leaders; return the answers in order."""

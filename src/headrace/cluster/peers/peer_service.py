@@ -5,6 +5,8 @@ Implements `PeerPort`.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 from headrace.broker.metadata_image import BrokerInfo
 from headrace.cluster.controller.controller import Controller
@@ -19,17 +21,33 @@ from headrace.cluster.store.znodes import ProducerIdBlock
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.store import StoreError
+from headrace.posix.awaiting import called_back
+from headrace.queues.stores.copies.messages import CopyAnswer, CopyQuestion
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.queues.stores.copies.settled_follower import SettledFollower
 
 
 class PeerService:
     """Applies a controller's requests, one at a time, and serves requests to the controller."""
 
-    def __init__(self, controller: Controller, catalog: Catalog) -> None:
-        """Create the service. `catalog`: the store, for topic settings and registrations."""
+    def __init__(
+        self,
+        controller: Controller,
+        catalog: Catalog,
+        followed: "Callable[[], SettledFollower]",
+    ) -> None:
+        """Create the service. `catalog`: the store, for topic settings and registrations.
+
+        `followed` returns the copies of settled positions on this broker.
+        """
         self._controller = controller
         self._catalog = catalog
         self._broker = controller.broker
+        self._followed = followed
         self._turn = asyncio.Lock()
         """Held while one request of a controller is decoded and applied, so that none overtakes
         another."""
@@ -87,6 +105,13 @@ class PeerService:
         return await self._controller.in_term(
             lambda term: term.allocate_producer_ids(broker, broker_epoch)
         )
+
+    async def copy_settled(self, questions: Sequence[CopyQuestion]) -> Sequence[CopyAnswer]:
+        """Write frames of settled positions for their leaders; return the answers."""
+        answers: Sequence[CopyAnswer] = await called_back(
+            partial(self._followed().answer, questions)
+        )
+        return answers
 
     async def _take(
         self, orders: Orders, configs: Mapping[str, Mapping[str, str]] | None = None

@@ -105,6 +105,7 @@ class ApiKey(IntEnum):
     AMQP_ADMINISTRATION = 20_000
     """Operations of all protocols; the name that metrics and the audit log have is AMQP's."""
     ADMINISTRATION = AMQP_ADMINISTRATION
+    COPY_SETTLED = 20_003
 
 
 VERSIONS: dict[ApiKey, tuple[int, int]] = {

@@ -1,4 +1,4 @@
-"""Messages between brokers and controller as field tables: API keys 4-7, 56 and 67.
+"""Messages between brokers and controller as field tables: API keys 4-7, 56, 67 and our own.
 
 All versions are included, with the field names of Kafka's message definitions; messages are dicts.
 Keys 4-7 ended with Kafka 4.0: the newest versions here are those of Kafka 3.9 with ZooKeeper.
@@ -14,6 +14,7 @@ from headrace.wire.schema import (
     MessageSchema,
     Type,
     array,
+    binary,
     boolean,
     int8,
     int16,
@@ -273,6 +274,37 @@ _ALLOCATE_PRODUCER_IDS = PeerMessages(
     ),
 )
 
+_COPIED_PARTITION = struct(
+    Field("topicName", string),
+    Field("topicId", uuid),
+    Field("partitionIndex", int32),
+    Field("leaderEpoch", int32),
+    Field("followsEpoch", int32),
+    Field("followsNumber", int64),
+    Field("lastEpoch", int32),
+    Field("lastNumber", int64),
+    Field("wholeBytes", int64),
+    Field("position", int64),
+    Field("readFrom", int64),
+    Field("content", binary),
+)
+_COPY_ANSWER = struct(
+    Field("errorCode", int16),
+    Field("lastEpoch", int32),
+    Field("lastNumber", int64),
+    Field("partEnd", int64),
+    Field("fileBytes", int64),
+    Field("content", binary),
+)
+_COPY_SETTLED = PeerMessages(
+    MessageSchema([Field("brokerId", int32), Field("partitions", array(_COPIED_PARTITION))]),
+    MessageSchema([Field("errorCode", int16), Field("partitions", array(_COPY_ANSWER))]),
+)
+"""Frames of settled positions, and what a follower has of them (`queues.stores.copies.messages`).
+
+The answers are in the order of the request's partitions.
+"""
+
 PEER_MESSAGES: dict[ApiKey, PeerMessages] = {
     ApiKey.LEADER_AND_ISR: _LEADER_AND_ISR,
     ApiKey.STOP_REPLICA: _STOP_REPLICA,
@@ -280,6 +312,7 @@ PEER_MESSAGES: dict[ApiKey, PeerMessages] = {
     ApiKey.CONTROLLED_SHUTDOWN: _CONTROLLED_SHUTDOWN,
     ApiKey.ALTER_PARTITION: _ALTER_PARTITION,
     ApiKey.ALLOCATE_PRODUCER_IDS: _ALLOCATE_PRODUCER_IDS,
+    ApiKey.COPY_SETTLED: _COPY_SETTLED,
 }
 
 PEER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
@@ -289,6 +322,7 @@ PEER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.CONTROLLED_SHUTDOWN: (2, 3),
     ApiKey.ALTER_PARTITION: (2, 3),
     ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0),
+    ApiKey.COPY_SETTLED: (0, 0),
 }
 """Supported versions: those with topic ids (Kafka 2.8 and later), with the epochs of each
 message."""

@@ -97,8 +97,8 @@ class Copying:
         partition.may_join = never
         self._busy.pop(copies, None)
         for peer in self._peers.values():
-            for copy in copies.by_broker.values():
-                peer.copies.pop(copy, None)
+            for copy in [each for each, queue in peer.copies.items() if queue is copies]:
+                del peer.copies[copy]
 
     def close(self) -> None:
         """Send nothing more."""

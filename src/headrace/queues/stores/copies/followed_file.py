@@ -164,9 +164,9 @@ class FollowedFile:
         if error is None:
             self._durable = frame.last
         else:
-            self.stop()
             if not self.partition.log.closed:
                 self.partition.log.context.fail(error, self.path)
+            self.stop()
         if self._pending:
             self._files.note_changed(self, soon=True)
         else:

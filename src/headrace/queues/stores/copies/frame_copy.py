@@ -29,8 +29,8 @@ class FrameCopy:
     """A copy of one queue's frames on one broker."""
 
     __slots__ = (
-        "_asked", "_bytes", "_part_end", "_partition", "_unsent", "_whole", "confirmed",
-        "needs_whole",
+        "_asked", "_asked_all", "_bytes", "_part_end", "_partition", "_unsent", "_whole",
+        "confirmed", "is_caught_up", "needs_whole",
     )  # fmt: skip
 
     def __init__(self, partition: "Partition") -> None:
@@ -38,6 +38,8 @@ class FrameCopy:
         """The last frame that is durable there; NO_FRAME: it has no complete one of this leader."""
         self.needs_whole = True
         """Whether the next frame to send must be a complete one, which is not written yet."""
+        self.is_caught_up = False
+        """Whether it has confirmed all frames that were there when the last request was sent."""
         self._partition = partition
         self._whole: _Frame | None = None
         """The complete frame that is being sent."""
@@ -48,6 +50,8 @@ class FrameCopy:
         self._bytes = 0
         self._asked: _Frame | None = None
         """The complete frame, or the last of the frames, that is in flight."""
+        self._asked_all = False
+        """Whether all frames of that time are in flight."""
 
     @property
     def has_unsent(self) -> bool:
@@ -91,6 +95,7 @@ class FrameCopy:
         whole = self._whole
         if whole is not None:
             self._asked = whole
+            self._asked_all = not self._unsent and self._part_end + bytes_max >= len(whole.content)
             part = whole.content[self._part_end : self._part_end + bytes_max]
             return about._replace(
                 content=part,
@@ -109,6 +114,7 @@ class FrameCopy:
                 break
             contents.append(frame.content)
             self._asked = frame
+        self._asked_all = self._asked is self._unsent[-1]
         return about._replace(
             content=b"".join(contents), follows=self.confirmed, last=self._asked.name
         )
@@ -118,6 +124,7 @@ class FrameCopy:
         asked, self._asked = self._asked, None
         if answer.error is not ErrorCode.NONE or asked is None:
             return False
+        self.is_caught_up = self._asked_all and answer.last >= asked.name
         if answer.last >= asked.name:
             self.confirmed = max(self.confirmed, answer.last)
             if asked is self._whole:

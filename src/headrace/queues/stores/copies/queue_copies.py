@@ -1,22 +1,24 @@
 """`QueueCopies`: the copies of one led queue, and what all members of its maximal ISR have."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Set
 from typing import TYPE_CHECKING
 
 from headrace.model.nouns import BrokerId
 from headrace.queues.stores.copies.frame_copy import FrameCopy
+from headrace.queues.stores.log.settled_state import NO_FRAME
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.broker.replica.leader_term import LeaderTerm
     from headrace.ports.clock import Clock
-    from headrace.queues.stores.log.settled_state import FrameName
     from headrace.queues.stores.log.settlement import Settlement
     from headrace.queues.stores.log.settlement_frame import SettlementFrame
 
 LATE_SECONDS = 1.0
 """Seconds after which a frame that a member has not confirmed stops the queue's deliveries."""
+JOIN_SECONDS = LATE_SECONDS / 2
+"""Seconds after which a frame is confirmed without a replica that is about to join the ISR."""
 
 
 class QueueCopies:
@@ -45,6 +47,8 @@ class QueueCopies:
         self._may_deliver = True
         self._taken: deque[tuple[int, float]] = deque()
         """Numbers and monotonic seconds of the frames that not all members have."""
+        self._joining: set[BrokerId] = set()
+        """Replicas that have caught up and are not in the ISR yet."""
         self._begin_copies()
 
     @property
@@ -63,6 +67,7 @@ class QueueCopies:
         others = frozenset[BrokerId]() if term is None else term.assigned - {self._own}
         if others != self.by_broker.keys():
             kept = self.by_broker
+            self._joining &= others
             self.by_broker = {
                 broker: kept.get(broker) or FrameCopy(self._partition) for broker in others
             }
@@ -75,6 +80,8 @@ class QueueCopies:
 
     def written(self, frame: "SettlementFrame") -> None:
         """Copy a frame that is durable here."""
+        if self.ended:
+            return
         self._begin_copies()
         self._written = frame.number
         for copy in self.by_broker.values():
@@ -85,7 +92,8 @@ class QueueCopies:
     def may_join(self, broker: BrokerId) -> bool:
         """Return whether a replica has all that members of the ISR have confirmed.
 
-        A replica that lacks a complete frame is then sent one.
+        A replica that lacks a complete frame is then sent one. One that has caught up is waited
+        for, as if it were a member: else a leader that is alone would always be ahead of it.
         """
         if self.ended:
             return False
@@ -95,7 +103,9 @@ class QueueCopies:
             return False
         if copy.needs_whole:
             self._changed(self)
-        return copy.confirmed.number >= max(self._confirmed, 1)
+        if copy.is_caught_up:
+            self._joining.add(broker)
+        return broker in self._waited_for() and copy.confirmed.number >= max(self._confirmed, 1)
 
     def want_whole(self) -> None:
         """Have a complete frame written for a copy that needs one."""
@@ -106,22 +116,34 @@ class QueueCopies:
 
         With a frame that a member lacks for LATE_SECONDS the queue must not deliver.
         """
-        if self.ended:
+        if self.ended or self._partition.refusal is not None:
             return
-        lowest = self._written
-        for name in self._members():
-            lowest = min(lowest, name.number)
+        if self._oldest_seconds() >= JOIN_SECONDS:
+            self._joining.clear()
+            for copy in self.by_broker.values():
+                copy.is_caught_up &= copy.confirmed.number >= self._taken[0][0]
+        lowest = min(self._numbers())
         taken = self._taken
         while taken and taken[0][0] <= lowest:
             taken.popleft()
-        may_deliver = not taken or self._clock.monotonic() - taken[0][1] < LATE_SECONDS
+        may_deliver = self._oldest_seconds() < LATE_SECONDS
         if lowest > self._confirmed or may_deliver != self._may_deliver:
             self._confirmed, self._may_deliver = max(self._confirmed, lowest), may_deliver
             self._settlement.confirmed(self._confirmed, may_deliver=may_deliver)
 
-    def _members(self) -> "list[FrameName]":
-        """Return the last confirmed frame of each other member of the maximal ISR."""
+    def _oldest_seconds(self) -> float:
+        """Return the age of the oldest frame that not all have confirmed."""
+        return self._clock.monotonic() - self._taken[0][1] if self._taken else 0.0
+
+    def _waited_for(self) -> Set[BrokerId]:
+        """Return the members of the maximal ISR, and replicas that are about to join it."""
         term = self.term
-        if term is None:
-            return []
-        return [copy.confirmed for broker, copy in self.by_broker.items() if broker in term.maximal]
+        return self._joining if term is None else self._joining | term.maximal
+
+    def _numbers(self) -> Iterator[int]:
+        """Yield the last number that each replica has confirmed which is waited for."""
+        yield self._written
+        for broker in self._waited_for():
+            if broker != self._own:
+                copy = self.by_broker.get(broker)
+                yield NO_FRAME.number if copy is None else copy.confirmed.number

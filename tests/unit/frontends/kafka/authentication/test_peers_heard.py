@@ -71,7 +71,7 @@ def from_nobody(key: ApiKey, cluster: SimCluster, sender: int) -> dict[str, Any]
     known = cluster.brokers[0].broker.image.topics["t"].topic_id
     asked = wanted(isr=(0,), leader_epoch=0, partition_epoch=0)
     topics = [{"topicId": known, "partitions": [asked]}]
-    return {"brokerId": sender, "brokerEpoch": epoch, "topics": topics}
+    return {"brokerId": sender, "brokerEpoch": epoch, "topics": topics, "partitions": []}
 
 
 @pytest.mark.parametrize("key", TABLE, ids=lambda key: key.name)
