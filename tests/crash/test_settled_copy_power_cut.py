@@ -4,7 +4,7 @@ from headrace.queues.stores.log.settled_state import FrameName, find_frames
 from headrace.testing.disk import SimDisk
 from headrace.testing.disk_crash import crash_states
 from tests.support.log.log import content
-from tests.support.queues.copies import FollowerKit, frame
+from tests.support.queues.followers import FollowerKit, frame
 
 BODIES = [frame(1, whole=True), *(frame(number) for number in range(2, 6)), frame(6, whole=True)]
 BODIES += [frame(7), frame(8)]

@@ -11,9 +11,8 @@
 All calls come from the one deciding thread and never block.
 """
 
-from typing import TYPE_CHECKING
-
 from headrace.broker.appended import Appended
+from headrace.broker.replica.joining import joins
 from headrace.broker.replica.partition_role import PartitionRole
 from headrace.broker.watchable import Watched
 from headrace.config.log_config import LogConfig
@@ -22,8 +21,8 @@ from headrace.log.flusher import Flusher
 from headrace.log.log import Log, NeedsDisk, Origin, ReadResult, Served
 from headrace.log.producers.producer_states import Begins, Duplicate
 from headrace.model.errors import ApiError, ErrorCode, StorageError
-from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, LeaderEpoch, Offset, TopicPartition
-from headrace.model.protocols import are_positions_copied, is_closed
+from headrace.model.nouns import INTERNAL_TOPICS, LeaderEpoch, Offset, TopicPartition
+from headrace.model.protocols import is_closed
 from headrace.observe.metrics import TopicTraffic
 from headrace.ports.disk import Buffer
 from headrace.record.batch import (
@@ -35,24 +34,11 @@ from headrace.record.batch import (
 )
 from headrace.record.batch_layout import ATTRIBUTES, PRODUCER_ID
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 ACKS_ALL = -1
 TO_HIGH_WATERMARK = -1
 
 
 _new = tuple.__new__  # makes a named tuple in two fifths of its constructor's time
-
-
-def never(broker: BrokerId) -> bool:
-    """Return False: no replica has what a member of the ISR needs besides the log."""
-    return False
-
-
-def by_log(broker: BrokerId) -> bool:
-    """Return True: a member of the ISR needs the log alone."""
-    return True
 
 
 class Partition(Watched):
@@ -82,8 +68,7 @@ class Partition(Watched):
         The code that decodes a Produce request does it, as records are not decoded here. Internal
         topics accept no client records.
         """
-        copied = are_positions_copied(self.topic_partition.topic)
-        self.may_join: Callable[[BrokerId], bool] = never if copied else by_log
+        self.may_join = joins(self.topic_partition.topic)
         """Whether a follower that has the log has all else that a member of the ISR needs."""
         self.inspected = False
         """Whether clients' records must be decoded: for `keys_needed`, or for the topic's own

@@ -64,8 +64,8 @@ class ReservedTopics(NamedTuple):
     configs: str = ""
     """Why AlterConfigs is refused; empty: it is not."""
     positions_copied: bool = False
-    """Whether a replica needs a copy of the positions that are settled, besides the log, to be in
-    sync; but for `closed` topics."""
+    """Whether a replica that joins the ISR needs a copy of the settled positions; not if
+    `closed`."""
 
 
 class Command(NamedTuple):

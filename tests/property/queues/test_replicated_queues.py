@@ -7,15 +7,15 @@ each rule that is left out.
 
 import pytest
 
-from headrace.broker.partition import by_log
+from headrace.broker.replica.joining import by_log
+from headrace.copies import followed_file, queue_copies
+from headrace.copies.copying import Copying
+from headrace.copies.followed_file import FollowedFile
+from headrace.copies.frame_copy import FrameCopy
+from headrace.copies.messages import CopyAnswer, CopyQuestion
+from headrace.copies.queue_copies import QueueCopies
+from headrace.copies.settled_follower import SettledFollower
 from headrace.model.errors import ErrorCode
-from headrace.queues.stores.copies import followed_file, queue_copies
-from headrace.queues.stores.copies.copying import Copying
-from headrace.queues.stores.copies.followed_file import FollowedFile
-from headrace.queues.stores.copies.frame_copy import FrameCopy
-from headrace.queues.stores.copies.messages import CopyAnswer, CopyQuestion
-from headrace.queues.stores.copies.queue_copies import QueueCopies
-from headrace.queues.stores.copies.settled_follower import SettledFollower
 from headrace.queues.stores.log.settled_state import NO_FRAME
 from headrace.queues.stores.log.settlement import Settlement
 from tests.support.cluster.replicated_queue import Violation, play

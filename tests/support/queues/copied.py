@@ -1,11 +1,11 @@
 """A queue's leader with one follower in its ISR, whose copies a test answers by hand."""
 
 from headrace.broker.replica.in_sync_replicas import ReplicaFetch, Replicas
+from headrace.copies.copying import Copying
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset
-from headrace.queues.stores.copies.copying import Copying
 from headrace.queues.stores.log.log_messages import LogMessages
 from tests.support.log.log import World
-from tests.support.queues.copies import FOLLOWER, LEADER, HeldTransport
+from tests.support.queues.followers import FOLLOWER, LEADER, HeldTransport
 from tests.support.queues.log import LogQueue
 
 OTHER = BrokerId(2)

@@ -6,9 +6,9 @@ from typing import Protocol
 from headrace.cluster.decisions.orders import Failed
 from headrace.cluster.peers.peer_call import Fields
 from headrace.cluster.store.znodes import ProducerIdBlock
+from headrace.copies.messages import CopyAnswer, CopyQuestion
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
-from headrace.queues.stores.copies.messages import CopyAnswer, CopyQuestion
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
 
 

@@ -18,17 +18,17 @@ from headrace.cluster.settings.entity_settings import store_failed
 from headrace.cluster.store import znodes
 from headrace.cluster.store.catalog import Catalog
 from headrace.cluster.store.znodes import ProducerIdBlock
+from headrace.copies.messages import CopyAnswer, CopyQuestion
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.store import StoreError
 from headrace.posix.awaiting import called_back
-from headrace.queues.stores.copies.messages import CopyAnswer, CopyQuestion
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.queues.stores.copies.settled_follower import SettledFollower
+    from headrace.copies.settled_follower import SettledFollower
 
 
 class PeerService:

@@ -3,10 +3,10 @@
 from headrace.broker.broker import Broker
 from headrace.client.transport.peer_clients import PeerClients
 from headrace.cluster.peers.conversation import Run
-from headrace.cluster.peers.remote_copies import RemoteCopies
-from headrace.queues.stores.copies.copying import Copying
-from headrace.queues.stores.copies.settled_follower import SettledFollower
+from headrace.copies.copying import Copying
+from headrace.copies.settled_follower import SettledFollower
 from headrace.queues.stores.log.settled_files import SettledFiles
+from headrace.server.cluster.remote_copies import RemoteCopies
 
 
 class SettledCopies:

@@ -300,7 +300,7 @@ _COPY_SETTLED = PeerMessages(
     MessageSchema([Field("brokerId", int32), Field("partitions", array(_COPIED_PARTITION))]),
     MessageSchema([Field("errorCode", int16), Field("partitions", array(_COPY_ANSWER))]),
 )
-"""Frames of settled positions, and what a follower has of them (`queues.stores.copies.messages`).
+"""Frames of settled positions, and what a follower has of them (`copies.messages`).
 
 The answers are in the order of the request's partitions.
 """

@@ -8,8 +8,8 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.cluster.peers.copy_messages import fields_of_answer, question_of
 from headrace.cluster.peers.peer_call import Fields
+from headrace.copies.message_fields import fields_of_answer, question_of
 from headrace.frontends.kafka.cluster.answered import answered
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.model.errors import ErrorCode

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.broker.partition import by_log
+from headrace.broker.replica.joining import by_log
 from headrace.log.directory.holds import WantsNothing
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.ports.callbacks import Done

@@ -2,18 +2,18 @@
 
 from typing import Any
 
-from headrace.cluster.peers.copy_messages import copy_call
+from headrace.copies.messages import CopyAnswer, CopyQuestion
 from headrace.log.text_files import read_file
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId
-from headrace.queues.stores.copies.messages import CopyAnswer, CopyQuestion
 from headrace.queues.stores.log.settled_files import settled_path
 from headrace.queues.stores.log.settled_state import FrameName
+from headrace.server.cluster.remote_copies import copy_call
 from headrace.testing.sim.cluster import SimCluster
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.peer_messages import PEER_MESSAGES
 from tests.support.cluster.peer_kit import play, topic, two
-from tests.support.queues.copies import frame
+from tests.support.queues.followers import frame
 from tests.support.sim.cluster import until
 
 WHOLE = frame(1, epoch=0, whole=True)

@@ -1,12 +1,12 @@
-"""What a leader sends to one copy of a queue's settled positions, and what answers change."""
+"""Frames that a leader sends to a copy of a queue's settled positions, and its answers."""
 
 from headrace.broker.partition import Partition
+from headrace.copies.frame_copy import UNSENT_BYTES_MAX, FrameCopy
+from headrace.copies.messages import CopyAnswer
 from headrace.model.errors import ErrorCode
-from headrace.queues.stores.copies.frame_copy import UNSENT_BYTES_MAX, FrameCopy
-from headrace.queues.stores.copies.messages import CopyAnswer
 from headrace.queues.stores.log.settled_state import NO_FRAME, FrameName
 from tests.support.log.log import World
-from tests.support.queues.copies import taken
+from tests.support.queues.followers import taken
 from tests.support.queues.log import CONFIG, PLACE
 
 WHOLE = FrameName(3, 1)

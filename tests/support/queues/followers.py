@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from headrace.broker.partition import Partition
+from headrace.copies.messages import CopyAnswer, CopyQuestion
+from headrace.copies.settled_follower import SettledFollower
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch
 from headrace.ports.callbacks import Done
-from headrace.queues.stores.copies.messages import CopyAnswer, CopyQuestion
-from headrace.queues.stores.copies.settled_follower import SettledFollower
 from headrace.queues.stores.log.settled_files import SettledFiles, settled_path
 from headrace.queues.stores.log.settled_runs import NO_RUNS
 from headrace.queues.stores.log.settled_state import (

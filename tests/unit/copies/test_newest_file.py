@@ -1,11 +1,11 @@
 """A new leader finds the newest file of settled positions among all replicas."""
 
+from headrace.copies.messages import CopyAnswer
 from headrace.model.errors import ErrorCode
-from headrace.queues.stores.copies.messages import CopyAnswer
 from headrace.queues.stores.log.settled_state import FrameName
 from tests.support.log.log import overwrite
 from tests.support.queues.copied import CopiedQueue
-from tests.support.queues.copies import LOST, frame
+from tests.support.queues.followers import LOST, frame
 
 OWN = frame(3, start=3, whole=True)
 NEWER = frame(5, start=5, whole=True)

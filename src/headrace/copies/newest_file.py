@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.copies.messages import CopyAnswer, CopyQuestion, CopyTransport
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import BrokerId
 from headrace.ports.callbacks import Done, Once
-from headrace.queues.stores.copies.messages import CopyAnswer, CopyQuestion, CopyTransport
 from headrace.queues.stores.log.settled_files import SettledFiles, read_settled, settled_path
 from headrace.queues.stores.log.settled_state import NO_FRAME, FrameName, find_frames
 
@@ -30,7 +30,7 @@ _Heard = Sequence[CopyAnswer] | ApiError
 
 
 class NewestFile:
-    """One search for the newest file."""
+    """A search for the newest file."""
 
     def __init__(
         self,

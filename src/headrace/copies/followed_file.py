@@ -7,10 +7,10 @@ late, or twice, changes nothing.
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.copies.messages import REQUEST_BYTES_MAX, CopyAnswer, CopyQuestion
 from headrace.log.text_files import read_file
 from headrace.model.errors import ErrorCode, HeadraceError
 from headrace.ports.callbacks import Done
-from headrace.queues.stores.copies.messages import REQUEST_BYTES_MAX, CopyAnswer, CopyQuestion
 from headrace.queues.stores.log.settled_files import SettledFiles, read_settled, settled_path
 from headrace.queues.stores.log.settled_state import NO_FRAME, FrameName, find_frames
 
@@ -67,7 +67,7 @@ class FollowedFile:
         files.when_idle(self.path, lambda: read_settled(files.disk, self.path, self._have_read))
 
     def stop(self) -> None:
-        """Write no more frames: this broker leads the partition, or has deleted it."""
+        """Stop writing frames: this broker leads the partition, or has deleted it."""
         self._ended = True
         self._pending.clear()
         self._answer()

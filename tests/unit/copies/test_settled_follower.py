@@ -1,11 +1,11 @@
 """A follower's copy of settled positions: what it takes, what it refuses, when it answers."""
 
+from headrace.copies.messages import CopyAnswer
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import LeaderEpoch
-from headrace.queues.stores.copies.messages import CopyAnswer
 from headrace.queues.stores.log.settled_state import NO_FRAME, FrameName
 from tests.support.log.log import overwrite
-from tests.support.queues.copies import LEADER, FollowerKit, frame
+from tests.support.queues.followers import LEADER, FollowerKit, frame
 
 WHOLE = frame(1, whole=True)
 FIRST = FrameName(1, 1)

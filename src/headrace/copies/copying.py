@@ -8,19 +8,19 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from headrace.broker.partition import never
-from headrace.model.errors import ApiError, HeadraceError
-from headrace.model.nouns import BrokerId
-from headrace.ports.callbacks import Done
-from headrace.queues.stores.copies.frame_copy import FrameCopy
-from headrace.queues.stores.copies.messages import (
+from headrace.broker.replica.joining import never
+from headrace.copies.frame_copy import FrameCopy
+from headrace.copies.messages import (
     REQUEST_BYTES_MAX,
     CopyAnswer,
     CopyQuestion,
     CopyTransport,
 )
-from headrace.queues.stores.copies.newest_file import NewestFile
-from headrace.queues.stores.copies.queue_copies import QueueCopies
+from headrace.copies.newest_file import NewestFile
+from headrace.copies.queue_copies import QueueCopies
+from headrace.model.errors import ApiError, HeadraceError
+from headrace.model.nouns import BrokerId
+from headrace.ports.callbacks import Done
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
@@ -38,7 +38,7 @@ class FollowedHere(Protocol):
     """The files of this broker that follow other leaders. Implemented by `SettledFollower`."""
 
     def stop(self, partition: "Partition") -> None:
-        """Write no more frames of another leader: this broker leads the partition."""
+        """Stop writing frames of another leader: this broker leads the partition."""
 
 
 class _Peer:

@@ -3,16 +3,19 @@
 from collections.abc import Sequence
 
 from headrace.broker.broker import Broker
+from headrace.client.calls.call import error_code
 from headrace.client.transport.peer import Peer, fixed
 from headrace.client.transport.peer_clients import PeerClients
 from headrace.client.transport.port import Address
 from headrace.cluster.peers.conversation import Conversation, Limits, Run
-from headrace.cluster.peers.copy_messages import copy_call
+from headrace.cluster.peers.peer_call import Fields, PeerCall
 from headrace.cluster.peers.registrations import RegisteredPeers
-from headrace.model.errors import ApiError, ErrorCode
+from headrace.copies.message_fields import answer_of, fields_of_question
+from headrace.copies.messages import CopyAnswer, CopyQuestion
+from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.model.nouns import BrokerId
 from headrace.ports.callbacks import Done
-from headrace.queues.stores.copies.messages import CopyAnswer, CopyQuestion
+from headrace.wire.kafka.api import ApiKey
 
 ANSWER_SECONDS_MAX = 5.0
 """Seconds after which a request without an answer has failed; it is sent again."""
@@ -24,7 +27,7 @@ _Answers = Sequence[CopyAnswer]
 
 
 class RemoteCopies:
-    """Requests of one broker. Implements `queues.stores.copies.messages.CopyTransport`."""
+    """Requests of one broker. Implements `copies.messages.CopyTransport`."""
 
     def __init__(self, broker: Broker, listener: str, clients: PeerClients, run: Run) -> None:
         """Create without connections.
@@ -60,3 +63,20 @@ class RemoteCopies:
             return [await peer.ask(copy_call(own, asked[0]))]
 
         return Conversation(Peer(client, fixed(address)), exchange, self._run, limits=LIMITS)
+
+
+def copy_call(own: BrokerId, questions: Sequence[CopyQuestion]) -> PeerCall[Sequence[CopyAnswer]]:
+    """Return the request of broker `own` with questions; it returns their answers in order."""
+
+    def parse(response: Fields) -> Sequence[CopyAnswer]:
+        code = error_code(response["errorCode"])
+        if code is not ErrorCode.NONE:
+            raise ApiError(code)
+        answers = [answer_of(fields) for fields in response["partitions"]]
+        if len(answers) != len(questions):
+            raise Malformed(f"{len(answers)} answers to {len(questions)} questions")
+        return answers
+
+    partitions = [fields_of_question(question) for question in questions]
+    fields = {"brokerId": own, "partitions": partitions}
+    return PeerCall(ApiKey.COPY_SETTLED, fields, parse)

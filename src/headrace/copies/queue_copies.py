@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Set
 from typing import TYPE_CHECKING
 
+from headrace.copies.frame_copy import FrameCopy
 from headrace.model.nouns import BrokerId
-from headrace.queues.stores.copies.frame_copy import FrameCopy
 from headrace.queues.stores.log.settled_state import NO_FRAME
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.copies.followed_file import FollowedFile
+from headrace.copies.messages import CopyAnswer, CopyQuestion
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import NO_EPOCH, TopicPartition
 from headrace.ports.callbacks import Done, gather
-from headrace.queues.stores.copies.followed_file import FollowedFile
-from headrace.queues.stores.copies.messages import CopyAnswer, CopyQuestion
 from headrace.queues.stores.log.settled_files import SettledFiles
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class SettledFollower:
             self._ask(question, partial(heard, number))
 
     def stop(self, partition: "Partition") -> None:
-        """Write no more frames of another leader: this broker leads or deletes the partition."""
+        """Stop writing frames of another leader: this broker leads or deletes the partition."""
         file = self._followed.pop(partition.topic_partition, None)
         if file is not None:
             file.stop()

@@ -1,34 +1,18 @@
-"""Questions about copies of settled positions as messages: CopySettled, API key 20003."""
+"""Questions and answers as the fields of a message: CopySettled, API key 20003."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
 from headrace.client.calls.call import error_code
-from headrace.cluster.peers.peer_call import Fields, PeerCall
-from headrace.model.errors import ApiError, ErrorCode, Malformed
-from headrace.model.nouns import BrokerId, TopicPartition
-from headrace.queues.stores.copies.messages import CopyAnswer, CopyQuestion
+from headrace.copies.messages import CopyAnswer, CopyQuestion
+from headrace.model.nouns import TopicPartition
 from headrace.queues.stores.log.settled_state import FrameName
-from headrace.wire.kafka.api import ApiKey
+
+Fields = Mapping[str, Any]
 
 
-def copy_call(own: BrokerId, questions: Sequence[CopyQuestion]) -> PeerCall[Sequence[CopyAnswer]]:
-    """Return the request of broker `own` with questions; it returns their answers in order."""
-
-    def parse(response: Fields) -> Sequence[CopyAnswer]:
-        code = error_code(response["errorCode"])
-        if code is not ErrorCode.NONE:
-            raise ApiError(code)
-        answers = [_answer_of(fields) for fields in response["partitions"]]
-        if len(answers) != len(questions):
-            raise Malformed(f"{len(answers)} answers to {len(questions)} questions")
-        return answers
-
-    partitions = [_fields_of_question(question) for question in questions]
-    fields = {"brokerId": own, "partitions": partitions}
-    return PeerCall(ApiKey.COPY_SETTLED, fields, parse)
-
-
-def _fields_of_question(question: CopyQuestion) -> Fields:
+def fields_of_question(question: CopyQuestion) -> Fields:
+    """Return the fields of a question."""
     return {
         "topicName": question.partition.topic,
         "topicId": question.topic_id,
@@ -72,7 +56,8 @@ def fields_of_answer(answer: CopyAnswer) -> Fields:
     }
 
 
-def _answer_of(fields: Fields) -> CopyAnswer:
+def answer_of(fields: Fields) -> CopyAnswer:
+    """Return the answer about a response's partition."""
     return CopyAnswer(
         error_code(fields["errorCode"]),
         FrameName(fields["lastEpoch"], fields["lastNumber"]),

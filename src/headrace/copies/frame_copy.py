@@ -9,8 +9,8 @@ lacks base ───────────────────────
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.copies.messages import CopyAnswer, CopyQuestion
 from headrace.model.errors import ErrorCode
-from headrace.queues.stores.copies.messages import CopyAnswer, CopyQuestion
 from headrace.queues.stores.log.settled_state import NO_FRAME, FrameName
 
 if TYPE_CHECKING:

@@ -52,7 +52,7 @@ class CopyAnswer(NamedTuple):
 
 
 class CopyTransport(Protocol):
-    """Requests to other brokers. Implemented by `cluster.peers.remote_copies.RemoteCopies`."""
+    """Requests to other brokers. Implemented by `server.cluster.remote_copies.RemoteCopies`."""
 
     def ask(
         self,
