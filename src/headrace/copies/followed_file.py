@@ -7,6 +7,7 @@ late, or twice, changes nothing.
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.copies.followed_needs import FollowedNeeds
 from headrace.copies.messages import REQUEST_BYTES_MAX, CopyAnswer, CopyQuestion
 from headrace.log.text_files import read_file
 from headrace.model.errors import ErrorCode, HeadraceError
@@ -31,6 +32,7 @@ class _Frame:
         self.content = content
         self.at = at
         self.last = file.accepted
+        self.whole = file.pending_whole
         self._file = file
 
     def written(self, error: OSError | None) -> None:
@@ -58,6 +60,9 @@ class FollowedFile:
         self._kept = b""
         self._pending: list[bytes] = []
         """Accepted frames that are not being written."""
+        self.pending_whole: tuple[FrameName, bytes] | None = None
+        """The complete frame with which `_pending` begins."""
+        self._needs = FollowedNeeds(partition, files.disk)
         self._writing = False
         self._part_of = NO_FRAME
         """The complete frame of which `_parts` is the beginning."""
@@ -70,6 +75,7 @@ class FollowedFile:
         """Stop writing frames: this broker leads the partition, or has deleted it."""
         self._ended = True
         self._pending.clear()
+        self._needs.end()
         self._answer()
 
     def ask(self, question: CopyQuestion, done: Done[CopyAnswer]) -> None:
@@ -111,6 +117,7 @@ class FollowedFile:
             if whole is not None:
                 self._replaces, self._kept = True, b""
                 self._pending = [whole]
+                self.pending_whole = question.last, whole
                 self._note_accepted(question.last)
             return
         frames = list(find_frames(content))
@@ -156,6 +163,7 @@ class FollowedFile:
         frame = _Frame(self, content, None if self._replaces else self._end)
         self._end = len(content) + (frame.at or 0)
         self._pending, self._kept, self._replaces = [], b"", False
+        self.pending_whole = None
         return frame
 
     def frames_written(self, frame: _Frame, error: OSError | None) -> None:
@@ -163,6 +171,8 @@ class FollowedFile:
         self._writing = False
         if error is None:
             self._durable = frame.last
+            if frame.whole is not None and not self._ended:
+                self._needs.have_frame(*frame.whole)
         else:
             if not self.partition.log.closed:
                 self.partition.log.context.fail(error, self.path)

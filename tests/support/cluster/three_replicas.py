@@ -110,7 +110,7 @@ class ThreeReplicas:
         self.drawn = Random(seed)
         config = LogConfig(
             segment_bytes=self.segment_bytes(), index_interval_bytes=200, segment_index_bytes=1024,
-            min_insync_replicas=self.drawn.choice((1, 2, 2)),
+            min_insync_replicas=self.drawn.choice((1, 2, 2)), retention_ms=-1,
         )  # fmt: skip
         self.controller = Controller()
         self.nodes = [

@@ -37,6 +37,7 @@ class CopiedQueue(LogQueue):
             self.files,
             self.world.clock,
             self,
+            drops_transient=True,
             handed_out_ahead=self.ahead,
             copies=self.copying,
         )
@@ -64,8 +65,7 @@ class CopiedQueue(LogQueue):
     def fetch(self) -> None:
         """Have followers fetch from the log's end."""
         term, log = self.partition.role.term, self.partition.log
-        assert term is not None
-        for broker in self.fetching:
+        for broker in self.fetching if term is not None else ():
             fetch = ReplicaFetch(broker, log.end_offset, log.end_offset, log_start=Offset(0))
             term.note_fetch(fetch, self.now, may_join=self.partition.may_join(broker))
 

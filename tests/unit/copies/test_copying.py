@@ -1,6 +1,7 @@
 """When a leader delivers, and which replicas may join the ISR, by what copies have confirmed."""
 
 from headrace.copies.frame_copy import UNSENT_BYTES_MAX
+from headrace.model.nouns import LeaderEpoch
 from headrace.queues.stores.log.settled_state import decode_frames
 from tests.support.log.log import content
 from tests.support.queues.copied import OTHER, CopiedQueue
@@ -155,6 +156,29 @@ def test_first_frame_of_a_leader_is_complete_and_numbers_go_on() -> None:
     assert first.whole
     assert first.number == frames[-1].number + 1
     assert first.start == 1
+
+
+def test_transient_messages_stay_when_another_replica_takes_over() -> None:
+    here = loaded()
+    here.publish("a", persistent=False)
+    here.pass_time(0.3)
+    again = CopiedQueue(here.world.after_power_cut(here.world.disk.left_by_a_kill()))
+    again.load_late()
+    again.pass_time(0.3)
+    assert again.gets() == ["a*"]
+
+
+def test_queue_with_one_replica_in_a_cluster_waits_for_no_other() -> None:
+    here = CopiedQueue()
+    here.partition.role.lead(LeaderEpoch(3))
+    here.fetching = []
+    here.load_late()
+    here.published("a")
+    assert here.gets() == ["a"]
+    here.acknowledge(1)
+    here.pass_time(0.2)
+    assert here.transport.asked == []
+    assert here.store.settled().durably == 1
 
 
 def test_end_of_a_term_sends_nothing_more() -> None:

@@ -1,11 +1,20 @@
 """A follower's copy of settled positions: what it takes, what it refuses, when it answers."""
 
+from dataclasses import replace
+
 from headrace.copies.messages import CopyAnswer
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import LeaderEpoch
-from headrace.queues.stores.log.settled_state import NO_FRAME, FrameName
-from tests.support.log.log import overwrite
+from headrace.queues.stores.log.settled_runs import runs_of
+from headrace.queues.stores.log.settled_state import (
+    NO_FRAME,
+    FrameName,
+    SettledState,
+    encode_frame,
+)
+from tests.support.log.log import World, append, overwrite
 from tests.support.queues.followers import LEADER, FollowerKit, frame
+from tests.support.queues.log import CONFIG
 
 WHOLE = frame(1, whole=True)
 FIRST = FrameName(1, 1)
@@ -143,6 +152,32 @@ def test_failed_write_is_answered_and_takes_the_directory_offline() -> None:
     answer = here.answer(here.question(frame(2), follows=FIRST, last=SECOND))
     assert answer.error is ErrorCode.KAFKA_STORAGE_ERROR
     assert here.partition.log.context.failure is not None
+
+
+def test_complete_frame_deletes_settled_segments_from_between_others() -> None:
+    here = FollowerKit(World(config=replace(CONFIG, retention_ms=-1)))
+    log = here.partition.log
+    for _ in range(6):
+        append(log, b"x" * 3000)
+    here.world.flush(log)
+    runs = runs_of([(2, 3), (5, 5)])
+    state = SettledState(1, 1, 6, runs, (), 0, 0, 0, False, True, False, 1)
+    assert here.take_whole(encode_frame(state), FIRST).last == FIRST
+    here.world.settle()
+    assert [segment.base_offset for segment in log.segments] == [0, 1, 4, 5]
+    assert log.start_offset == 0
+
+
+def test_settled_segments_that_are_retained_are_not_deleted_by_a_frame() -> None:
+    here = FollowerKit(World(config=replace(CONFIG, retention_ms=1000)))
+    log = here.partition.log
+    for _ in range(6):
+        append(log, b"x" * 3000)
+    here.world.flush(log)
+    state = SettledState(1, 1, 6, runs_of([(2, 3)]), (), 0, 0, 0, False, True, False, 1)
+    here.take_whole(encode_frame(state), FIRST)
+    here.world.settle()
+    assert len(log.segments) == 6
 
 
 def test_follower_without_a_file_has_no_frame() -> None:

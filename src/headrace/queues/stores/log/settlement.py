@@ -39,6 +39,13 @@ class Counts(NamedTuple):
     body_bytes: int = 0
 
 
+def end_of_epoch(partition: "Partition", epoch: LeaderEpoch) -> Offset:
+    """Return the position below which a log has what the leaders up to an epoch wrote."""
+    log = partition.log
+    _, end = partition.end_offset_for_epoch(epoch)
+    return log.end_offset if end < 0 else min(end, log.end_offset)
+
+
 class Settlement:
     """The settled positions of one queue's partition, in memory and in its file."""
 
@@ -157,8 +164,7 @@ class Settlement:
         return self._floor
 
     def _end_of_epoch(self, epoch: int) -> int:
-        _, end = self._partition.end_offset_for_epoch(LeaderEpoch(epoch))
-        return self._log.end_offset if end < 0 else min(end, self._log.end_offset)
+        return end_of_epoch(self._partition, LeaderEpoch(epoch))
 
     def count_anew(self) -> None:
         """Reset the counts: all messages from the mark on must be counted again."""
