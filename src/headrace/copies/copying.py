@@ -69,6 +69,8 @@ class Copying:
         self._clock = clock
         self._transport = transport
         self._followed = followed
+        self._searches: dict[Partition, NewestFile] = {}
+        """Searches for the newest files of queues that are being loaded."""
         self._led: dict[Partition, QueueCopies] = {}
         self._busy: dict[QueueCopies, None] = {}
         """Queues with frames that a member or a copy lacks."""
@@ -78,8 +80,16 @@ class Copying:
     def newest(self, partition: "Partition", done: Done[bytes | HeadraceError]) -> None:
         """Call `done` with the content of the newest file of the replicas."""
         self._followed.stop(partition)
-        newest = NewestFile(partition, self._own, self._files, self._clock, self._transport, done)
-        newest.begin()
+
+        def found(content: bytes | HeadraceError) -> None:
+            if self._searches.get(partition) is search:  # else another broker leads by now
+                del self._searches[partition]
+                done(content)
+
+        search = self._searches[partition] = NewestFile(
+            partition, self._own, self._files, self._clock, self._transport, found
+        )
+        search.begin()
 
     def lead(self, partition: "Partition", settlement: "Settlement") -> QueueCopies:
         """Begin to copy the frames of a queue that this broker leads."""
@@ -90,6 +100,7 @@ class Copying:
 
     def end(self, partition: "Partition") -> None:
         """Stop copying: the queue is deleted, or another broker leads it."""
+        self._searches.pop(partition, None)
         copies = self._led.pop(partition, None)
         if copies is None:
             return

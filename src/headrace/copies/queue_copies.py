@@ -44,7 +44,6 @@ class QueueCopies:
         """The number of the last frame that is durable here."""
         self._confirmed = 0
         """The number of the last frame that all members have durably; 0: none of this leader."""
-        self._may_deliver = True
         self._taken: deque[tuple[int, float]] = deque()
         """Numbers and monotonic seconds of the frames that not all members have."""
         self._joining: set[BrokerId] = set()
@@ -87,7 +86,7 @@ class QueueCopies:
         for copy in self.by_broker.values():
             copy.add(frame.name, frame.content, whole=frame.whole)
         self._changed(self)
-        self.confirm()
+        self._advance()
 
     def may_join(self, broker: BrokerId) -> bool:
         """Return whether a replica has all that members of the ISR have confirmed.
@@ -112,12 +111,18 @@ class QueueCopies:
         self._settlement.want_whole()
 
     def confirm(self) -> None:
-        """Report to the settlement up to which frame all members of the maximal ISR have it.
+        """Have the queue deliver if members of the ISR have confirmed frames, or have left."""
+        if self._advance():
+            self._settlement.report()
 
-        With a frame that a member lacks for LATE_SECONDS the queue must not deliver.
+    def _advance(self) -> bool:
+        """Tell the settlement up to which frame all members of the maximal ISR have it.
+
+        With a frame that a member lacks for LATE_SECONDS the queue must not deliver. Returns
+        whether something has changed.
         """
         if self.ended or self._partition.refusal is not None:
-            return
+            return False
         if self._oldest_seconds() >= JOIN_SECONDS:
             self._joining.clear()
             for copy in self.by_broker.values():
@@ -126,10 +131,13 @@ class QueueCopies:
         taken = self._taken
         while taken and taken[0][0] <= lowest:
             taken.popleft()
-        may_deliver = self._oldest_seconds() < LATE_SECONDS
-        if lowest > self._confirmed or may_deliver != self._may_deliver:
-            self._confirmed, self._may_deliver = max(self._confirmed, lowest), may_deliver
-            self._settlement.confirmed(self._confirmed, may_deliver=may_deliver)
+        settlement, may_deliver = self._settlement, self._oldest_seconds() < LATE_SECONDS
+        if lowest <= self._confirmed and may_deliver == settlement.may_deliver:
+            return False
+        self._confirmed = max(self._confirmed, lowest)
+        settlement.confirm(self._confirmed)
+        settlement.may_deliver = may_deliver
+        return True
 
     def _oldest_seconds(self) -> float:
         """Return the age of the oldest frame that not all have confirmed."""

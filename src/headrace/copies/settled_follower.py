@@ -60,6 +60,9 @@ class SettledFollower:
             done(CopyAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER))
             return
         file = self._followed.get(place)
-        if file is None or file.partition is not partition:
+        if file is not None and file.partition is not partition:
+            file.stop()  # of a deleted topic of that name
+            file = None
+        if file is None:
             file = self._followed[place] = FollowedFile(partition, self._files)
         file.ask(question, done)

@@ -360,10 +360,8 @@ class Settlement:
             self.told_durable = frame.handed_out
             self.start_durable = min(frame.start, self._log.high_watermark)
 
-    def confirmed(self, number: int, *, may_deliver: bool) -> None:
-        """Note what another replica has confirmed; the queue then delivers, or stops to."""
-        self.confirm(number)
-        self.may_deliver = may_deliver
+    def report(self) -> None:
+        """Have the queue deliver, as other replicas have confirmed frames."""
         self._durable()
 
     # Retention: `Holder`
