@@ -106,18 +106,17 @@ class FrameCopy:
         self._asked = None
         if not self._unsent:
             return about
-        contents: list[bytes] = []
+        asked: list[_Frame] = []
         left = bytes_max
         for frame in self._unsent:
             left -= len(frame.content)
-            if contents and left < 0:
+            if asked and left < 0:
                 break
-            contents.append(frame.content)
-            self._asked = frame
-        self._asked_all = self._asked is self._unsent[-1]
-        return about._replace(
-            content=b"".join(contents), follows=self.confirmed, last=self._asked.name
-        )
+            asked.append(frame)
+        last = self._asked = asked[-1]
+        self._asked_all = last is self._unsent[-1]
+        content = b"".join(frame.content for frame in asked)
+        return about._replace(content=content, follows=self.confirmed, last=last.name)
 
     def answered(self, answer: CopyAnswer) -> bool:
         """Note the answer to the last question; return whether the copy is nearer to the end."""

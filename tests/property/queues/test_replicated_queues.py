@@ -18,7 +18,8 @@ from headrace.copies.settled_follower import SettledFollower
 from headrace.model.errors import ErrorCode
 from headrace.queues.stores.log.settled_state import NO_FRAME
 from headrace.queues.stores.log.settlement import Settlement
-from tests.support.cluster.replicated_queue import Violation, play
+from tests.support.cluster.replicated_queue import play
+from tests.support.cluster.three_replicas import Violation
 from tests.support.examples import examples
 
 STEPS = 1200

@@ -65,7 +65,9 @@ class CopiedQueue(LogQueue):
     def fetch(self) -> None:
         """Have followers fetch from the log's end."""
         term, log = self.partition.role.term, self.partition.log
-        for broker in self.fetching if term is not None else ():
+        if term is None:
+            return
+        for broker in self.fetching:
             fetch = ReplicaFetch(broker, log.end_offset, log.end_offset, log_start=Offset(0))
             term.note_fetch(fetch, self.now, may_join=self.partition.may_join(broker))
 

@@ -51,22 +51,23 @@ class LogLoading:
         `settled` is the content of the file of settled positions; None: read it. If other brokers
         may have copies, the newest one is read, and messages that are not persistent stay.
         """
-        partition, settlement = self._partition, self._settlement
-
-        def have_newest(content: bytes | HeadraceError) -> None:
-            if isinstance(content, HeadraceError):
-                done(content)
-                return
-            settlement.copies = copies.lead(partition, settlement)
-            self._load(content, done, copied=partition.role.term is not None)
-
-        copies = self._copies
-        if copies is not None:
-            copies.newest(partition, have_newest)
+        if self._copies is not None:
+            have_newest = partial(self._have_newest, self._copies, done)
+            self._copies.newest(self._partition, have_newest)
         elif settled is not None:
             self._load(settled, done)
         else:
-            read_settled(self._disk, settlement.path, partial(self._have_own, done))
+            read_settled(self._disk, self._settlement.path, partial(self._have_own, done))
+
+    def _have_newest(
+        self, copies: Copies, done: Done[Kept | HeadraceError], content: bytes | HeadraceError
+    ) -> None:
+        if isinstance(content, HeadraceError):
+            done(content)
+            return
+        partition = self._partition
+        self._settlement.copies = copies.lead(partition, self._settlement)
+        self._load(content, done, copied=partition.role.term is not None)
 
     def _have_own(self, done: Done[Kept | HeadraceError], content: bytes | HeadraceError) -> None:
         if isinstance(content, HeadraceError):
