@@ -23,8 +23,8 @@ from tests.support.cluster.three_replicas import Violation
 from tests.support.examples import examples
 
 STEPS = 1200
-SEEDS = examples(100)
-SEEDS_MAX = 600
+SEEDS = examples(60)
+SEEDS_MAX = 150
 
 
 @pytest.mark.parametrize("block", range(2))
