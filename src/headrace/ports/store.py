@@ -121,8 +121,9 @@ class Store(Protocol):
     def last_heard(self) -> float:
         """Return the sending time of the newest request that the ensemble has answered.
 
-        In seconds of the boot-time clock; an answer of one server alone does not count. The session
-        lasts at least `session_seconds` longer. Infinity for an embedded store.
+        In seconds of the boot-time clock; an answer of one server alone does not count, nor one in
+        another session than `session` names. The session lasts at least `session_seconds` longer.
+        Infinity for an embedded store.
         """
 
     async def get(self, path: str) -> Node:

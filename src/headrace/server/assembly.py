@@ -67,12 +67,13 @@ class Server:
         *,
         controller: Callable[[Broker, Store, SessionEvents], Controller] | None = None,
         authorizer: Authorizer | None = None,
+        sole_leaders: Callable[[str], bool] | None = None,
     ) -> None:
         """Store the parts of a broker; nothing is opened before `start`.
 
         `fatal` is called with a broken invariant: the process must end, uncleanly. `controller`
-        makes the controller instead of `Controller`, `authorizer` replaces the configured one;
-        tests pass them.
+        makes the controller instead of `Controller`, `authorizer` replaces the configured one,
+        `sole_leaders` says whether a topic's leader must be the only one (ADR 78); tests pass them.
         """
         self.config = config
         self.world = world
@@ -103,6 +104,7 @@ class Server:
         self._fatal = fatal
         self._make_controller = controller or self._controller_of
         self._authorizer = authorizer
+        self._sole_leaders = sole_leaders
         self._stopping = False
 
     async def start(self) -> None:
@@ -220,7 +222,7 @@ class Server:
 
             self.cluster_links = ClusterLinks(
                 self.controller, store, self._session, self.world, self._peer_clients(),
-                self.directories, self._fatal,
+                self.directories, self._fatal, self._sole_leaders,
             )  # fmt: skip
             self.cluster_links.replicating.writes.ended = self.free_space.wrote
         config_of = await self.controller.log_configs()

@@ -245,6 +245,7 @@ class Silent(zookeeper_store.ZooKeeperStore):
         self._pulse.hear(boot_seconds())
         self._unanswered = set()
         self._closed, self._connected, self._session = False, True, 7
+        self._pulse.session, self._heard = 7, self._pulse.heard
         self._reminder = None
         handler = SimpleNamespace(session=7)
         self._client: Any = SimpleNamespace(handler=handler, has_given_up=False)
@@ -284,6 +285,21 @@ def test_a_silent_zookeeper_is_logged_again_until_it_answers(
 
     with caplog.at_level("INFO"):
         SimLoop(1).play(story())
+
+
+def test_answers_in_a_session_that_the_broker_does_not_know_yet_do_not_count() -> None:
+    async def story() -> None:
+        store = Silent(SessionEvents())
+        heard = store.last_heard()
+        store._pulse.session = 8  # kazoo's thread has begun another session
+        store._pulse.hear(heard + 20)
+        assert store.last_heard() == heard
+        store._take_state(KazooState.SUSPENDED, 7)
+        assert store.last_heard() == heard
+        store._take_state(KazooState.CONNECTED, 8)
+        assert store.last_heard() == heard + 20
+
+    SimLoop(1).play(story())
 
 
 class Raced(zookeeper_store.ZooKeeperStore):

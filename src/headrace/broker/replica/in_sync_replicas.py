@@ -201,6 +201,13 @@ class InSyncReplicas:
         }
         return self._ask_for(self.in_sync - behind) if behind else None
 
+    def leave_silent(self, silent: Container[BrokerId]) -> IsrChange | None:
+        """Request the removal of the members in `silent`, which answer no pings (ADR 78)."""
+        if self.pending is not None:
+            return None
+        left = {member for member in self.in_sync if member != self._own and member in silent}
+        return self._ask_for(self.in_sync - left) if left else None
+
     def _lags(
         self, replica: BrokerId, leader_end: Offset, now: float, lag_seconds_max: float
     ) -> bool:

@@ -176,6 +176,11 @@ class LeaderTerm(Watched):
         self._check()
         return self._isr.shrink(self._led.log.end_offset, now, lag_seconds_max)
 
+    def leave_silent(self, silent: Container[BrokerId]) -> IsrChange | None:
+        """Return an ISR change that removes members in `silent`, which answer no pings, or None."""
+        self._check()
+        return self._isr.leave_silent(silent)
+
     def isr_committed(self, in_sync: tuple[BrokerId, ...], partition_epoch: int) -> bool:
         """Apply the ISR that the controller has written; return False if it is outdated."""
         self._check()

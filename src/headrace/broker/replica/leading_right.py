@@ -25,6 +25,11 @@ GRANT_SECONDS = 0.6
 WAIT_SECONDS = 1.05 * GRANT_SECONDS
 """Seconds that a new leader waits if the former one does not answer: its clock may be slower."""
 
+PING_SECONDS = 0.15
+"""Seconds between two pings to a broker."""
+SILENT_SECONDS = 2.0
+"""Seconds without an answer to a ping after which a member leaves the ISR."""
+
 PartitionKey = tuple[bytes, int]
 """Topic id and number of a partition. By id, as a topic of the same name begins with epoch 0."""
 
@@ -51,7 +56,8 @@ class KnownEpochs:
     """The leader epochs that a broker has learned from orders since it started, as changes."""
 
     def __init__(self, incarnation: int) -> None:
-        self._incarnation = incarnation
+        self.incarnation = incarnation
+        """Increases with each start of the broker; -1: not known yet."""
         self._number = 0
         self._changes: dict[PartitionKey, tuple[int, LeaderEpoch]] = {}
         """The last change of each partition with its number, in the order of numbers."""
@@ -73,13 +79,13 @@ class KnownEpochs:
 
     def answer(self, ping: Ping) -> PingAnswer:
         """Return the changes after those that a ping names; all, if it is for another process."""
-        known = ping.number if ping.incarnation == self._incarnation else 0
+        known = ping.number if ping.incarnation == self.incarnation else 0
         later: dict[PartitionKey, LeaderEpoch] = {}
         for key, (number, epoch) in reversed(self._changes.items()):
             if number <= known:
                 break
             later[key] = epoch
-        return PingAnswer(self._incarnation, self._number, later)
+        return PingAnswer(self.incarnation, self._number, later)
 
 
 @dataclass(slots=True)
@@ -183,6 +189,11 @@ class Leaderships:
         del self._begins[key]
         if now >= begins:
             self._given_up[key] = led
+
+    def forget(self, key: PartitionKey) -> None:
+        """Forget a partition whose replica here is stopped or deleted."""
+        self._begins.pop(key, None)
+        self._given_up.pop(key, None)
 
     def gave_up(self, key: PartitionKey, epoch: LeaderEpoch) -> bool:
         """Return whether this broker held the right until `epoch` and has given it up.

@@ -111,7 +111,8 @@ class PartitionRole:
     ) -> None:
         """Lead from the log's end on in `leader_epoch`, which no append has used before.
 
-        Repeated in the same epoch: only a newer ISR counts. `now`: monotonic seconds. `may_commit`:
+        Repeated in the same epoch: a newer ISR counts, and the lease, as it may hold by the
+        repeated order. `now`: monotonic seconds. `may_commit`:
         whether the lease holds, called if the committed ISR is this broker alone. ApiError:
         FENCED_LEADER_EPOCH for an older epoch; the reason if closed.
         """
@@ -119,6 +120,7 @@ class PartitionRole:
         repeated, term = self._repeats(leader_epoch), self.term
         if repeated and term is not None and term.assigned == frozenset(replicas.assigned):
             self.isr_committed(replicas.in_sync, replicas.partition_epoch)
+            self.advance(term.committed_end())
             return
         self._end_role()
         self.leader_epoch = leader_epoch

@@ -81,7 +81,8 @@ class Controller:
         self._late_leaders = LateLeaders()
         self._term: ControllerTerm | None = None
         self.known = KnownController(broker)
-        self._registration = OwnRegistration(broker, store)
+        self._registration = registration = OwnRegistration(broker, store)
+        self.applier.session = lambda: registration.session
         self._topics = TopicRequests(broker, self._decided)
         self.forward(self._create_one, lambda: self.reserve_producer_ids(broker.broker_id))
         self._unwatch: list[Callable[[], None]] = []
@@ -92,7 +93,7 @@ class Controller:
         broker.image.observers.append(self._picture_changed)
 
     def forward(self, create: Create, reserve: Callable[[], Awaitable[ProducerIdBlock]]) -> None:
-        """Set how topics are created and ids reserved on any broker: by requests to the controller.
+        """Set how topics are created and ids reserved on any broker: by the controller.
 
         Without it only the controller creates topics.
         """
@@ -137,9 +138,8 @@ class Controller:
         await catalog.cluster_id(broker.cluster_id, broker.config.log_dirs)
         if self._store.shared:
             await self._look_back()
-        registration = self._registration
         doubts = self._watches.doubts.doubts if self._store.shared else {}
-        self.applier.broker_epoch = await registration.announce(endpoints, doubts)
+        self.applier.broker_epoch = await self._registration.announce(endpoints, doubts)
         self._unwatch.append(self.settings.stop)
         await self.settings.load()
         if self._store.shared:

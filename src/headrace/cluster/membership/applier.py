@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import NO_LEADER
@@ -16,11 +17,15 @@ from headrace.broker.replica.in_sync_replicas import Replicas
 from headrace.broker.replica.partition_role import always
 from headrace.cluster.decisions.changes import DELETED_EPOCH
 from headrace.cluster.decisions.orders import Follow, Lead, Order, Orders, Replication, Stop
+from headrace.cluster.membership.lease import NO_SESSION
 from headrace.config.log_config import LogConfig
 from headrace.log.directory.new_log import NewLog
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import NO_EPOCH, LeaderEpoch, TopicPartition, counted
 from headrace.posix.awaiting import called_back
+
+if TYPE_CHECKING:
+    from headrace.broker.replica.leading_rights import LeadingRights
 
 _logger = logging.getLogger(__name__)
 
@@ -37,6 +42,11 @@ Failed = dict[TopicPartition, ErrorCode]
 
 async def _at_once(orders: Orders) -> None:
     """Return at once: the default of `Applier.before`."""
+
+
+def _no_session() -> int:
+    """Return NO_SESSION: the default of `Applier.session`."""
+    return NO_SESSION
 
 
 def _never(partition: TopicPartition) -> bool:
@@ -61,12 +71,16 @@ class Applier:
         """Epoch of the latest controller that sent orders; 0: none yet."""
         self.broker_epoch = -1
         """Epoch of this broker's registration; -1: not registered."""
+        self.session: Callable[[], int] = _no_session
+        """Returns the session of the store that owns the registration."""
         self._broker = broker
         self._log_config = log_config
         self._epochs: dict[TopicPartition, LeaderEpoch] = {}
         """Leader epoch of the last order for each replica."""
+        self._ordered_for: dict[TopicPartition, int] = {}
+        """Broker epoch of the registration for which each partition was last ordered to be led."""
         self.may_commit: Callable[[], bool] = always
-        """Returns whether the leadership lease holds."""
+        """Returns whether the lease on the session that owns the registration holds."""
         self.former_epochs: Mapping[TopicPartition, LeaderEpoch] = {}
         """Leader epochs under which a former process of this broker led. It must not lead again
         under the same epoch: records that were not flushed may be lost here although followers
@@ -77,6 +91,8 @@ class Applier:
         """Returns whether a missing log was never created, although the partition is not new."""
         self.is_damaged: Callable[[TopicPartition], bool] = _never
         """Returns whether damaged batches were found in a replica's log."""
+        self.rights: LeadingRights | None = None
+        """The rights to be the only leader; None: no topic needs one."""
         self._turn = asyncio.Lock()
 
     async def take(self, orders: Orders) -> Failed:
@@ -102,7 +118,7 @@ class Applier:
                     continue
                 if isinstance(order, Lead):
                     await self._cut_over(order.replication.topic_partition)
-                self._carry_out(order, configs, failed)
+                self._carry_out(order, orders.broker_epoch, configs, failed)
                 done += 1
                 if done % APPLIED_PER_TURN == 0:
                     await asyncio.sleep(0)
@@ -210,7 +226,11 @@ class Applier:
         return asked
 
     def _carry_out(
-        self, order: Lead | Follow, configs: Mapping[str, LogConfig], failed: Failed
+        self,
+        order: Lead | Follow,
+        broker_epoch: int,
+        configs: Mapping[str, LogConfig],
+        failed: Failed,
     ) -> None:
         """Carry out one order to lead or to follow; record an error in `failed`."""
         what = order.replication
@@ -222,23 +242,43 @@ class Applier:
             self._broker.image.adding[key] = frozenset(what.adding)
         if isinstance(order, Follow):
             self._follow(new, what, failed)
-            return
-        broker = self._broker
+            leads = False
+        else:
+            leads = self._lead(new, what, broker_epoch, failed)
+        if self.rights is not None:
+            led_with = what.replicas if leads else ()
+            self.rights.ordered(key, what.topic_id, what.leader_epoch, led_with)
+
+    def _lead(self, new: NewLog, what: Replication, broker_epoch: int, failed: Failed) -> bool:
+        """Lead, and return True; or record the error in `failed`."""
+        broker, key = self._broker, new.topic_partition
         if what.leader_epoch <= self.former_epochs.get(key, NO_EPOCH):
             failed[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            return
+            return False
         try:
             if key in failed:
                 broker.refuse_partition(*key)
-                return
+                return False
             replicas = Replicas(broker.broker_id, what.replicas, what.isr, what.partition_epoch)
-            broker.lead_partition(new, what.leader_epoch, replicas, self.may_commit)
+            self._ordered_for[key] = broker_epoch
+            may_commit = partial(self.holds_lease, key)
+            broker.lead_partition(new, what.leader_epoch, replicas, may_commit)
         except ApiError as error:
             _logger.error(
                 "%s: this broker was elected leader, but cannot serve the log: %s. Repair the log"
                 " directory, then restart the broker", key, error,
             )  # fmt: skip
             failed[key] = error.code
+            return False
+        return True
+
+    def holds_lease(self, key: TopicPartition) -> bool:
+        """Return whether no other broker can have been elected in place of this leader.
+
+        Its order must be for the present registration. An order for a former one may be older than
+        an election after the end of that registration's session.
+        """
+        return self.may_commit() and self._ordered_for.get(key) == self.broker_epoch
 
     async def _cut_over(self, key: TopicPartition) -> None:
         """Wait until the log is truncated to the offsets that its former leader has."""
@@ -278,6 +318,9 @@ class Applier:
         for done, stop in enumerate(stops, 1):
             key = stop.topic_partition
             self._epochs.pop(key, None)
+            self._ordered_for.pop(key, None)
+            if self.rights is not None:
+                self.rights.stopped(key, stop.topic_id, deleted=stop.delete)
             self._broker.image.adding.pop(key, None)
             if not self._broker.stop_partition(*key, delete=stop.delete):
                 failed[key] = ErrorCode.KAFKA_STORAGE_ERROR

@@ -21,6 +21,7 @@ from typing import cast
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import Endpoint
+from headrace.cluster.membership.lease import NO_SESSION
 from headrace.cluster.store import znodes
 from headrace.cluster.store.stored_doubts import Doubts
 from headrace.cluster.store.znodes import Registration
@@ -56,6 +57,8 @@ class OwnRegistration:
         self._store = store
         self._path = znodes.broker_path(broker.broker_id)
         self._registration = Registration(())
+        self.session = NO_SESSION
+        """Session that owned the registration when its broker epoch was last returned."""
 
     async def announce(
         self, endpoints: Sequence[Endpoint], doubts: Doubts = MappingProxyType({})
@@ -111,12 +114,19 @@ class OwnRegistration:
                 f"broker.id={self._broker.broker_id}: a broker with this id is running"
                 f"{await self._where()}; stop it, or set another id"
             ) from None
-        return cast("Node", node).created
+        return self._epoch_of(cast("Node", node))
 
     async def epoch(self) -> int | None:
         """Return the broker epoch; None: this session owns no registration of this broker."""
         node = await self._get(self._path)
-        return None if node is None or node.owner != self._store.session else node.created
+        if node is None or node.owner != self._store.session:
+            return None
+        return self._epoch_of(node)
+
+    def _epoch_of(self, node: Node) -> int:
+        """Return the broker epoch of the own registration, and note the session that owns it."""
+        self.session = node.owner
+        return node.created
 
     async def _where(self) -> str:
         """Return text with address and session of the broker registered under our id, or ""."""

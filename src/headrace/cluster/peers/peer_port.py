@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from headrace.broker.replica.leading_right import Ping, PingAnswer
 from headrace.cluster.decisions.orders import Failed
 from headrace.cluster.peers.peer_call import Fields
 from headrace.cluster.store.znodes import ProducerIdBlock
@@ -47,3 +48,10 @@ class PeerPort(Protocol):
 
     async def copy_settled(self, questions: Sequence[CopyQuestion]) -> Sequence[CopyAnswer]:
         """Write frames of settled positions for their leaders; return the answers in order."""
+
+    def pinged(self, ping: Ping) -> PingAnswer:
+        """Return the leader epochs that a ping does not know.
+
+        ApiError: UNSUPPORTED_VERSION where no topic needs the right to lead alone,
+        BROKER_NOT_AVAILABLE before this broker is registered.
+        """

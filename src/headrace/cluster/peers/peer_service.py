@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.broker.metadata_image import BrokerInfo
+from headrace.broker.replica.leading_right import Ping, PingAnswer
 from headrace.cluster.controller.controller import Controller
 from headrace.cluster.decisions.events import IsrAsked
 from headrace.cluster.decisions.orders import Failed, Orders
@@ -112,6 +113,15 @@ class PeerService:
             partial(self._followed().answer, questions)
         )
         return answers
+
+    def pinged(self, ping: Ping) -> PingAnswer:
+        """Return the leader epochs that a ping does not know."""
+        applier = self._controller.applier
+        if applier.rights is None:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        if applier.broker_epoch < 0:
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
+        return applier.rights.answer(ping, applier.broker_epoch)
 
     async def _take(
         self, orders: Orders, configs: Mapping[str, Mapping[str, str]] | None = None

@@ -36,11 +36,14 @@ _NOT_HEARD = (SessionExpiredError.code, SessionMovedError.code)
 class Pulse:
     """Signs of life exchanged by the two threads. Each field has one writer."""
 
-    __slots__ = ("beat", "heard", "session_seconds")
+    __slots__ = ("beat", "heard", "session", "session_seconds")
 
     def __init__(self, session_seconds: float) -> None:
         """Make a pulse with the requested session timeout; the agreed one replaces it."""
         self.session_seconds = session_seconds
+        self.session = 0
+        """Session of the newest connection. Written before the first `heard` of a session, so it is
+        to be read after `heard`."""
         self.heard = -inf
         """Sending time of the newest request that the ensemble's leader has answered."""
         self.beat = inf
@@ -112,6 +115,7 @@ class HeardConnection(ConnectionHandler):  # type: ignore[misc]
         answer = super()._invoke(timeout, request, xid)
         if isinstance(request, Connect) and answer[0].time_out > 0:
             self._pulse.session_seconds = answer[0].time_out / 1000
+            self._pulse.session = answer[0].session_id
             self._pulse.hear(sent)
         return answer
 

@@ -97,6 +97,8 @@ class ZooKeeperStore(Store):
         self._closed = False
         self._session = self._begin()
         self._client.handler.session = self._session
+        self._heard = self._pulse.heard
+        """Last sign of life in `_session`. kazoo's thread may have begun another one since."""
         self._connected = True
         self._pulse.beat = boot_seconds()
         self._asked = self._pulse.beat
@@ -146,11 +148,15 @@ class ZooKeeperStore(Store):
         return self._pulse.session_seconds
 
     def last_heard(self) -> float:
-        return self._pulse.heard
+        heard = self._pulse.heard
+        if self._pulse.session == self._session:
+            self._heard = heard
+        return self._heard
 
     def _beat(self) -> None:
         """Record that the event loop runs, and send a request that the leader answers."""
         self._pulse.beat = now = boot_seconds()
+        self.last_heard()  # in case a new session begins before it is asked for
         if self._connected and now - self._asked >= self._pulse.session_seconds * HEARD_SHARE:
             self._asked = now
             self._client.sync_async("/")

@@ -29,6 +29,7 @@ from headrace.server.inter_broker_clients import InterBrokerClients
 if TYPE_CHECKING:
     import asyncio
 
+    from headrace.server.cluster.lease_pings import LeasePings
     from headrace.server.cluster.settled_copies import SettledCopies
 
 
@@ -44,13 +45,16 @@ class ClusterLinks:
         peer_clients: InterBrokerClients,
         directories: Collection[LogDirectory],
         fatal: Callable[[Exception], None],
+        sole_leaders: "Callable[[str], bool] | None" = None,
     ) -> None:
         """Create the links of a broker that joins the cluster later.
 
-        `store`: the cluster's metadata store. `fatal` ends the process.
+        `store`: the cluster's metadata store. `fatal` ends the process. `sole_leaders`: whether a
+        topic's leader must be the only one (ADR 78); None: that of no topic.
         """
         self._broker = broker = controller.broker
         self._store = store
+        self._applier = controller.applier
         catalog, config = Catalog(store), broker.config
         self.session = StoreSession(session)
         outage = StoreOutage(broker, self.session, store, world.boot_seconds)
@@ -73,6 +77,9 @@ class ClusterLinks:
         )
         """Fetchers of the replicas that follow here, and ISRs of the partitions led here."""
         self._clients = clients
+        self._pings: LeasePings | None = None
+        if sole_leaders is not None:
+            self._pings = self._lease_pings(sole_leaders, world, clients)
         self._balance: LeaderBalance | None = None
         self._orphans = OrphanedLogs(broker, catalog, controller.applier)
         self._work: list[asyncio.Task[None]] = []
@@ -89,12 +96,27 @@ class ClusterLinks:
         listener = self._broker.config.inter_broker_listener_name
         return SettledCopies(self._broker, listener, self._clients, self.replicating.run)
 
+    def _lease_pings(
+        self, sole_leaders: "Callable[[str], bool]", world: World, clients: PeerClients
+    ) -> "LeasePings":
+        from headrace.broker.replica.leading_rights import LeadingRights
+        from headrace.server.cluster.lease_pings import LeasePings
+
+        broker, applier = self._broker, self._applier
+        rights = LeadingRights(broker, sole_leaders, applier.holds_lease, world.boot_seconds)
+        applier.rights = rights
+        listener = broker.config.inter_broker_listener_name
+        run = self.replicating.run
+        return LeasePings(broker, rights, listener, clients, run, world.boot_seconds)
+
     def joined(self, coordinators: Coordinators) -> None:
         """Begin the background work of a broker that has joined the cluster.
 
         Logs of partitions that moved elsewhere while this broker was down are deleted. Groups
         coordinated here are mirrored below /consumers, with `zookeeper.consumers.mirror.enable`.
         """
+        if self._pings is not None:
+            self._pings.start()
         self._work.append(self.replicating.run(self._orphans.keep_up()))
         if self._broker.config.zookeeper_consumers_mirror_enable:
             from headrace.cluster.store.group_mirror import GroupMirror
@@ -117,6 +139,8 @@ class ClusterLinks:
             self._balance.close()
         if "settled_copies" in self.__dict__:
             self.settled_copies.close()
+        if self._pings is not None:
+            self._pings.close()
         for work in self._work:
             work.cancel()
         self.link.close()

@@ -60,7 +60,9 @@ class Replicating:
         broker.follows.append(self.fetchers.follow)
         broker.unfollowed.append(self.fetchers.forget)
         self._keeper: IsrKeeper | None = None
-        lease = Lease(store, world.boot_seconds, world.clock, self._lease_renewed)
+        lease = Lease(
+            store, lambda: applier.session(), world.boot_seconds, world.clock, self._lease_renewed
+        )
         applier.may_commit = lease.holds
 
     def keep_in_sync(self, calls: ControllerCalls) -> IsrKeeper:

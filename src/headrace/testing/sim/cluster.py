@@ -2,10 +2,11 @@
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from headrace.broker.broker import Broker
+from headrace.broker.partition import Partition
 from headrace.client.client import Client
 from headrace.client.transport.events import EventTransport
 from headrace.client.transport.port import Address
@@ -46,6 +47,8 @@ class SimCluster:
         settings: Mapping[str, str] | None = None,
     ) -> None:
         """All random choices come from `seed`; `settings` apply to every broker."""
+        self.sole_leaders: Callable[[str], bool] | None = None
+        """Whether a topic's leader must be the only one, for brokers started from now on."""
         self._settings = settings or {}
         self.loop = loop
         self.seed = seed
@@ -94,7 +97,7 @@ class SimCluster:
                 **self._settings,
             }
         )
-        server = Server(config, world, self.loop.failures.append)
+        server = Server(config, world, self.loop.failures.append, sole_leaders=self.sole_leaders)
         self._processes[number] = server
         try:
             await server.start()
@@ -108,6 +111,13 @@ class SimCluster:
         """Return a running broker, also while it starts or stops; None: it does not run."""
         server = self._processes.get(number)
         return server.broker if server is not None and hasattr(server, "broker") else None
+
+    def holds_right(self, number: int, partition: Partition) -> bool:
+        """Return whether a running broker has the right to be the partition's only leader."""
+        server = self._processes.get(number)
+        controller = getattr(server, "controller", None)
+        rights = None if controller is None else controller.applier.rights
+        return rights is not None and rights.holds(partition)
 
     async def start_again(self, number: int) -> Server:
         """Start broker `number`, repeating refused starts, as a supervisor does.

@@ -12,13 +12,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from headrace.broker.partition import Partition
-from headrace.cluster.membership.lease import LEASE_SHARE
 from headrace.cluster.store import znodes
 from headrace.log.log import Log
 from headrace.model.nouns import TopicPartition
 from headrace.record import batch as batches
 from headrace.testing.sim.cluster import SimCluster
-from headrace.testing.sim.ensemble import SESSION_SECONDS
 from headrace.testing.sim.history import Broken
 
 ONCE = b"once "
@@ -76,7 +74,7 @@ class ReplicaWatch:
         """By partition: the time of the last unclean election.
 
         Writes that began before that are no longer judged, nor are reads after it: a former leader
-        may still serve them.
+        may still serve them. It commits nothing more.
         """
         self._cluster = cluster
         self._brokers = brokers
@@ -211,6 +209,25 @@ class ReplicaWatch:
                 if self._shown.get((number, index)) != shown:
                     self._shown[number, index] = shown
                     self._look_at(number, index, partition)
+        if self._cluster.sole_leaders is not None:
+            self._check_rights()
+
+    def _check_rights(self) -> None:
+        """Check that at most one broker is a partition's only leader. Raises Broken.
+
+        Former leaders that still reach each other may have the right after an unclean election.
+        """
+        for index in range(self.count):
+            held = [
+                number
+                for number in self._brokers
+                if (partition := self._held(number, index)) is not None
+                and partition.role.term is not None
+                and self._cluster.holds_right(number, partition)
+            ]
+            self.counts["rights held"] += bool(held)
+            if len(held) > 1 and index not in self.unclean_at:
+                raise Broken(f"ADR 78: {held} have the right to lead {self.topic}-{index} at once")
 
     def _look_at(self, number: int, index: int, partition: Partition) -> None:
         log, key, term = partition.log, partition.topic_partition, partition.role.term
@@ -235,18 +252,9 @@ class ReplicaWatch:
                 )
             if index not in self.unclean_at or epoch == self._stored[index].leader_epoch:
                 self._committed[index] = max(self._committed[index], mark)
-            else:
-                self._told_by_a_former_leader(number, index)
+            elif mark > was:
+                raise Broken(f"G1: {key}: {number} commits in {epoch}, after an unclean election")
         self._check_in_sync(index)
-
-    def _told_by_a_former_leader(self, number: int, index: int) -> None:
-        """Extend the unjudged time while a former leader's lease may still hold.
-
-        A leader alone in sync whose session has ended keeps serving until it has read who leads;
-        the lease is judged as the store sees it.
-        """
-        if self._cluster.worlds[number].unheard_seconds() < LEASE_SHARE * SESSION_SECONDS:
-            self.unclean_at[index] = self._cluster.loop.time()
 
     def _count_cuts(self, log: Log) -> None:
         cuts, start = self._cuts.get(log, (0, 0))

@@ -1,6 +1,5 @@
 """The `World` of one simulated broker: clock, random source, disk, network and store session."""
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -140,11 +139,6 @@ class SimWorld:
         """Expire the broker's session; it begins another."""
         for session in self._sessions:
             self._ensemble.expire(session)
-
-    def unheard_seconds(self) -> float:
-        """Return the seconds since the broker's last contact with the ensemble."""
-        now = asyncio.get_running_loop().time()
-        return now - max((session.last_heard() for session in self._sessions), default=now)
 
     def lose_touch(self) -> None:
         """Cut the connection between broker and metadata store in both directions."""

@@ -106,6 +106,7 @@ class ApiKey(IntEnum):
     """Operations of all protocols; the name that metrics and the audit log have is AMQP's."""
     ADMINISTRATION = AMQP_ADMINISTRATION
     COPY_SETTLED = 20_003
+    LEASE_PING = 20_004
 
 
 VERSIONS: dict[ApiKey, tuple[int, int]] = {

@@ -305,6 +305,23 @@ _COPY_SETTLED = PeerMessages(
 The answers are in the order of the request's partitions.
 """
 
+_KNOWN_EPOCH = struct(Field("partitionIndex", int32), Field("leaderEpoch", int32))
+_LEASE_PING = PeerMessages(
+    MessageSchema([Field("brokerId", int32), Field("incarnation", int64), Field("number", int64)]),
+    MessageSchema(
+        [
+            Field("errorCode", int16),
+            Field("incarnation", int64),
+            Field("number", int64),
+            Field(
+                "topics",
+                array(struct(Field("topicId", uuid), Field("partitions", array(_KNOWN_EPOCH)))),
+            ),
+        ]
+    ),
+)
+"""A leader's ping, and the leader epochs that it does not know (`broker.replica.leading_right`)."""
+
 PEER_MESSAGES: dict[ApiKey, PeerMessages] = {
     ApiKey.LEADER_AND_ISR: _LEADER_AND_ISR,
     ApiKey.STOP_REPLICA: _STOP_REPLICA,
@@ -313,6 +330,7 @@ PEER_MESSAGES: dict[ApiKey, PeerMessages] = {
     ApiKey.ALTER_PARTITION: _ALTER_PARTITION,
     ApiKey.ALLOCATE_PRODUCER_IDS: _ALLOCATE_PRODUCER_IDS,
     ApiKey.COPY_SETTLED: _COPY_SETTLED,
+    ApiKey.LEASE_PING: _LEASE_PING,
 }
 
 PEER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
@@ -323,6 +341,7 @@ PEER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.ALTER_PARTITION: (2, 3),
     ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0),
     ApiKey.COPY_SETTLED: (0, 0),
+    ApiKey.LEASE_PING: (0, 0),
 }
 """Supported versions: those with topic ids (Kafka 2.8 and later), with the epochs of each
 message."""

@@ -34,6 +34,7 @@ class HandBroker:
         self.image = MetadataImage("cluster")
         self.offline: set[TopicPartition] = set()
         self.sync_error: OSError | None = None
+        self.may_commit: dict[TopicPartition, Callable[[], bool]] = {}
 
     def has_replica(self, key: TopicPartition) -> bool:
         return key in self.replicas
@@ -47,7 +48,7 @@ class HandBroker:
         self, new: NewLog, epoch: LeaderEpoch, replicas: Replicas, may_commit: Callable[[], bool]
     ) -> None:
         assert (replicas.own, replicas.assigned, replicas.in_sync) == (ZERO, (ZERO,), (ZERO,))
-        assert may_commit()
+        self.may_commit[new.topic_partition] = may_commit
         if new.topic_partition in self.offline:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         assert new.topic_id == ID
@@ -150,6 +151,24 @@ def test_orders_for_a_registration_that_is_over_are_refused_whole(epoch: int, ta
         here.take(Lead(what(0)), broker_epoch=epoch)
     assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
     assert here.broker.done == []
+
+
+def test_leader_may_commit_alone_by_an_order_for_its_present_registration() -> None:
+    here = Here()
+    key = TopicPartition("t", 0)
+    here.applier.broker_epoch = 7
+    here.take(Lead(what(0, 5)), broker_epoch=7)
+    may_commit = here.broker.may_commit[key]
+    assert may_commit()
+    here.applier.may_commit = lambda: False
+    assert not may_commit(), "the lease does not hold"
+    here.applier.may_commit = lambda: True
+    here.applier.broker_epoch = 8  # registered again
+    assert not may_commit()
+    here.take(Lead(what(0, 5)), broker_epoch=9)  # its third registration, known here later
+    assert not may_commit()
+    here.applier.broker_epoch = 9
+    assert may_commit()
 
 
 def test_an_order_under_an_older_epoch_is_refused_by_itself() -> None:

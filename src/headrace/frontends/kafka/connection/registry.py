@@ -235,6 +235,9 @@ PEER_APIS: tuple[Api, ...] = (
     Api(ApiKey.COPY_SETTLED, "cluster", 0, 0, hot=True, in_turn=True, proof=
         "tests/unit/frontends/kafka/connection/test_copy_settled.py"
         "::test_follower_writes_the_frames_of_its_leader"),
+    Api(ApiKey.LEASE_PING, "cluster", 0, 0, hot=True, in_turn=True, proof=
+        "tests/unit/frontends/kafka/connection/test_peer_apis.py"
+        "::test_broker_names_the_leader_epochs_that_a_ping_does_not_know"),
     Api(ApiKey.INITIALIZE_SHARE_GROUP_STATE, "share", 0, 0, hot=True, proof=
         "tests/unit/frontends/kafka/authentication/test_share_state_apis.py"
         "::test_state_begins_once_in_an_epoch_and_is_deleted"),

@@ -71,7 +71,8 @@ def from_nobody(key: ApiKey, cluster: SimCluster, sender: int) -> dict[str, Any]
     known = cluster.brokers[0].broker.image.topics["t"].topic_id
     asked = wanted(isr=(0,), leader_epoch=0, partition_epoch=0)
     topics = [{"topicId": known, "partitions": [asked]}]
-    return {"brokerId": sender, "brokerEpoch": epoch, "topics": topics, "partitions": []}
+    more = {"incarnation": -1, "number": 0, "partitions": []}
+    return {"brokerId": sender, "brokerEpoch": epoch, "topics": topics, **more}
 
 
 @pytest.mark.parametrize("key", TABLE, ids=lambda key: key.name)

@@ -333,3 +333,41 @@ def test_brokers_are_given_producer_ids_block_by_block() -> None:
         assert (await ask(other, epoch))["errorCode"] == ErrorCode.NOT_CONTROLLER
 
     play(story)
+
+
+def test_broker_names_the_leader_epochs_that_a_ping_does_not_know() -> None:
+    async def story(cluster: SimCluster) -> None:
+        cluster.sole_leaders = lambda name: name == "t"
+        _, other = await two(cluster)
+        known = await topic(cluster, 0, 1)
+
+        async def ask(incarnation: int, number: int) -> Any:
+            fields = {"brokerId": 0, "incarnation": incarnation, "number": number}
+            return await other.ask(ApiKey.LEASE_PING, fields)
+
+        first = await ask(-1, 0)
+        assert first == {
+            "errorCode": ErrorCode.NONE,
+            "incarnation": cluster.brokers[1].controller.applier.broker_epoch,
+            "number": 1,
+            "topics": [
+                {
+                    "topicId": known.topic_id,
+                    "partitions": [{"partitionIndex": 0, "leaderEpoch": 0}],
+                }
+            ],
+        }
+        assert await ask(first["incarnation"], 1) == {**first, "topics": []}
+        assert await ask(first["incarnation"] + 1, 1) == first
+
+    play(story)
+
+
+def test_ping_is_refused_where_no_topic_needs_a_sole_leader() -> None:
+    async def story(cluster: SimCluster) -> None:
+        _, other = await two(cluster)
+        fields = {"brokerId": 0, "incarnation": -1, "number": 0}
+        answer = await other.ask(ApiKey.LEASE_PING, fields)
+        assert answer["errorCode"] == ErrorCode.UNSUPPORTED_VERSION
+
+    play(story)

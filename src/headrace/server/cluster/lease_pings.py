@@ -1,0 +1,160 @@
+"""`LeasePings`: pings to the replicas of led partitions, for the right to be their only leader.
+
+each PING_SECONDS, to each other replica of a led partition, one at a time:
+    ping ──► answer ─► `Grants`
+         └─► none for SILENT_SECONDS ─► the leader asks for an ISR without that member
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.broker.broker import Broker
+from headrace.broker.metadata_image import BrokerInfo, ImageDelta
+from headrace.broker.replica.leading_right import (
+    GRANT_SECONDS,
+    PING_SECONDS,
+    SILENT_SECONDS,
+    PartitionKey,
+    Ping,
+    PingAnswer,
+)
+from headrace.broker.replica.leading_rights import LeadingRights
+from headrace.client.calls.call import check
+from headrace.client.transport.peer import Peer, fixed
+from headrace.client.transport.peer_clients import PeerClients
+from headrace.client.transport.port import Address, TimedOut
+from headrace.cluster.peers.conversation import Conversation, Limits, Run
+from headrace.cluster.peers.peer_call import Fields, PeerCall
+from headrace.cluster.peers.registrations import RegisteredPeers
+from headrace.model.errors import ApiError
+from headrace.model.nouns import BrokerId, LeaderEpoch
+from headrace.wire.kafka.api import ApiKey
+
+if TYPE_CHECKING:
+    from headrace.ports.clock import Timer
+
+LIMITS = Limits(questions_max=1)
+LOOK_SECONDS = 1.0
+"""Seconds between two looks for partitions whose ISR silent members are to leave."""
+
+
+class LeasePings:
+    """Pings of one broker, from `start` to `close`. Called on the deciding thread."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        rights: LeadingRights,
+        listener: str,
+        clients: PeerClients,
+        run: Run,
+        boot_seconds: Callable[[], float],
+    ) -> None:
+        """Create without connections.
+
+        `listener`: name of the inter-broker listener. `run` starts a task on the event loop.
+        """
+        self._broker = broker
+        self._rights = rights
+        self._clients = clients
+        self._boot_seconds = boot_seconds
+        self._peers = RegisteredPeers(broker.image, listener, self._begin)
+        self._registered: dict[BrokerId, BrokerInfo] = {}
+        """The registration of each broker whose answers count."""
+        self._run = run
+        self._unanswered: dict[BrokerId, float] = {}
+        """Sending time of the oldest ping since the last answer of each broker."""
+        self._ticked_at = boot_seconds()
+        self._look_at = float("-inf")
+        self._timer: Timer | None = None
+        broker.image.observers.append(self._image_changed)
+
+    def start(self) -> None:
+        """Begin to ping. Nothing is sent while no led partition needs a right."""
+        self._timer = self._broker.clock.call_later(PING_SECONDS, self._tick)
+
+    def close(self) -> None:
+        """Stop pinging and close all connections."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._broker.image.observers.remove(self._image_changed)
+        self._peers.close()
+
+    def _tick(self) -> None:
+        self.start()
+        now, others = self._boot_seconds(), self._rights.others
+        self._allow_for_own_delay(now)
+        for broker in self._unanswered.keys() - others:
+            del self._unanswered[broker]
+        for broker in others:
+            self._unanswered.setdefault(broker, now)
+            self._ping(broker, now)
+        self._leave_silent(now)
+
+    def _allow_for_own_delay(self, now: float) -> None:
+        """Add the time for which this process stood still to the others' time for an answer."""
+        late, self._ticked_at = now - self._ticked_at - PING_SECONDS, now
+        if late > PING_SECONDS:
+            for broker, since in self._unanswered.items():
+                self._unanswered[broker] = since + late
+
+    def _ping(self, broker: BrokerId, now: float) -> None:
+        conversation = self._peers.to(broker)
+        if conversation is None or not conversation.idle:
+            return
+        self._registered[broker] = self._broker.image.brokers[broker]
+        conversation.ask(self._rights.grants.ping(broker), partial(self._answered, broker, now))
+
+    def _answered(self, broker: BrokerId, sent_at: float, answer: PingAnswer | ApiError) -> None:
+        if not isinstance(answer, ApiError):
+            self._rights.grants.answered(broker, sent_at, answer)
+            self._unanswered.pop(broker, None)
+
+    def _leave_silent(self, now: float) -> None:
+        silent = {
+            broker for broker, since in self._unanswered.items() if now - since >= SILENT_SECONDS
+        }
+        if silent and now >= self._look_at:
+            self._look_at = now + LOOK_SECONDS
+            for partition in self._rights.leave_silent(silent):
+                self._broker.isr_wanted(partition)
+
+    def _image_changed(self, delta: ImageDelta, structural: bool) -> None:
+        if delta.brokers is None:
+            return
+        present = self._broker.image.brokers
+        for broker, registered in tuple(self._registered.items()):
+            if present.get(broker) != registered:
+                del self._registered[broker]
+                self._rights.grants.forget(broker)
+
+    def _begin(self, address: Address) -> "Conversation[Ping, PingAnswer]":
+        own = self._broker.broker_id
+        client = self._clients.make(f"broker-{own}-lease", request_timeout_seconds=GRANT_SECONDS)
+
+        async def exchange(peer: Peer, pings: Sequence[Ping]) -> Sequence[PingAnswer]:
+            """Send one ping. An answer after GRANT_SECONDS would grant nothing any more."""
+            try:
+                async with asyncio.timeout(GRANT_SECONDS):
+                    return [await peer.ask(_call(own, pings[0]))]
+            except TimeoutError:
+                raise TimedOut(f"{address}: no answer in time") from None
+
+        return Conversation(Peer(client, fixed(address)), exchange, self._run, limits=LIMITS)
+
+
+def _call(own: BrokerId, ping: Ping) -> PeerCall[PingAnswer]:
+    fields = {"brokerId": own, "incarnation": ping.incarnation, "number": ping.number}
+    return PeerCall(ApiKey.LEASE_PING, fields, _parsed)
+
+
+def _parsed(response: Fields) -> PingAnswer:
+    check(response["errorCode"])
+    epochs: dict[PartitionKey, LeaderEpoch] = {
+        (topic["topicId"], partition["partitionIndex"]): LeaderEpoch(partition["leaderEpoch"])
+        for topic in response["topics"]
+        for partition in topic["partitions"]
+    }
+    return PingAnswer(response["incarnation"], response["number"], epochs)
