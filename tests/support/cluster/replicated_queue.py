@@ -18,7 +18,7 @@ from headrace.queues.stores.log.settled_files import settled_path
 from headrace.queues.stores.log.settled_state import FrameName, find_frames
 from tests.support.amqp.deliveries import got
 from tests.support.cluster.queue_node import QueueNode, Request
-from tests.support.cluster.three_replicas import Node, ThreeReplicas, Violation
+from tests.support.cluster.three_replicas import BROKERS, Node, ThreeReplicas, Violation
 from tests.support.log.log import World, content, reset_to
 from tests.support.queues.log import message
 
@@ -31,7 +31,7 @@ STEP_SECONDS = 0.03
 class ReplicatedQueue(ThreeReplicas):
     """The cluster with the queue, and what its clients have seen."""
 
-    weights = (20, 50, 50, 80, 20, 15, 2, 1, 0.4, 8)
+    weights = (20, 50, 50, 80, 20, 15, 2, 1, 0.4, 24)
 
     def __init__(self, seed: int) -> None:
         self.requests: list[Request] = []
@@ -49,6 +49,11 @@ class ReplicatedQueue(ThreeReplicas):
         """Each frame that any file has had, by its name."""
         self.redeliveries = 0
         self.healed = False
+        self.time = 0.0
+        self.deaf = BROKERS[0], 0.0
+        """The broker that requests about copies do not reach, and until when."""
+        self.fetches_from = 0.0
+        """The time from which followers fetch again."""
         super().__init__(seed)
 
     def segment_bytes(self) -> int:
@@ -75,12 +80,17 @@ class ReplicatedQueue(ThreeReplicas):
 
     def step(self) -> None:
         seconds = self.drawn.random() * STEP_SECONDS
+        self.time += seconds
+        if self.time >= self.fetches_from > 0:
+            self.fetches_from = 0
+            self.strike(0.5)
         for node in self.nodes:
             if node.alive:
                 node.world.clock.advance(seconds)
         action = self.drawn.choices(
-            (super().step, self.carry, self.deliver, self.settle, self.requeue, self.purge),
-            (50, 30, 10, 10, 2, 0.3),
+            (super().step, self.carry, self.deliver, self.settle, self.requeue, self.purge,
+             self.deafen),
+            (50, 30, 10, 10, 2, 0.5, 0.3),
         )[0]  # fmt: skip
         if action != super().step:
             self.trace.append(action.__name__)
@@ -117,7 +127,37 @@ class ReplicatedQueue(ThreeReplicas):
             if here.store is None or here.store.error is not None:
                 here.host()
 
+    # The worst moments for a kill: each is likelier than by chance.
+
+    def ask_controller(self, node: Node) -> None:
+        before = len(self.controller.in_sync)
+        super().ask_controller(node)
+        if len(self.controller.in_sync) > before:
+            self.strike(0.3)
+
+    def strike(self, probability: float) -> None:
+        """Kill the leader, perhaps, and perhaps the next one, too."""
+        while not self.healed and self.drawn.random() < probability:
+            leader = self.nodes[self.controller.leader]
+            self.trace.append(f"strike {leader.id}")
+            self.end_process(leader)
+            if self.drawn.random() < 0.5:
+                self.deaf = self.drawn.choice(BROKERS), self.time + 0.3
+            probability = 0.4
+
+    def deafen(self) -> None:
+        """Have requests about copies to a broker fail for a while, but not its fetches."""
+        self.deaf = self.drawn.choice(BROKERS), self.time + self.drawn.choice((0.3, 2.0))
+
+    def fetch(self, node: Node) -> None:
+        if self.healed or self.time >= self.fetches_from:
+            super().fetch(node)
+
     def deliver(self) -> None:
+        self.deliver_some()
+        self.strike(0.01)
+
+    def deliver_some(self) -> None:
         here = self.leading
         if here is None or here.queue is None:
             return
@@ -174,16 +214,24 @@ class ReplicatedQueue(ThreeReplicas):
                     self.acknowledged.add(body)
                     here.acked[body] = at
             here.queue.purge()
+            if self.drawn.random() < 0.5:  # the followers have none of it for a while
+                self.fetches_from = self.time + 0.4
 
     def carry(self) -> None:
         """Carry a request or an answer, or lose it."""
+        if self.late and self.drawn.random() < 0.2:
+            self.ask(self.late.pop(self.drawn.randrange(len(self.late))), ignore_result)
+            self.strike(0.1)
+            return
         if not self.requests:
-            if self.late:
-                again = self.late.pop(0)
-                self.ask(again, ignore_result)
             return
         request = self.requests.pop(self.drawn.randrange(len(self.requests)))
-        if not self.healed and self.drawn.random() < 0.1:
+        is_whole = any(question.whole_bytes for question in request.questions)
+        if request.answers is None and self.drawn.random() < (0.3 if is_whole else 0.05):
+            self.late.append(replace(request))
+        deaf, until = self.deaf
+        is_lost = self.drawn.random() < 0.1 or (request.target == deaf and self.time < until)
+        if not self.healed and is_lost:
             request.end(ApiError(ErrorCode.NETWORK_EXCEPTION))
             if request.answers is None:
                 self.late.append(replace(request))  # it arrives nevertheless, later
@@ -242,6 +290,8 @@ class ReplicatedQueue(ThreeReplicas):
             for body in durable:
                 del here.acked[body]
                 self.gone.add(body)
+            if durable:
+                self.strike(0.03)
 
     def may_lack(self, value: bytes) -> bool:
         return value.decode() in self.acknowledged
@@ -304,7 +354,7 @@ class ReplicatedQueue(ThreeReplicas):
         empty = 0
         while empty < 60:
             before = len(here.held)
-            self.deliver()
+            self.deliver_some()
             found |= {body for body, _ in here.held.values()}
             empty = empty + 1 if len(here.held) == before else 0
             for node in self.nodes:
@@ -315,6 +365,9 @@ class ReplicatedQueue(ThreeReplicas):
                 self.answer(node)
             for _ in range(len(self.requests) + 4):
                 self.carry()
+        assert here.queue is not None
+        if here.queue.ready:
+            raise Violation(f"{here.queue.ready} messages are counted and not there")
         return found
 
 
