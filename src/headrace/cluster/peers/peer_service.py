@@ -24,6 +24,9 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.store import StoreError
 from headrace.posix.awaiting import called_back
+from headrace.remote_queues.events import Poll
+from headrace.remote_queues.messages import Event, QueueCalls
+from headrace.remote_queues.queue_sessions import QueueSessions, SessionName
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
 
 if TYPE_CHECKING:
@@ -49,6 +52,8 @@ class PeerService:
         self._catalog = catalog
         self._broker = controller.broker
         self._followed = followed
+        self.queue_sessions: QueueSessions | None = None
+        """Sessions of other brokers with queues that this broker leads; None: it has no queues."""
         self._turn = asyncio.Lock()
         """Held while one request of a controller is decoded and applied, so that none overtakes
         another."""
@@ -122,6 +127,29 @@ class PeerService:
         if applier.broker_epoch < 0:
             raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
         return applier.rights.answer(ping, applier.broker_epoch)
+
+    async def take_queue_calls(self, home: BrokerId, name: SessionName, calls: QueueCalls) -> int:
+        """Carry out calls on queues led here; return the number of the next call expected."""
+        expected: int | None = await called_back(partial(self._sessions().take, home, name, calls))
+        if expected is None:
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        return expected
+
+    async def poll_queue_events(
+        self, home: BrokerId, name: SessionName, poll: Poll
+    ) -> tuple[int, Sequence[Event]]:
+        """Wait for events of queues led here; return the first one's number and the events."""
+        events: tuple[int, Sequence[Event]] | None = await called_back(
+            partial(self._sessions().poll, home, name, poll)
+        )
+        if events is None:
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        return events
+
+    def _sessions(self) -> QueueSessions:
+        if self.queue_sessions is None:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        return self.queue_sessions
 
     async def _take(
         self, orders: Orders, configs: Mapping[str, Mapping[str, str]] | None = None

@@ -107,6 +107,8 @@ class ApiKey(IntEnum):
     ADMINISTRATION = AMQP_ADMINISTRATION
     COPY_SETTLED = 20_003
     LEASE_PING = 20_004
+    QUEUE_CALLS = 20_005
+    QUEUE_EVENTS = 20_006
 
 
 VERSIONS: dict[ApiKey, tuple[int, int]] = {
