@@ -1,6 +1,6 @@
 """Kills and power cuts at each write of a follower's copy of settled positions."""
 
-from headrace.queues.stores.log.settled_state import FrameName, find_frames
+from headrace.delivery.settled_state import FrameName, find_frames
 from headrace.testing.disk import SimDisk
 from headrace.testing.disk_crash import crash_states
 from tests.support.log.log import content

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from headrace.copies.followed_needs import FollowedNeeds
 from headrace.copies.messages import REQUEST_BYTES_MAX, CopyAnswer, CopyQuestion
+from headrace.delivery.settled_state import NO_FRAME, FrameName, find_frames
 from headrace.log.text_files import read_file
 from headrace.model.errors import ErrorCode, HeadraceError
 from headrace.ports.callbacks import Done
 from headrace.queues.stores.log.settled_files import SettledFiles, read_settled, settled_path
-from headrace.queues.stores.log.settled_state import NO_FRAME, FrameName, find_frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable

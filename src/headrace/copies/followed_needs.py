@@ -8,14 +8,14 @@ leader's log start it deletes as any follower does.
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.delivery.settled_state import NOTHING_SETTLED, FrameName, fold
 from headrace.model.nouns import LeaderEpoch, Offset
-from headrace.queues.stores.log.settled_state import NOTHING_SETTLED, FrameName, fold
 from headrace.queues.stores.log.settlement import end_of_epoch
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
+    from headrace.delivery.settled_state import SettledState
     from headrace.ports.disk import Disk
-    from headrace.queues.stores.log.settled_state import SettledState
 
 _START = Offset(0)
 

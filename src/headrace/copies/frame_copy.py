@@ -10,8 +10,8 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.copies.messages import CopyAnswer, CopyQuestion
+from headrace.delivery.settled_state import NO_FRAME, FrameName
 from headrace.model.errors import ErrorCode
-from headrace.queues.stores.log.settled_state import NO_FRAME, FrameName
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition

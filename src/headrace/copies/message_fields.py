@@ -5,8 +5,8 @@ from typing import Any
 
 from headrace.client.calls.call import error_code
 from headrace.copies.messages import CopyAnswer, CopyQuestion
+from headrace.delivery.settled_state import FrameName
 from headrace.model.nouns import TopicPartition
-from headrace.queues.stores.log.settled_state import FrameName
 
 Fields = Mapping[str, Any]
 

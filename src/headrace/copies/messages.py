@@ -9,10 +9,10 @@ a new leader asks         no content: for the name of the last frame, and `read_
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from headrace.delivery.settled_state import NO_FRAME, FrameName
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.callbacks import Done
-from headrace.queues.stores.log.settled_state import NO_FRAME, FrameName
 
 REQUEST_BYTES_MAX = 1024 * 1024
 """Bytes of frames in one request, and of a file in one answer."""

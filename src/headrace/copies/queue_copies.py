@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Set
 from typing import TYPE_CHECKING
 
 from headrace.copies.frame_copy import FrameCopy
+from headrace.delivery.settled_state import NO_FRAME
 from headrace.model.nouns import BrokerId
-from headrace.queues.stores.log.settled_state import NO_FRAME
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition

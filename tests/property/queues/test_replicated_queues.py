@@ -16,10 +16,10 @@ from headrace.copies.frame_copy import FrameCopy
 from headrace.copies.messages import CopyAnswer, CopyQuestion
 from headrace.copies.queue_copies import QueueCopies
 from headrace.copies.settled_follower import SettledFollower
+from headrace.delivery.settled_state import NO_FRAME
 from headrace.model.errors import ErrorCode
 from headrace.model.invariant import InvariantError
 from headrace.model.nouns import BrokerId
-from headrace.queues.stores.log.settled_state import NO_FRAME
 from headrace.queues.stores.log.settlement import Settlement
 from tests.support.cluster.replicated_queue import play
 from tests.support.cluster.three_replicas import Violation

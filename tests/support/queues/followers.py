@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from headrace.broker.partition import Partition
 from headrace.copies.messages import CopyAnswer, CopyQuestion
 from headrace.copies.settled_follower import SettledFollower
-from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import BrokerId, LeaderEpoch
-from headrace.ports.callbacks import Done
-from headrace.queues.stores.log.settled_files import SettledFiles, settled_path
-from headrace.queues.stores.log.settled_runs import NO_RUNS
-from headrace.queues.stores.log.settled_state import (
+from headrace.delivery.settled_runs import NO_RUNS
+from headrace.delivery.settled_state import (
     NO_FRAME,
     FrameName,
     SettledState,
     encode_frame,
 )
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import BrokerId, LeaderEpoch
+from headrace.ports.callbacks import Done
+from headrace.queues.stores.log.settled_files import SettledFiles, settled_path
 from tests.support.log.log import World, content
 from tests.support.queues.log import CONFIG, PLACE
 

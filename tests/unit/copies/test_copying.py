@@ -1,8 +1,8 @@
 """When a leader delivers, and which replicas may join the ISR, by what copies have confirmed."""
 
 from headrace.copies.frame_copy import UNSENT_BYTES_MAX
+from headrace.delivery.settled_state import decode_frames
 from headrace.model.nouns import LeaderEpoch
-from headrace.queues.stores.log.settled_state import decode_frames
 from tests.support.log.log import content
 from tests.support.queues.copied import OTHER, CopiedQueue
 from tests.support.queues.followers import FOLLOWER, LEADER, LOST

@@ -3,8 +3,8 @@
 from headrace.broker.partition import Partition
 from headrace.copies.frame_copy import UNSENT_BYTES_MAX, FrameCopy
 from headrace.copies.messages import CopyAnswer
+from headrace.delivery.settled_state import NO_FRAME, FrameName
 from headrace.model.errors import ErrorCode
-from headrace.queues.stores.log.settled_state import NO_FRAME, FrameName
 from tests.support.log.log import World
 from tests.support.queues.followers import taken
 from tests.support.queues.log import CONFIG, PLACE

@@ -1,8 +1,8 @@
 """A new leader finds the newest file of settled positions among all replicas."""
 
 from headrace.copies.messages import CopyAnswer
+from headrace.delivery.settled_state import FrameName
 from headrace.model.errors import ErrorCode
-from headrace.queues.stores.log.settled_state import FrameName
 from tests.support.log.log import overwrite
 from tests.support.queues.copied import CopiedQueue
 from tests.support.queues.followers import LOST, frame

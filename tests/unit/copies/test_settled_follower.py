@@ -3,15 +3,15 @@
 from dataclasses import replace
 
 from headrace.copies.messages import CopyAnswer
-from headrace.model.errors import ErrorCode
-from headrace.model.nouns import LeaderEpoch
-from headrace.queues.stores.log.settled_runs import runs_of
-from headrace.queues.stores.log.settled_state import (
+from headrace.delivery.settled_runs import runs_of
+from headrace.delivery.settled_state import (
     NO_FRAME,
     FrameName,
     SettledState,
     encode_frame,
 )
+from headrace.model.errors import ErrorCode
+from headrace.model.nouns import LeaderEpoch
 from tests.support.log.log import World, append, overwrite
 from tests.support.queues.followers import LEADER, FollowerKit, frame
 from tests.support.queues.log import CONFIG

@@ -4,9 +4,8 @@ Implements `PeerPort`.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from headrace.broker.metadata_image import BrokerInfo
 from headrace.broker.replica.leading_right import Ping, PingAnswer
@@ -20,6 +19,7 @@ from headrace.cluster.store import znodes
 from headrace.cluster.store.catalog import Catalog
 from headrace.cluster.store.znodes import ProducerIdBlock
 from headrace.copies.messages import CopyAnswer, CopyQuestion
+from headrace.copies.settled_follower import SettledFollower
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.store import StoreError
@@ -29,25 +29,15 @@ from headrace.remote_queues.messages import Event, QueueCalls
 from headrace.remote_queues.queue_sessions import QueueSessions, SessionName
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from headrace.copies.settled_follower import SettledFollower
+Followed = Callable[[], SettledFollower]
+"""Returns the copies of settled positions on this broker."""
 
 
 class PeerService:
     """Applies a controller's requests, one at a time, and serves requests to the controller."""
 
-    def __init__(
-        self,
-        controller: Controller,
-        catalog: Catalog,
-        followed: "Callable[[], SettledFollower]",
-    ) -> None:
-        """Create the service. `catalog`: the store, for topic settings and registrations.
-
-        `followed` returns the copies of settled positions on this broker.
-        """
+    def __init__(self, controller: Controller, catalog: Catalog, followed: Followed) -> None:
+        """Create the service. `catalog`: the store, for topic settings and registrations."""
         self._controller = controller
         self._catalog = catalog
         self._broker = controller.broker
@@ -114,10 +104,7 @@ class PeerService:
 
     async def copy_settled(self, questions: Sequence[CopyQuestion]) -> Sequence[CopyAnswer]:
         """Write frames of settled positions for their leaders; return the answers."""
-        answers: Sequence[CopyAnswer] = await called_back(
-            partial(self._followed().answer, questions)
-        )
-        return answers
+        return await called_back(lambda done: self._followed().answer(questions, done))
 
     def pinged(self, ping: Ping) -> PingAnswer:
         """Return the leader epochs that a ping does not know."""

@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.delivery.settled_runs import NO_RUNS, runs_of, union
+from headrace.delivery.settled_state import SettledState, fold
 from headrace.model.invariant import invariant
 from headrace.model.nouns import LeaderEpoch, Offset
 from headrace.queues.stores.log.record_messages import Found
 from headrace.queues.stores.log.settled_files import FILE_BYTES_MAX, SettledFiles, settled_path
-from headrace.queues.stores.log.settled_runs import NO_RUNS, runs_of, union
-from headrace.queues.stores.log.settled_state import SettledState, fold
 from headrace.queues.stores.log.settlement_frame import SettlementFrame
 from headrace.queues.stores.unacked_positions import HandedOut
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from headrace.queues.stores.log.settled_runs import runs_of, union
-from headrace.queues.stores.log.settled_state import FrameName, SettledState, encode_frame
+from headrace.delivery.settled_runs import runs_of, union
+from headrace.delivery.settled_state import FrameName, SettledState, encode_frame
 from headrace.queues.stores.unacked_positions import HandedOut
 
 if TYPE_CHECKING:

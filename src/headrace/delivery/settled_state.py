@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from headrace.queues.stores.log.settled_runs import NO_RUNS, Runs, pack_runs, union, unpack_runs
+from headrace.delivery.settled_runs import NO_RUNS, Runs, pack_runs, union, unpack_runs
 from headrace.record.crc32c import crc32c
 
 _VERSION = 1

@@ -1,8 +1,7 @@
 """Frames of settled positions: their bytes in this version and the one before, and their names."""
 
-from headrace.queues.stores.log.settled_files import settled_path
-from headrace.queues.stores.log.settled_runs import runs_of
-from headrace.queues.stores.log.settled_state import (
+from headrace.delivery.settled_runs import runs_of
+from headrace.delivery.settled_state import (
     FrameName,
     SettledState,
     decode_frames,
@@ -10,6 +9,7 @@ from headrace.queues.stores.log.settled_state import (
     find_frames,
     fold,
 )
+from headrace.queues.stores.log.settled_files import settled_path
 from tests.support.log.log import content
 from tests.support.queues.log import LogQueue
 
