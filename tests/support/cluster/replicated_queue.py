@@ -212,7 +212,8 @@ class ReplicatedQueue(ThreeReplicas):
                 body = (value or b"").decode()
                 if body not in held and body not in self.acknowledged:
                     self.acknowledged.add(body)
-                    here.acked[body] = at
+                    if at < here.log.high_watermark:  # else a later leader may have it or not
+                        here.acked[body] = at
             here.queue.purge()
             if self.drawn.random() < 0.5:  # the followers have none of it for a while
                 self.fetches_from = self.time + 0.4

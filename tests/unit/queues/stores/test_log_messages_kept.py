@@ -201,6 +201,21 @@ def test_a_whole_file_tells_runs_that_are_not_reached_yet_since_the_start(
     assert again.killed().gets() == ["a*", "b*", "d*", "f*"]
 
 
+@pytest.mark.parametrize("settled", ["acknowledged", "purged"])
+def test_message_behind_many_settled_ones_is_delivered_after_a_start(settled: str) -> None:
+    here = LogQueue(ahead=10)
+    here.published(*(str(number) for number in range(30)))
+    here.gets(1 if settled == "purged" else 30)
+    if settled == "purged":
+        here.q.purge()
+    else:
+        here.acknowledge(*range(2, 31))
+    here.wait()
+    again = here.stopped()
+    again.published("behind")
+    assert again.gets() == ["0*", "behind"]
+
+
 def test_no_file_is_made_before_the_first_message() -> None:
     here = LogQueue()
     here.wait()

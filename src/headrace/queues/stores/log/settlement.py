@@ -263,8 +263,14 @@ class Settlement:
 
     def tell_ahead(self) -> None:
         """Have a higher limit for deliveries written to the file soon, if the mark is near it."""
-        if self._told - self.mark <= self._ahead // 2 and self._log.end_offset > self.mark:
+        if self._is_told_due() and self._log.end_offset > self.mark:
             self.change(soon=True)
+
+    def _is_told_due(self) -> bool:
+        """Return whether the limit for deliveries is near the next message that is not settled."""
+        if not self._runs.firsts:
+            return self._told - self.mark <= self._ahead // 2
+        return self._told - self._runs.following(self.mark) <= self._ahead // 2
 
     def change(self, *, soon: bool = False) -> None:
         """Have changed settled positions written after the delay, or `soon`."""
@@ -327,8 +333,9 @@ class Settlement:
         return frame
 
     def _told_next(self) -> int:
-        due = self._told - self.mark <= self._ahead // 2
-        return self.mark + self._ahead if due else self._told
+        if not self._is_told_due():
+            return self._told
+        return self._runs.following(self.mark) + self._ahead
 
     def frame_written(self, frame: SettlementFrame, error: OSError | None) -> None:
         """Note that a frame is durable; an error fences the log directory."""
