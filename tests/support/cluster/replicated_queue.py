@@ -36,9 +36,7 @@ class ReplicatedQueue(ThreeReplicas):
     def __init__(self, seed: int) -> None:
         self.requests: list[Request] = []
         self.late: list[Request] = []
-        """Requests that are carried a second time."""
         self.asked: list[Request] = []
-        """Requests that a broker has and has not answered."""
         self.numbers = 0
         self.delivered: set[str] = set()
         self.acknowledged: set[str] = set()
@@ -46,14 +44,13 @@ class ReplicatedQueue(ThreeReplicas):
         """Acknowledged, and all members of the ISR have that durably."""
         self.confirmed: set[str] = set()
         self.frames: dict[FrameName, bytes] = {}
-        """Each frame that any file has had, by its name."""
         self.redeliveries = 0
         self.healed = False
         self.time = 0.0
         self.deaf = BROKERS[0], 0.0
-        """The broker that requests about copies do not reach, and until when."""
         self.fetches_from = 0.0
-        """The time from which followers fetch again."""
+        self.planned = 0.0, BROKERS[0]
+        """When the leader is killed, perhaps, and the broker that leads next."""
         super().__init__(seed)
 
     def segment_bytes(self) -> int:
@@ -81,6 +78,10 @@ class ReplicatedQueue(ThreeReplicas):
     def step(self) -> None:
         seconds = self.drawn.random() * STEP_SECONDS
         self.time += seconds
+        if self.time >= self.planned[0] > 0:
+            favourite = self.planned[1]
+            self.planned = 0.0, favourite
+            self.strike(0.1, favourite)
         if self.time >= self.fetches_from > 0:
             self.fetches_from = 0
             self.strike(0.5)
@@ -90,7 +91,7 @@ class ReplicatedQueue(ThreeReplicas):
         action = self.drawn.choices(
             (super().step, self.carry, self.deliver, self.settle, self.requeue, self.purge,
              self.deafen),
-            (50, 30, 10, 10, 2, 0.5, 0.3),
+            (50, 30, 20, 20, 2, 0.5, 0.3),
         )[0]  # fmt: skip
         if action != super().step:
             self.trace.append(action.__name__)
@@ -130,19 +131,27 @@ class ReplicatedQueue(ThreeReplicas):
     # The worst moments for a kill: each is likelier than by chance.
 
     def ask_controller(self, node: Node) -> None:
-        before = len(self.controller.in_sync)
+        before = self.controller.in_sync
         super().ask_controller(node)
-        if len(self.controller.in_sync) > before:
-            self.strike(0.3)
+        for joined in set(self.controller.in_sync) - set(before):
+            self.strike(0.7, joined)
 
-    def strike(self, probability: float) -> None:
-        """Kill the leader, perhaps, and perhaps the next one, too."""
+    def start(self, node: Node) -> None:
+        if not node.alive and self.drawn.random() < 0.5:
+            self.deaf = node.id, self.time + 0.5
+        super().start(node)
+
+    def strike(self, probability: float, favourite: BrokerId | None = None) -> None:
+        """Kill the leader, perhaps, and perhaps the next one, too; `favourite` leads next."""
         while not self.healed and self.drawn.random() < probability:
             leader = self.nodes[self.controller.leader]
             self.trace.append(f"strike {leader.id}")
             self.end_process(leader)
-            if self.drawn.random() < 0.5:
-                self.deaf = self.drawn.choice(BROKERS), self.time + 0.3
+            others = [broker for broker in BROKERS if broker not in (leader.id, favourite)]
+            if self.drawn.random() < 0.7:  # it cannot tell the next leader what it has
+                self.deaf = self.drawn.choice(others), self.time + 0.4
+            if favourite is not None:
+                self.elect(self.nodes[favourite])
             probability = 0.4
 
     def deafen(self) -> None:
@@ -221,8 +230,9 @@ class ReplicatedQueue(ThreeReplicas):
     def carry(self) -> None:
         """Carry a request or an answer, or lose it."""
         if self.late and self.drawn.random() < 0.2:
-            self.ask(self.late.pop(self.drawn.randrange(len(self.late))), ignore_result)
-            self.strike(0.1)
+            request = self.late.pop(self.drawn.randrange(len(self.late)))
+            self.ask(request, ignore_result)
+            self.planned = self.time + 0.05, request.target
             return
         if not self.requests:
             return
