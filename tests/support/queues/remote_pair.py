@@ -162,7 +162,7 @@ class Network:
 
 
 def _named(name: SessionName) -> dict[str, Any]:
-    return {"brokerId": HOME, "brokerEpoch": name.epoch, "session": name.number}
+    return {"brokerId": HOME, "brokerEpoch": name.epoch, "session": name.number, "leaderEpoch": 1}
 
 
 def _decode(schema: MessageSchema, data: bytes) -> dict[str, Any]:

@@ -174,7 +174,23 @@ def test_broker_without_queues_refuses_calls_and_polls(key: ApiKey) -> None:
         await two(cluster)
         request: dict[str, Any] = {"brokerId": 0, "brokerEpoch": 1, "session": 1}
         request |= {"first": 0, "calls": [], "expected": 0, "again": False, "room": 1}
+        request["leaderEpoch"] = -1
         answer = await Asker(cluster, LEADER).ask(key, request)
         assert answer["errorCode"] == ErrorCode.UNSUPPORTED_VERSION
 
     play(story)
+
+
+@pytest.mark.parametrize("key", [ApiKey.QUEUE_CALLS, ApiKey.QUEUE_EVENTS])
+def test_requests_to_a_former_registration_of_the_leader_are_refused(key: ApiKey) -> None:
+    async def story(pair: Pair) -> None:
+        await until(lambda: pair.sessions._known)
+        server = pair.cluster.brokers[LEADER]
+        request: dict[str, Any] = {"brokerId": HOME, "brokerEpoch": 1 << 40, "session": 1}
+        request |= {"first": 0, "calls": [], "expected": 0, "again": False, "room": 1}
+        request["leaderEpoch"] = server.controller.applier.broker_epoch - 1
+        answer = await Asker(pair.cluster, LEADER).ask(key, request)
+        assert answer["errorCode"] == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        assert not pair.session.ended
+
+    played(story)

@@ -10,9 +10,7 @@ from headrace.cluster.store.znodes import ProducerIdBlock
 from headrace.copies.messages import CopyAnswer, CopyQuestion
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
-from headrace.remote_queues.events import Poll
-from headrace.remote_queues.messages import Event, QueueCalls
-from headrace.remote_queues.queue_sessions import SessionName
+from headrace.remote_queues.queue_sessions import QueueSessions
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
 
 
@@ -59,17 +57,9 @@ class PeerPort(Protocol):
         BROKER_NOT_AVAILABLE before this broker is registered.
         """
 
-    async def take_queue_calls(self, home: BrokerId, name: SessionName, calls: QueueCalls) -> int:
-        """Carry out calls on queues led here; return the number of the next call expected.
+    def queue_sessions_of(self, broker_epoch: int) -> QueueSessions:
+        """Return the sessions of other brokers with the queues that this registration leads.
 
-        ApiError: UNSUPPORTED_VERSION without queues, FETCH_SESSION_ID_NOT_FOUND if the session has
-        ended.
-        """
-
-    async def poll_queue_events(
-        self, home: BrokerId, name: SessionName, poll: Poll
-    ) -> tuple[int, Sequence[Event]]:
-        """Wait for events of queues led here; return the first one's number and the events.
-
-        ApiError as `take_queue_calls`.
+        ApiError: UNSUPPORTED_VERSION without queues, FETCH_SESSION_ID_NOT_FOUND for another
+        registration than the present one; -1: the caller does not know it.
         """

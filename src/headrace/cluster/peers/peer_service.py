@@ -5,7 +5,6 @@ Implements `PeerPort`.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 
 from headrace.broker.metadata_image import BrokerInfo
 from headrace.broker.replica.leading_right import Ping, PingAnswer
@@ -24,9 +23,7 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.store import StoreError
 from headrace.posix.awaiting import called_back
-from headrace.remote_queues.events import Poll
-from headrace.remote_queues.messages import Event, QueueCalls
-from headrace.remote_queues.queue_sessions import QueueSessions, SessionName
+from headrace.remote_queues.queue_sessions import QueueSessions
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
 
 Followed = Callable[[], SettledFollower]
@@ -115,27 +112,12 @@ class PeerService:
             raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
         return applier.rights.answer(ping, applier.broker_epoch)
 
-    async def take_queue_calls(self, home: BrokerId, name: SessionName, calls: QueueCalls) -> int:
-        """Carry out calls on queues led here; return the number of the next call expected."""
-        expected: int | None = await called_back(partial(self._sessions().take, home, name, calls))
-        if expected is None:
-            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        return expected
-
-    async def poll_queue_events(
-        self, home: BrokerId, name: SessionName, poll: Poll
-    ) -> tuple[int, Sequence[Event]]:
-        """Wait for events of queues led here; return the first one's number and the events."""
-        events: tuple[int, Sequence[Event]] | None = await called_back(
-            partial(self._sessions().poll, home, name, poll)
-        )
-        if events is None:
-            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        return events
-
-    def _sessions(self) -> QueueSessions:
+    def queue_sessions_of(self, broker_epoch: int) -> QueueSessions:
+        """Return the sessions of other brokers with the queues that this registration leads."""
         if self.queue_sessions is None:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        if broker_epoch not in (-1, self._controller.applier.broker_epoch):
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         return self.queue_sessions
 
     async def _take(

@@ -1,7 +1,7 @@
 """Targets of routes: queues by name, and Kafka topics by names that no queue can have.
 
 A topic accepts messages like a queue without consumers. The broker's writer stores them
-(`stores/topic/topic_writer.py`), so a topic's target has no state and is made when a route first
+(`vhosts/topic_writer.py`), so a topic's target has no state and is made when a route first
 leads to it.
 """
 

@@ -78,7 +78,7 @@ class QueueLinks:
         None: the broker is not registered.
         """
         link = self._peers.to(leader)
-        return None if link is None else link.session()
+        return None if link is None else link.session(self._broker.image.brokers[leader].epoch)
 
     def close(self) -> None:
         """End all sessions and close their connections."""
@@ -121,6 +121,7 @@ class QueueLink:
         )
         self._session: HomeSession | None = None
         self._name = SessionName(0, 0)
+        self._leader_epoch = -1
         self._connection = 0
         """Number of the present connection: answers and failures of earlier ones are ignored."""
         self._polling = 0
@@ -128,8 +129,12 @@ class QueueLink:
         self._due = False
         self._pausing = False
 
-    def session(self) -> HomeSession:
-        """Return the present session, or begin one if the last has ended."""
+    def session(self, leader_epoch: int) -> HomeSession:
+        """Return the present session, or begin one if the last has ended.
+
+        `leader_epoch`: the epoch of the leader's registration; -1: not known.
+        """
+        self._leader_epoch = leader_epoch
         if self._session is None or self._session.ended:
             self._name = self._next_name()
             self._connection += 1
@@ -210,7 +215,12 @@ class QueueLink:
         return PeerCall(ApiKey.QUEUE_EVENTS, self._named(name) | poll._asdict(), _events)
 
     def _named(self, name: SessionName) -> dict[str, object]:
-        return {"brokerId": self._own, "brokerEpoch": name.epoch, "session": name.number}
+        return {
+            "brokerId": self._own,
+            "brokerEpoch": name.epoch,
+            "session": name.number,
+            "leaderEpoch": self._leader_epoch,
+        }
 
 
 def _peer(clients: PeerClients, address: Address, client_id: str) -> Peer:

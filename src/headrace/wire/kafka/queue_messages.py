@@ -22,8 +22,12 @@ _SESSION = (
     Field("brokerId", int32),
     Field("brokerEpoch", int64),
     Field("session", int64),
+    Field("leaderEpoch", int64),
 )
-"""The home's registration, and the number of its session with this leader."""
+"""The home's registration, the number of its session with the leader, and that one's registration.
+
+A leader that has restarted has none of the session's calls: it must not take those that are left.
+"""
 
 CALLS = (
     MessageSchema([*_SESSION, Field("first", int64), Field("calls", _NUMBERED)]),

@@ -4,13 +4,15 @@
 - Errors: FETCH_SESSION_ID_NOT_FOUND if the session has ended, UNSUPPORTED_VERSION without queues.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.cluster.peers.peer_call import Fields
 from headrace.frontends.kafka.cluster.answered import answered
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
-from headrace.model.errors import ErrorCode
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId
+from headrace.posix.awaiting import called_back
 from headrace.remote_queues.encoding import call_of
 from headrace.remote_queues.messages import QueueCalls
 from headrace.remote_queues.queue_sessions import SessionName
@@ -25,9 +27,13 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
 
 
 async def _taken(peers: "PeerPort", request: Fields) -> Fields:
-    calls = QueueCalls(request["first"], [call_of(call) for call in request["calls"]])
+    sessions = peers.queue_sessions_of(request["leaderEpoch"])
     name = SessionName(request["brokerEpoch"], request["session"])
-    expected = await peers.take_queue_calls(BrokerId(request["brokerId"]), name, calls)
+    calls = QueueCalls(request["first"], [call_of(call) for call in request["calls"]])
+    taken = partial(sessions.take, BrokerId(request["brokerId"]), name, calls)
+    expected: int | None = await called_back(taken)
+    if expected is None:
+        raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     return {"errorCode": ErrorCode.NONE, "expected": expected}
 
 
