@@ -105,8 +105,8 @@ def play(story: Story) -> None:
         replicas = tuple(BrokerId(number) for number in (LEADER, 1, 3))
         await cluster.controller().create_topics([NewTopic(TOPIC, assignment={0: replicas})])
         await until(lambda: (TOPIC, 0) in cluster.brokers[LEADER].broker.partitions)
-        for number in (1, 3):
-            await until(lambda at=number: (TOPIC, 0) in cluster.brokers[at].broker.followed)
+        followers = [cluster.brokers[number].broker for number in (1, 3)]
+        await until(lambda: all((TOPIC, 0) in broker.followed for broker in followers))
         await story(cluster)
 
     sim_play(whole)
