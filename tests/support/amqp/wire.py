@@ -39,6 +39,13 @@ class AmqpWire:
         self._frames: list[Frame] = []
         self._carries: Any = None
         """A method whose body has not come yet."""
+        try:
+            self._open()
+        except OSError:
+            self._socket.close()
+            raise
+
+    def _open(self) -> None:
         self.send(PROTOCOL_HEADER)
         self.method()
         self.send(encode_method(0, ConnectionStartOk({}, "PLAIN", b"\0guest\0guest", "C")))
