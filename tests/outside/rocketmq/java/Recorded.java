@@ -124,7 +124,7 @@ public class Recorded {
   }
   static void sql() throws Exception {
     DefaultMQProducer p = prod("PG_sql"); String t = T("sql"), g = "CG_sql" + T(""); List<String> seen = new CopyOnWriteArrayList<>(); for (int i = 0; i < 6; i++) { Message m = msg(t, i % 2 == 0 ? "A" : "B", "s", "s" + i); m.putUserProperty("a", "" + i); m.putUserProperty("c", i % 2 == 0 ? "x" : "y"); p.send(m); }
-    sc("push-sql92", () -> { DefaultMQPushConsumer c = push(g, t, "*"); c.unsubscribe(t); c.subscribe(t, MessageSelector.bySql("(a BETWEEN 2 AND 4) AND c IN ('x') OR a IS NULL")); c.registerMessageListener((MessageListenerConcurrently) (ms, x) -> { for (MessageExt m : ms) seen.add(new String(m.getBody())); return ConsumeConcurrentlyStatus.CONSUME_SUCCESS; }); c.start(); Thread.sleep(4000); say("sql got " + seen); c.shutdown(); });
+    sc("push-sql92", () -> { DefaultMQPushConsumer c = push(g, t, "*"); c.unsubscribe(t); c.subscribe(t, MessageSelector.bySql("(a BETWEEN 2 AND 4) AND c IN ('x') OR a IS NULL")); c.registerMessageListener((MessageListenerConcurrently) (ms, x) -> { for (MessageExt m : ms) seen.add(new String(m.getBody())); return ConsumeConcurrentlyStatus.CONSUME_SUCCESS; }); c.start(); waitFor(() -> seen.size() >= 2, 20); Thread.sleep(1000); say("sql got " + seen); c.shutdown(); });
     sc("push-sql92-bad", () -> { DefaultMQPushConsumer c = push(g + "b", t, "*"); c.unsubscribe(t); c.subscribe(t, MessageSelector.bySql("a >< 5")); c.registerMessageListener((MessageListenerConcurrently) (ms, x) -> ConsumeConcurrentlyStatus.CONSUME_SUCCESS); try { c.start(); Thread.sleep(1500); } finally { c.shutdown(); } });
     label("-"); p.shutdown();
   }
