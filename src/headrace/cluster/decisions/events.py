@@ -60,6 +60,17 @@ class BrokersLeft(NamedTuple):
     brokers: Sequence[BrokerId]
 
 
+class BrokerSuspected(NamedTuple):
+    """A registered broker has ended its connections and refuses new ones: its process is dead.
+
+    Unless the network deceives: so the leaders that follow are from the ISR only.
+    """
+
+    broker: BrokerId
+    broker_epoch: int
+    """Broker epoch of the registration whose address refuses connections."""
+
+
 class ReplicasFailed(NamedTuple):
     """Replicas of a broker are offline, as their directory failed. The facts contain this."""
 
@@ -130,6 +141,7 @@ Event = (
     | TopicGrown
     | BrokersJoined
     | BrokersLeft
+    | BrokerSuspected
     | ReplicasFailed
     | ReplicasDamaged
     | DirectoriesFailed

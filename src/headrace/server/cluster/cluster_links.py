@@ -21,6 +21,7 @@ from headrace.log.directory.log_directory import LogDirectory
 from headrace.model.nouns import BrokerId
 from headrace.ports.store import SessionEvents, Store
 from headrace.ports.world import World
+from headrace.server.cluster.broker_watches import BrokerWatches
 from headrace.server.cluster.replicating import Replicating
 from headrace.server.cluster.store_session import StoreOutage, StoreSession
 from headrace.server.inter_broker_clients import InterBrokerClients
@@ -77,6 +78,7 @@ class ClusterLinks:
         self._pings: LeasePings | None = None
         if sole_leaders is not None:
             self._pings = self._lease_pings(sole_leaders, world, clients)
+        self._watches = BrokerWatches(controller, catalog, clients, self.replicating.run)
         self._balance: LeaderBalance | None = None
         self._orphans = OrphanedLogs(broker, catalog, controller.applier)
         self._work: list[asyncio.Task[None]] = []
@@ -104,6 +106,7 @@ class ClusterLinks:
         Logs of partitions that moved elsewhere while this broker was down are deleted. Groups
         coordinated here are mirrored below /consumers, with `zookeeper.consumers.mirror.enable`.
         """
+        self._watches.start()
         if self._pings is not None:
             self._pings.start()
         self._work.append(self.replicating.run(self._orphans.keep_up()))
@@ -126,6 +129,7 @@ class ClusterLinks:
         """Stop the background work and the link to the controller."""
         if self._balance is not None:
             self._balance.close()
+        self._watches.close()
         if self._pings is not None:
             self._pings.close()
         for work in self._work:

@@ -12,6 +12,7 @@ from headrace.testing.sim.faults.links import MANY_TIMES_SLOWER, LinkFaults
 from headrace.testing.sim.faults.machines import MachineFaults
 from headrace.testing.sim.faults.overtaken import Overtaken
 from headrace.testing.sim.faults.requests import Requests
+from headrace.testing.sim.faults.resets import FalseResets
 from headrace.testing.sim.faults.stores import StoreFaults
 
 FAULTS = (
@@ -21,7 +22,7 @@ FAULTS = (
     "lost touch", "expired sessions", "store gone", "store slow", "toppled", "blackouts",
     "fallen before the answer", "fallen after a shrink", "alone and out of touch",
     "orders overtaken", "ISRs overtaken", "fetches overtaken", "last disks gone",
-    "elections asked for", "deletions",
+    "elections asked for", "deletions", "false resets",
 )  # fmt: skip
 """The faults, by the names of their counters."""
 ELECTIONS_MIN = 2
@@ -61,7 +62,7 @@ class Faults:
         parts = (
             self._machines, self._links, StoreFaults(ground), falls,
             Overtaken(ground, self._machines, self._links), LastDisk(ground, self._machines),
-            requests(ground, self._links),
+            requests(ground, self._links), FalseResets(ground),
         )  # fmt: skip
         kinds = {name: kind for part in parts for name, kind in part.kinds().items()}
         invariant(tuple(kinds) == FAULTS, f"each fault has its counter: {list(kinds)}")
