@@ -49,7 +49,6 @@ class LeadingRights:
         self.grants = Grants()
         self._broker = broker
         self._needs = needs
-        self._lease = lease
         self._boot_seconds = boot_seconds
         self._known = KnownEpochs(_NO_INCARNATION)
         self._leaderships = Leaderships(self.grants, lambda key: lease(self._led[key][0]))
