@@ -65,7 +65,7 @@ def test_controller_that_was_elected_meanwhile_is_not_deposed() -> None:
                 assert await first.elect(ONE, 1800)
             return found
 
-        second.store.get = reads_late  # type: ignore[method-assign]
+        second.store.get = reads_late  # type: ignore[method-assign, assignment]
         assert not await second.depose(ONE, registered)
         assert await first.holds_controller()
 
