@@ -1,8 +1,9 @@
 """Brokers ping the replicas of the partitions that they lead, for the right to lead alone."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from headrace.broker.partition import Partition
 from headrace.broker.replica.leading_right import (
     GRANT_SECONDS,
     PING_SECONDS,
@@ -130,7 +131,7 @@ def test_next_leader_waits_until_the_former_right_has_ended() -> None:
     play(story)
 
 
-def leads(cluster: SimCluster, number: int) -> object:
+def leads(cluster: SimCluster, number: int) -> Mapping[tuple[str, int], Partition]:
     return cluster.brokers[number].broker.partitions
 
 
