@@ -114,11 +114,14 @@ class _Watch:
             except HeadraceError:
                 refused = 0
             else:
-                was_connected, refused, seconds = True, 0, 0.0
+                was_connected, refused = True, 0
                 self._believe()
+                began = self._client.transport.now()
                 invariant(isinstance(link, EventLink), "peers are connected on the event loop")
                 if isinstance(link, EventLink):
                     await link.wait_ended()
+                if self._client.transport.now() - began >= AGAIN_SECONDS:
+                    seconds = 0.0  # else it would connect without a pause to a broker that closes
             await asyncio.sleep(seconds)
 
     def _believe(self) -> None:

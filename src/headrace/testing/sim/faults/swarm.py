@@ -27,6 +27,8 @@ FAULTS = (
 """The faults, by the names of their counters."""
 ELECTIONS_MIN = 2
 """The least number of elections in each story."""
+ELECT_SECONDS_MAX = 60.0
+"""Seconds for these after the faults; G15 is judged then."""
 
 
 class Mix(NamedTuple):
@@ -95,9 +97,10 @@ class Faults:
             await kind()
 
     async def _elect_enough(self) -> None:
-        """Restart leaders until `ELECTIONS_MIN` elections have happened."""
-        ground = self._ground
-        while ground.watch.elections < ELECTIONS_MIN:
+        """Restart leaders until `ELECTIONS_MIN` elections have happened, or none leads for long."""
+        ground, loop = self._ground, asyncio.get_running_loop()
+        until = loop.time() + ELECT_SECONDS_MAX
+        while ground.watch.elections < ELECTIONS_MIN and loop.time() < until:
             leaders = ground.leaders()
             if leaders:
                 ground.busy.add(leaders[0])
