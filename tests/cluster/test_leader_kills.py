@@ -1,8 +1,6 @@
 """Leaders that are killed or stand still, under an idempotent producer with its own defaults."""
 
-import time
-
-from tests.support.cluster.broker_cluster import SESSION_MS, BrokerCluster
+from tests.support.cluster.broker_cluster import BrokerCluster
 from tests.support.cluster.cluster_load import goes_on, judge, writing
 
 
@@ -12,10 +10,8 @@ def test_what_was_acknowledged_is_kept_once_and_in_order_through_kills_of_leader
     with writing(cluster) as load:
         for partition in range(2):
             leader = cluster.leader(load.topic, partition)
-            killed = time.monotonic()
             cluster.brokers[leader].kill()
             cluster.until_led(load.topic, by_others_than=[leader])
-            assert time.monotonic() - killed < SESSION_MS / 2000, "its session has not ended"
             goes_on(cluster, load)
             cluster.mend()
             cluster.until_in_sync(load.topic)

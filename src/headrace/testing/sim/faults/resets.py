@@ -5,6 +5,8 @@ import asyncio
 from headrace.testing.sim.faults.ground import Ground, Kinds
 from headrace.testing.sim.faults.links import machine
 
+FALSE_RESETS = "false resets"
+"""The name of the fault and of its counter."""
 _SECONDS = (0.02, 0.2, 2.0, 8.0)
 """Choices for the longest time during which new connections are refused, in seconds."""
 
@@ -17,7 +19,7 @@ class FalseResets:
 
     def kinds(self) -> Kinds:
         """Return the fault "false resets" by its name."""
-        return {"false resets": self._reset}
+        return {FALSE_RESETS: self._reset}
 
     async def _reset(self) -> None:
         """Reset all connections to a broker, and refuse new ones for a while.
@@ -31,7 +33,7 @@ class FalseResets:
         number = chance.choice(special if special and chance.random() < 0.8 else ground.brokers)
         others = [other for other in ground.brokers if other != number]
         deceived = others if chance.random() < 0.7 else [chance.choice(others)]
-        ground.counts["false resets"] += 1
+        ground.counts[FALSE_RESETS] += 1
         network = ground.cluster.network
         for other in deceived:
             network.refuse(machine(other), machine(number))

@@ -22,9 +22,9 @@ FAULTS = (
     "lost touch", "expired sessions", "store gone", "store slow", "toppled", "blackouts",
     "fallen before the answer", "fallen after a shrink", "alone and out of touch",
     "orders overtaken", "ISRs overtaken", "fetches overtaken", "last disks gone",
-    "elections asked for", "deletions", "false resets",
+    "elections asked for", "deletions",
 )  # fmt: skip
-"""The faults, by the names of their counters."""
+"""The faults, by the names of their counters. Early elections add `resets.FALSE_RESETS`."""
 ELECTIONS_MIN = 2
 """The least number of elections in each story."""
 ELECT_SECONDS_MAX = 60.0
@@ -64,11 +64,13 @@ class Faults:
         parts = (
             self._machines, self._links, StoreFaults(ground), falls,
             Overtaken(ground, self._machines, self._links), LastDisk(ground, self._machines),
-            requests(ground, self._links), FalseResets(ground),
+            requests(ground, self._links),
         )  # fmt: skip
         kinds = {name: kind for part in parts for name, kind in part.kinds().items()}
         invariant(tuple(kinds) == FAULTS, f"each fault has its counter: {list(kinds)}")
         all_kinds = [kind for kind in kinds.items() if kind[0] in mix.kinds]
+        if ground.cluster.early_elections:
+            all_kinds += FalseResets(ground).kinds().items()
         chance = ground.random
         if chance.random() < mix.slow_share:
             self._links.slow_all(chance.uniform(*MANY_TIMES_SLOWER) / 2)
