@@ -35,6 +35,8 @@ REFUSED_SECONDS = 0.05
 """Seconds between them."""
 REFUSALS_MAX = 40
 """Refusals after which a broker is tried less often, each AGAIN_SECONDS."""
+SHORT_MAX = 3
+"""Connections in a row, each shorter than AGAIN_SECONDS, after which there is a pause."""
 AGAIN_SECONDS = 1.0
 """Seconds until a broker that could not be reached is tried again."""
 
@@ -100,7 +102,7 @@ class _Watch:
         self._believe()
 
     async def _watch(self) -> None:
-        was_connected, refused = False, 0
+        was_connected, refused, short = False, 0, 0
         while True:
             seconds = AGAIN_SECONDS
             try:
@@ -120,8 +122,9 @@ class _Watch:
                 invariant(isinstance(link, EventLink), "peers are connected on the event loop")
                 if isinstance(link, EventLink):
                     await link.wait_ended()
-                if self._client.transport.now() - began >= AGAIN_SECONDS:
-                    seconds = 0.0  # else it would connect without a pause to a broker that closes
+                short = 0 if self._client.transport.now() - began >= AGAIN_SECONDS else short + 1
+                # A broker may close each connection; it is not connected to without a pause.
+                seconds = 0.0 if short <= SHORT_MAX else AGAIN_SECONDS
             await asyncio.sleep(seconds)
 
     def _believe(self) -> None:
