@@ -37,6 +37,7 @@ NO_AWAIT = tuple(
         "log",
         "logtools",
         "record",
+        "remote_queues",
         "shards",
         "wire",
     )

@@ -12,7 +12,15 @@ import headrace
 
 ROOT = Path(headrace.__file__).parent
 ROOMS = {
-    "amqp": ("frontends/amqp", "queues", "vhosts", "wire/amqp", "cli/amqp", "arrow/amqp"),
+    "amqp": (
+        "frontends/amqp",
+        "queues",
+        "remote_queues",
+        "vhosts",
+        "wire/amqp",
+        "cli/amqp",
+        "arrow/amqp",
+    ),
     "rocketmq": ("frontends/rocketmq", "wire/rocketmq", "cli/rocketmq", "logtools/rocketmq"),
 }
 """By protocol: its own rooms, and the folder of its column."""

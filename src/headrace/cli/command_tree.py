@@ -9,10 +9,12 @@ from headrace import __version__
 from headrace.model.protocols import ROWS
 from headrace.terminal.help_text import HelpText
 
+_CLIENTS = [row.clients or row.name for row in ROWS]
 app = App(
     name="headrace",
     version=__version__,
-    help="A message broker for Kafka and RabbitMQ clients, with its administration tools."
+    help=f"A message broker for {', '.join(_CLIENTS[:-1])} and {_CLIENTS[-1]} clients, with its"
+    " administration tools."
     "\n\nTo start: headrace serve; then in another terminal: echo hello | headrace"
     " produce t; headrace consume t --from-beginning",
     # "default: False" and "default: ()" are noise; options with a useful default show it.

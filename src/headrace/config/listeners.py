@@ -288,15 +288,18 @@ def _parse(entry: str, protocols: Mapping[str, str]) -> Listener:
     if form is None:
         raise ValueError(f"{entry!r} is not NAME://host:port")
     name = form["name"].upper()
-    spoken = LISTENER_PROTOCOLS.get(protocols.get(name, ""))
-    port_text = form["port"] or (spoken and spoken.default_port)
+    if name not in protocols:
+        raise ValueError(
+            f"there is no listener name {name}; known are {', '.join(sorted(protocols))}, and"
+            f" {PROTOCOL_MAP} can define others"
+        )
+    spoken = LISTENER_PROTOCOLS[protocols[name]]
+    port_text = form["port"] or spoken.default_port
     if port_text is None:
         raise ValueError(f"{entry!r} is not NAME://host:port")
     port = int(port_text)
     if port > 65535:
         raise ValueError(f"{entry!r}: a port is at most 65535")
-    if name not in protocols:
-        raise ValueError(f"{name} is not in listener.security.protocol.map")
     return Listener(name, form["v6"] or form["host"] or "", port, protocols[name])
 
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from headrace.model.errors import Malformed
+
 
 class ListenerProtocol(NamedTuple):
     """A protocol as `listeners` and `listener.security.protocol.map` name it."""
@@ -92,6 +94,14 @@ class ProtocolRow(NamedTuple):
 
     name: str
     listeners: tuple[ListenerProtocol, ...]
+    clients: str = ""
+    """Its clients' usual name, in the help of `headrace`; empty: the row's name."""
+    try_it: str = ""
+    """The command that is displayed when a broker with a listener of it has started: `{headrace}`
+    is the command, `{address}` the listener, `{where}` the options that name the broker."""
+    topic_name: str = ""
+    """A function that returns Kafka's name of a topic by its clients' name, or raises Malformed;
+    empty: the names are the same."""
     frontend: str = ""
     """A module with `frontend(parts)`, which returns a `server.frontends.OtherFrontend`. Empty:
     Kafka's, which serves all other listeners."""
@@ -143,6 +153,8 @@ KAFKA = ProtocolRow(
         ),
         ListenerProtocol("SASL_SSL", tls=True, sasl=True, certificate_by_listener=True),
     ),
+    try_it="echo hello | {headrace} produce orders{where} && {headrace} consume orders"
+    " --from-beginning -n 1{where}",
     first_bytes="headrace.wire.first_bytes:KAFKA",
 )  # fmt: skip
 """Kafka's listener protocols in the order in which its inter-broker protocol numbers them."""
@@ -176,6 +188,9 @@ AMQP = ProtocolRow(
             tls_advice="use amqps:// there",
         ),
     ),
+    clients="RabbitMQ",
+    try_it="{headrace} amqp user create alice{where} && {headrace} amqp permission set alice '.*'"
+    " '.*' '.*'{where}",
     frontend="headrace.frontends.amqp.frontend",
     first_bytes="headrace.wire.amqp.first_bytes:AMQP",
     settings="headrace.wire.amqp.settings:AmqpKeys",
@@ -230,8 +245,11 @@ ROCKETMQ = ProtocolRow(
             tls_advice="set tls.enable=true there",
         ),
     ),
+    try_it="{headrace} mqadmin updateTopic -b {address} -t shop -r 4 -w 4 && {headrace} mqadmin"
+    " topicStatus -n {address} -t shop",
+    topic_name="headrace.wire.rocketmq.topic_names:kafka_name",
     frontend="headrace.frontends.rocketmq.frontend",
-    first_bytes="headrace.wire.rocketmq.frames:FIRST_BYTES",
+    first_bytes="headrace.wire.rocketmq.commands:FIRST_BYTES",
     settings="headrace.wire.rocketmq.settings:RocketmqKeys",
     listeners_help="ROCKETMQ://host is for RocketMQ remoting clients, name server and broker on"
     " one port, 9876 by default.",
@@ -246,7 +264,7 @@ ROCKETMQ = ProtocolRow(
     more_commands=(
         Command(
             "mqadmin",
-            "headrace.cli.rocketmq.mqadmin:mqadmin",
+            "headrace.cli.rocketmq.mqadmin:app",
             "Administer RocketMQ topics and groups with mqadmin's own verbs, options and output."
             "\n\n-n HOST:PORT is the name server: the broker's ROCKETMQ listener. Without it"
             " NAMESRV_ADDR is, or 127.0.0.1:9876. Verbs: brokerStatus, clusterList,"
@@ -254,8 +272,9 @@ ROCKETMQ = ProtocolRow(
             " getBrokerConfig, getConsumerConfig, producerConnection, queryMsgById, queryMsgByKey,"
             " queryMsgByUniqueKey, resetOffsetByTime, skipAccumulatedMessage, topicClusterList,"
             " topicList, topicRoute, topicStatus, updateBrokerConfig, updateKvConfig,"
-            " updateSubGroup, updateTopic, updateTopicPerm.\n\nFor example:"
-            " headrace mqadmin consumerProgress -n 127.0.0.1:9876 -g billing",
+            " updateSubGroup, updateTopic, updateTopicPerm.\n\n-h behind a verb shows its options."
+            "\n\nFor example: headrace mqadmin consumerProgress -n 127.0.0.1:9876 -g billing;"
+            " headrace mqadmin updateTopic -h",
         ),
     ),
 )
@@ -290,6 +309,23 @@ def is_closed(topic: str) -> bool:
     """Return whether no client may read or write a topic, as a protocol keeps its state there."""
     reserved = reserved_topics(topic)
     return reserved is not None and topic in reserved.closed
+
+
+def other_topic_names(topic: str) -> dict[str, str]:
+    """Return Kafka's names of topics that clients of other protocols know by this name.
+
+    By the row's name; protocols whose names are Kafka's are left out.
+    """
+    found = {}
+    for row in ROWS:
+        if row.topic_name:
+            try:
+                name = loaded(row.topic_name)(topic)
+            except Malformed:
+                continue
+            if name != topic:
+                found[row.name] = name
+    return found
 
 
 def loaded(name: str) -> Any:  # noqa: ANN401 - whatever a row names

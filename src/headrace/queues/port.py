@@ -7,11 +7,12 @@ called at once.
     channel -> queue                                  queue -> channel (`Subscriber`)
     publish(message, now)    accept a message         deliver     messages for one consumer
     when_stored(done)        all published so far     send        the messages since: end of a batch
-    consume, cancel          a consumer               park        a consumer's credit is used up
-    credit(consumer)         it has credit again      cancelled   the queue is deleted or closed
+    consume(.., done)        a consumer               park        a consumer's credit is used up
+    cancel(consumer)                                  cancelled   the queue is deleted or closed
+    credit(consumer)         it has credit again
     settle(...)              deliveries, many at once
     get(getter, now)         one message, or none
-    info()                   counts for answers and lists
+    ask_purge, ask_info      settle what is ready; counts
 
 A delivery is named by its queue and a position, an integer that the queue chose. The channel stores
 `tag -> (consumer, position, size, time)` and passes positions to `settle`. The queue has no tags,
@@ -19,7 +20,8 @@ and a channel does not access a queue's state.
 
 Order: messages of one channel come in the order of its publishes, settlements and credit in the
 order of the calls, deliveries of one queue to one channel in the order of `deliver`. `when_stored`
-is about all messages published before it.
+is about all messages published before it, and reports those that are never stored: all, or by their
+numbers where the target has some (`last_number`).
 
 Bounds: a consumer is delivered no more than `Consumer.credit` returns, from numbers that the
 channel sets and the queue only reads and increments (`Subscriber.limit`, `unacked`); a queue on
@@ -32,18 +34,23 @@ Implementations: `engine/hosted_queue.py` (messages in memory or on a log),
 `engine/stream_queue.py`, and for publishes alone `engine/targets.py` (a Kafka topic).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
 from headrace.model.errors import HeadraceError
-from headrace.queues.message_store import StoredDone
 from headrace.queues.queue_settings import ConsumerSettings, Published, QueueSettings
 from headrace.queues.refusals import Refused
 from headrace.wire.amqp.content import Message
 
 ANY_NUMBER = 1 << 62
 _NO_WISHES = ConsumerSettings()
+ALL_STORED: Collection[int] = range(0)
+"""The numbers of unstored publishes where all are stored."""
+ALL_UNSTORED: Collection[int] = range(1 << 62)
+"""The numbers of unstored publishes where it is not known that any is stored."""
+UnstoredDone = Callable[[Collection[int]], None]
+"""Takes the numbers of publishes that are never stored: `ALL_STORED`, `ALL_UNSTORED`, or some."""
 
 
 class Disposition(Enum):
@@ -97,9 +104,11 @@ class Subscriber(Protocol):
     """Unacknowledged deliveries that count against `limit`."""
     prefetch: int
     """The limit that the client set for the channel; 0: none set."""
-    paused: bool
-    """Whether the client reads nothing at present, so that nothing is delivered."""
     closed: bool
+
+    @property
+    def paused(self) -> bool:
+        """Whether the client reads nothing at present, so that nothing is delivered."""
 
     def deliver(self, consumer: "Consumer", deliveries: Deliveries, now: float) -> None:
         """Accept messages for a consumer, and hold them unless the consumer has no-ack."""
@@ -109,6 +118,9 @@ class Subscriber(Protocol):
 
     def park(self, consumer: "Consumer") -> None:
         """Note that a consumer has no credit: `Queue.credit` is called when it has some again."""
+
+    def free(self, consumer: "Consumer", count: int) -> None:
+        """Give back room that a queue has counted in `unacked`, for messages not delivered yet."""
 
     def forget(self, consumer: "Consumer") -> None:
         """Note that a parked consumer, now cancelled, no longer waits for credit."""
@@ -186,6 +198,10 @@ class Consumer:
 
 GotDone = Callable[[Got | HeadraceError | None], None]
 """Takes the message of a basic.get, or the error; None: no message is ready."""
+PurgeDone = Callable[[int | Refused], None]
+"""Takes the number of settled messages, or the refusal."""
+ConsumeDone = Callable[[Refused | None], None]
+"""Takes None once a consumer is added, or the refusal."""
 
 
 class Getter(NamedTuple):
@@ -214,11 +230,18 @@ class Target(Protocol):
     def confirms_transient(self) -> bool:
         """Whether confirms wait also for messages that are not persistent."""
 
+    @property
+    def last_number(self) -> int | None:
+        """Its number of the message accepted last; None: it refuses no single message later."""
+
     def publish(self, published: Published, now: float) -> bool:
         """Accept a message; return False if the queue is full. HeadraceError: not stored."""
 
-    def when_stored(self, done: StoredDone) -> None:
-        """Call `done` once all messages published so far are stored, with False if never."""
+    def when_stored(self, done: UnstoredDone) -> None:
+        """Call `done` once each message published so far is stored or never will be.
+
+        A target that numbers its messages reports them so, any other one all or none.
+        """
 
 
 class Queue(Target, Protocol):
@@ -232,8 +255,11 @@ class Queue(Target, Protocol):
     def settings(self) -> QueueSettings:
         """The settings from the arguments that the queue was declared with."""
 
-    def consume(self, consumer: Consumer, now: float) -> None:
-        """Add a consumer; raise Refused if another one is exclusive, or this one and not alone."""
+    def consume(self, consumer: Consumer, now: float, done: ConsumeDone) -> None:
+        """Add a consumer, and call `done` then; Refused is raised at once, or passed to `done`.
+
+        Refused: another consumer is exclusive, or this one is and not alone.
+        """
 
     def cancel(self, consumer: Consumer, now: float) -> None:
         """Remove a consumer, if registered; its deliveries stay with its channel."""
@@ -249,5 +275,8 @@ class Queue(Target, Protocol):
     def get(self, getter: Getter, now: float) -> None:
         """Give the next message to a basic.get, now or once it is loaded; raise Refused."""
 
-    def info(self) -> QueueInfo:
-        """Return the queue's counts, as far as this broker knows them."""
+    def ask_purge(self, done: PurgeDone) -> None:
+        """Settle all ready messages, and call `done`; Refused is raised, or passed to `done`."""
+
+    def ask_info(self, done: Callable[[QueueInfo], None]) -> None:
+        """Call `done` with the queue's counts, as far as they are known within a second."""

@@ -13,6 +13,7 @@ from headrace.model.errors import (
     ErrorCode,
     HeadraceError,
 )
+from headrace.model.protocols import other_topic_names
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -135,6 +136,8 @@ def not_found(kind: str, name: str, known: "list[str]") -> CommandError:
     from difflib import get_close_matches  # not where no name was wrong
 
     noun = _NOUNS.get(kind, kind)
+    if kind == "topic" and (elsewhere := topic_elsewhere(name)):
+        return CommandError(f"there is no {noun} {name}; {elsewhere}", EXIT_NOT_FOUND)
     near = get_close_matches(name, known, n=3, cutoff=0.6)
     if near:
         advice = f"did you mean {' or '.join(near)}?"
@@ -143,6 +146,14 @@ def not_found(kind: str, name: str, known: "list[str]") -> CommandError:
     else:
         advice = f"there is no {noun} at all"
     return CommandError(f"there is no {noun} {name}; {advice}", EXIT_NOT_FOUND)
+
+
+def topic_elsewhere(name: str) -> str:
+    """Return what Kafka's name of another protocol's topic is, empty if there is no other name."""
+    names = other_topic_names(name).items()
+    return "; ".join(
+        f"the Kafka topic of {protocol}'s {name} is {held}" for protocol, held in names
+    )
 
 
 def line_of(error: HeadraceError) -> tuple[str, int]:

@@ -15,7 +15,7 @@ from headrace.queues.refusals import (
     not_found,
     precondition_failed,
 )
-from headrace.queues.stores.topic.topic_writer import TopicWriter
+from headrace.vhosts.topic_writer import TopicWriter
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker

@@ -2,6 +2,8 @@
 
 import csv
 import re
+import socket
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +18,10 @@ from tests.support.rocketmq.kit import SETTINGS, fields, made, port_of
 
 Run = Callable[[str], tuple[int, list[str]]]
 GOLDEN = Path(__file__).parents[2] / "golden" / "mqadmin-5.5.0.tsv"
+OPTIONS = GOLDEN.with_name("mqadmin-options-5.5.0.tsv")
+"""The options that `mqadmin help VERB` of RocketMQ 5.5.0 shows."""
+OPTIONAL = {("queryMsgById", "-t")}
+"""Options that RocketMQ 4.9.7 does not have."""
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +59,17 @@ def lines(run: Run, words: str) -> list[str]:
     return shown
 
 
+def recorded_options() -> dict[str, dict[str, tuple[str, bool, bool]]]:
+    """Return name, whether it has a value and whether it is required, by verb and flag."""
+    found: dict[str, dict[str, tuple[str, bool, bool]]] = {verb: {} for verb in VERBS}
+    with OPTIONS.open(encoding="utf-8", newline="") as table:
+        for row in csv.DictReader(table, delimiter="\t"):
+            flag = f"-{row['letter']}" if row["letter"] else f"--{row['name']}"
+            has_value, is_required = row["value"] == "yes", row["required"] == "yes"
+            found[row["verb"]][flag] = (row["name"], has_value, is_required)
+    return found
+
+
 def recorded_columns() -> dict[str, str]:
     """Return the columns that RocketMQ's mqadmin shows, by verb."""
     with GOLDEN.open(encoding="utf-8", newline="") as table:
@@ -65,6 +82,20 @@ def test_each_verb_is_named_in_the_help() -> None:
     named = re.findall(r"[a-z]+[A-Z]\w+", help_text.split("Verbs:")[1])
     assert set(named) - {"consumerProgress"} == VERBS.keys() - {"consumerProgress"}
     assert len(VERBS) >= 20
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_option_of_rocketmqs_mqadmin_is_served_or_refused(verb: str) -> None:
+    recorded, options = recorded_options()[verb], VERBS[verb].options
+    served = {f"-{each.letter}": each for each in (*options.own, *options.either)}
+    assert {*served, *options.unavailable} == recorded.keys()
+    assert not served.keys() & set(options.unavailable)
+    for flag, option in served.items():
+        name, has_value, is_required = recorded[flag]
+        assert (option.name, option.valued) == (name, has_value)
+        assert (
+            option.required == is_required or option in options.either or (verb, flag) in OPTIONAL
+        )
 
 
 @pytest.mark.parametrize(
@@ -101,6 +132,7 @@ def test_a_header_has_the_widths_of_rocketmqs(run: Run) -> None:
     )
     assert row.startswith("DefaultCluster          headrace-0              0     127.0.0.1:")
     assert row.endswith("true")
+    assert lines(run, "clusterList -c Other") == [header]
 
 
 def test_topics_are_created_changed_shown_and_deleted(run: Run) -> None:
@@ -220,6 +252,11 @@ def test_messages_are_found_by_key_and_by_id(client: RemotingClient, run: Run) -
     by_key = lines(run, "queryMsgByUniqueKey -t Found -i U7")
     assert by_key == by_id[1:]
     assert run("queryMsgByKey -t Found -k none")[0] == 1
+    assert run(f"queryMsgByKey -t Found -k k1 -e {message.stored_at_ms - 1}")[0] == 1
+    assert run(f"queryMsgByKey -t Found -k k1 -b {message.stored_at_ms + 1}")[0] == 1
+    client.send("Found", b"y", i="KEYS\x01k1\x02UNIQ_KEY\x01U8\x02")
+    assert len(lines(run, "queryMsgByKey -t Found -k k1")) == 3
+    assert len(lines(run, "queryMsgByKey -t Found -k k1 -m 1")) == 2
 
 
 def test_settings_and_values_are_read_and_changed(run: Run) -> None:
@@ -241,11 +278,17 @@ def test_settings_and_values_are_read_and_changed(run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        ("nothing", "The sub command nothing not exist."),
-        ("topicRoute", "option -t is missing"),
+        ("nothing", "The sub command nothing not exist; see: headrace mqadmin --help"),
+        ("topicRoute", "Missing required option: t; see: headrace mqadmin topicRoute -h"),
         ("topicRoute -t a -t b", "-t is given twice"),
+        ("topicRoute -t a --topic=b", "-t is given twice"),
         ("topicRoute a", "value of no option"),
-        ("topicRoute --topic a", "options have one letter"),
+        ("topicRoute -t", "Missing argument for option: t"),
+        ("topicRoute --topics a", "Unrecognized option: --topics"),
+        ("topicList -c=DefaultCluster", "Unrecognized option: -c=DefaultCluster"),
+        ("updateTopic -t a -z 3 -b {address}", "Unrecognized option: -z"),
+        ("updateTopic -t a -u true -b {address}", "-u of RocketMQ's mqadmin is not available"),
+        ("updateTopic -t a -b {address} -c DefaultCluster", "-b and -c exclude each other"),
         ("updateTopic -t a -r x -b {address}", "must be a number"),
         ("updateTopic -t a", "-b and -c"),
         ("updateSubGroup -g a -s maybe -b {address}", "true or false"),
@@ -257,6 +300,69 @@ def test_wrong_options_are_usage_errors(run: Run, words: str, part: str) -> None
     status, said = run(words)
     assert status == 2, said
     assert part in " ".join(said)
+
+
+def test_an_unknown_option_changes_nothing(run: Run) -> None:
+    assert run("updateTopic -b {address} -t Unknown -z 3")[0] == 2
+    assert "Unknown" not in lines(run, "topicList")
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["-b {address} -t Long", "--brokerAddr={address} --topic Long", "-b{address} -topic Long"],
+)
+def test_options_have_letters_and_names(run: Run, words: str) -> None:
+    created = lines(run, f"updateTopic {words} -r1 --writeQueueNums 1")
+    assert "topicName=Long, readQueueNums=1, writeQueueNums=1" in created[1]
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["updateTopicPerm -h", "updateTopicPerm -t a --help", "help updateTopicPerm"],
+)
+def test_a_verbs_options_are_shown_as_by_mqadmin(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(["mqadmin", *words.split()]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "usage: mqadmin updateTopicPerm -b <arg> | -c <arg> [-h] [-n <arg>] -p <arg> -t <arg>",
+        " -b,--brokerAddr <arg>    The broker, as HOST:PORT",
+        " -c,--clusterName <arg>   The brokers of a cluster",
+        " -h,--help                Show the options",
+        " -n,--namesrvAddr <arg>   HOST:PORT of the broker's listener for RocketMQ",
+        " -p,--perm <arg>          Permission: 2 write, 4 read, 6 both",
+        " -t,--topic <arg>         The topic",
+    ]
+
+
+def test_the_port_of_another_protocol_is_named(
+    broker: BrokerThread, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert command(["mqadmin", "clusterList", "-n", broker.bootstrap]) == 1
+    assert capfd.readouterr().err == (
+        f"headrace: {broker.bootstrap}: this is a RocketMQ client at a Kafka listener; RocketMQ"
+        f" listens on 127.0.0.1:{port_of(broker)}\n"
+    )
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_a_server_of_another_protocol_is_not_taken_for_a_broker(
+    answer: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+
+        def refuse() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(answer)
+
+        refusing = threading.Thread(target=refuse)
+        refusing.start()
+        assert command(["mqadmin", "clusterList", "-n", address]) == 1
+        refusing.join()
+    assert "no answer of RocketMQ's; does this port speak RocketMQ?" in capfd.readouterr().err
 
 
 def test_a_cluster_or_a_broker_that_is_not_found_is_an_error(run: Run) -> None:

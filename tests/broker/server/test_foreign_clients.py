@@ -133,7 +133,7 @@ def test_a_client_of_another_protocol_is_told_where_it_is_spoken(
     answer = said_to(ports[listener], FIRST[client])
     (line,) = [one.message for one in caplog.records if one.levelno >= logging.WARNING]
     assert told in line
-    if client == "HTTP" or (listener, client) == ("PLAINTEXT", "AMQP"):
+    if client in ("HTTP", "RocketMQ") or (listener, client) == ("PLAINTEXT", "AMQP"):
         assert told.encode() in answer
     elif listener == "AMQP":
         assert answer == FIRST["AMQP"], "as RabbitMQ answers"

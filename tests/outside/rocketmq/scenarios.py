@@ -13,13 +13,15 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
 from tests.outside.kafka_tools import programs
 from tests.outside.matrix.scenario import Play, Scenario, Skipped
 from tests.outside.rocketmq.address import Address
 from tests.outside.rocketmq.jvm import JVM, compiled, has_maven, libraries
 from tests.outside.rocketmq.known import LACKING
+from tests.support.cluster.broker_cluster import until
 from tests.support.rocketmq.client import RemotingClient
-from tests.support.rocketmq.kit import made, retried_at_most
+from tests.support.rocketmq.kit import code, made, retried_at_most
 
 PLACE = Path(__file__).parent
 SECONDS_MAX = 170
@@ -98,6 +100,19 @@ PROGRAMS: dict[str, Callable[[], list[str]]] = {
 """By client: what makes its command."""
 
 
+def routed(address: Address, topic: str) -> None:
+    """Wait until the name server has the route of a topic: a broker registers it behind the
+    answer to its creation."""
+    with RemotingClient(address.name_server) as names:
+        until(
+            lambda: (
+                code(names.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic}))
+                is ResponseCode.SUCCESS
+            ),
+            f"a route of {topic}",
+        )
+
+
 def _plays(client: str, prepare: Callable[[], list[str]], row: str) -> Play:
     """Return what plays a row's scenario by a client's program."""
 
@@ -107,7 +122,7 @@ def _plays(client: str, prepare: Callable[[], list[str]], row: str) -> Play:
         with RemotingClient(address.broker) as operator:
             if client in UNCREATED:
                 for name in (topic, f"INST%{topic}") if row == "namespaces" else (topic,):
-                    made(operator, name, QUEUES)
+                    routed(address, made(operator, name, QUEUES))
             if client == ONE_RETRY and row == "retries":
                 retried_at_most(operator, f"CG_retries_{topic}", 1)
         if row == "tls":

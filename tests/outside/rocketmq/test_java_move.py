@@ -31,7 +31,8 @@ REAL_SETTINGS: dict[str, Any] = {
     "mappedFileSizeCommitLog": 1 << 20,
     "mappedFileSizeConsumeQueue": 20_000,
     "transactionCheckInterval": 4000,
-    "transactionTimeOut": 2000,
+    # Above transactionOpBatchInterval: below, decided messages are undecided again in the store.
+    "transactionTimeOut": 4000,
 }
 """Small files, so that the store has several, and questions soon."""
 
@@ -103,7 +104,7 @@ def real_broker(version: str, folder: Path) -> Iterator[RocketMQ]:
 @pytest.mark.timeout(600)
 def test_every_group_goes_on_at_its_next_message(version: str, tmp_path: Path) -> None:
     timers = 3 if version.startswith("5") else 0
-    classes = compiled(tmp_path / "classes", libraries(version), "Moved.java")
+    classes = compiled(tmp_path / "classes", libraries(version), "Kit.java", "Moved.java")
     program = java(classes, tmp_path)
     with real_broker(version, tmp_path / "real") as real:
         before = real.run([*program, real.address.names, "prepare", version], 180)

@@ -11,16 +11,28 @@ import pytest
 from headrace.testing import BrokerThread
 from headrace.wire.rocketmq.codes import ResponseCode
 from tests.outside.rocketmq.jvm import JVM
+from tests.support.cluster.broker_cluster import until
 from tests.support.rocketmq.client import RemotingClient
-from tests.support.rocketmq.kit import SETTINGS, code, made, port_of
+from tests.support.rocketmq.kit import SETTINGS, code, fields, made, port_of
 
-TOPIC, GROUP = "Orders", "CG_operated"
+TOPIC, QUEUES, GROUP = "Orders", 2, "CG_operated"
+
+
+def has_stored(client: RemotingClient) -> bool:
+    """Return whether the group's offsets are behind the last message: clients send them late."""
+    for queue in range(QUEUES):
+        named = {"consumerGroup": GROUP, "topic": TOPIC, "queueId": queue}
+        answers = [client.call(number, named) for number in (14, 30)]
+        if len({fields(answer).get("offset") for answer in answers}) != 1:
+            return False
+    return True
 
 
 def act(client: RemotingClient, what: str) -> None:
     """Do what the program asks for."""
     verb, _, argument = what.partition(" ")
     if verb == "reset":
+        until(lambda: has_stored(client), "the group's offsets are stored")
         answer = client.call(
             222, {"group": GROUP, "topic": TOPIC, "timestamp": argument, "isForce": "true"}
         )
@@ -52,7 +64,7 @@ def test_the_java_consumer_follows_its_operator(
         BrokerThread(SETTINGS | settings) as broker,
         RemotingClient(port_of(broker)) as operator,
     ):
-        made(operator, TOPIC, 2)
+        made(operator, TOPIC, QUEUES)
         words = [
             *JVM, f"-Duser.home={tmp_path}", "-cp", classes, "Operated",
             f"127.0.0.1:{port_of(broker)}", scenario,

@@ -21,7 +21,7 @@ SETTINGS = {
 def test_the_java_client_signs_and_is_served(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    classes = compiled(tmp_path, libraries("5.5.0"), "Signed.java")
+    classes = compiled(tmp_path, libraries("5.5.0"), "Kit.java", "Signed.java")
     with BrokerThread(SETTINGS) as broker:
         port = broker.call(lambda server: server.listeners[1].port)
         for secret, holds in (("12345678", True), ("12345679", False)):

@@ -44,7 +44,7 @@ def kinds(bodies: list[bytes]) -> set[bytes]:
 @pytest.mark.skipif(not has_maven(), reason="needs Maven and a JDK")
 @pytest.mark.parametrize("version", CLIENTS)
 def test_traces_of_a_message_are_stored_and_shown_by_mqadmin(version: str, tmp_path: Path) -> None:
-    traced = compiled(tmp_path, libraries(version), "Traced.java")
+    traced = compiled(tmp_path, libraries(version), "Kit.java", "Traced.java")
     mqadmin = f"{libraries('5.5.0', 'mqadmin.xml')}/*"
     with BrokerThread(SETTINGS) as broker:
         address = f"127.0.0.1:{port_of(broker)}"

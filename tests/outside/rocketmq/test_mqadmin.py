@@ -21,8 +21,12 @@ from tests.outside.rocketmq.golden.comparison import (
     unexplained,
 )
 from tests.outside.rocketmq.golden.programs import mqadmin_lines, programs
-from tests.outside.rocketmq.golden.record import golden_by_client, recorded_of_headrace
-from tests.outside.rocketmq.golden.recording import Entry
+from tests.outside.rocketmq.golden.record import (
+    Recorded,
+    compared,
+    golden_by_client,
+    recorded_of_headrace,
+)
 from tests.outside.rocketmq.jvm import has_maven
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -84,7 +88,7 @@ def test_an_outcome_is_a_result_a_code_and_columns() -> None:
 
 
 @pytest.fixture(scope="module")
-def recorded() -> tuple[list[Entry], str]:
+def recorded() -> Recorded:
     """The frames and the output of the recorded commands against our broker."""
     if not has_maven():
         pytest.skip("needs Maven and a JDK")
@@ -92,9 +96,9 @@ def recorded() -> tuple[list[Entry], str]:
 
 
 @pytest.fixture(scope="module")
-def shown(recorded: tuple[list[Entry], str]) -> dict[str, list[str]]:
+def shown(recorded: Recorded) -> dict[str, list[str]]:
     """The output of each recorded command."""
-    output = recorded[1]
+    output = recorded.output
     assert "=== end" in output, output[-3000:]
     blocks = [block.splitlines()[1:] for block in output.split("=== ")[1:-1]]
     return dict(zip(mqadmin_lines(), blocks, strict=True))
@@ -126,10 +130,10 @@ def test_mqadmin_shows_what_it_shows_of_rocketmq(shown: dict[str, list[str]]) ->
 
 
 def test_mqadmin_and_the_broker_send_each_other_what_they_send_at_rocketmq(
-    recorded: tuple[list[Entry], str],
+    recorded: Recorded,
 ) -> None:
     listed = read_explained(DIFFERENCES)
-    found = differences(golden_by_client()[CLIENT], recorded[0])
+    found = differences(golden_by_client()[CLIENT], recorded.entries)
     left, unused = unexplained(found, listed)
     assert not left, shown_differences(left)
     assert not [row for row in unused if row.client.startswith("admin")]
@@ -138,7 +142,7 @@ def test_mqadmin_and_the_broker_send_each_other_what_they_send_at_rocketmq(
 def test_a_reset_is_pushed_as_by_rocketmq() -> None:
     if not has_maven():
         pytest.skip("needs Maven and a JDK")
-    entries, _ = recorded_of_headrace(PUSHED, programs({})[PUSHED])
-    found = differences(golden_by_client()[PUSHED], entries)
-    left, _ = unexplained(found, read_explained(DIFFERENCES))
+    left = compared(
+        recorded_of_headrace, PUSHED, golden_by_client(), read_explained(DIFFERENCES)
+    ).left
     assert not left, shown_differences(left)

@@ -11,6 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from headrace.ports.callbacks import ignore_result
 from headrace.queues.engine.message_queue import MessageQueue
 from headrace.queues.port import Consumer
 from headrace.queues.queue_settings import Overflow, Published, QueueSettings
@@ -260,9 +261,9 @@ class QueueMachine(RuleBasedStateMachine):
         alone = any(other.exclusive for other in self.consumers)
         if alone or (exclusive and (self.consumers or self.settings.single_active_consumer)):
             with pytest.raises(Refused, match="in exclusive use"):
-                self.queue.consume(consumer, self.now)
+                self.queue.consume(consumer, self.now, ignore_result)
             return
-        self.queue.consume(consumer, self.now)
+        self.queue.consume(consumer, self.now, ignore_result)
         self.consumers.append(consumer)
         self.active = self.active or consumer
 

@@ -13,6 +13,7 @@ from headrace.wire.amqp.content import Message
 if TYPE_CHECKING:
     from headrace.queues.engine.delivery_turns import AnyQueue
     from headrace.queues.engine.message_queue import MessageQueue
+    from headrace.queues.port import Queue
 
 Delivery = tuple[Consumer, int, Message, bool, int]
 """Consumer, delivery tag, message, redelivered, how often it was requeued."""
@@ -84,7 +85,7 @@ def got(
 
 
 def getter(
-    queue: "AnyQueue",
+    queue: "AnyQueue | Queue",
     channel: ChannelUnacked,
     done: Callable[[Delivery | HeadraceError | None], object],
     now: float,

@@ -10,6 +10,7 @@ from headrace.broker.partition import Partition
 from headrace.config.log_config import LogConfig
 from headrace.model.errors import HeadraceError
 from headrace.model.nouns import LeaderEpoch, TopicPartition
+from headrace.ports.callbacks import ignore_result
 from headrace.queues.engine.hosted_queue import HostedQueue, stores_in_memory
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.message_store import TopicStore
@@ -31,7 +32,7 @@ from tests.support.amqp.deliveries import ChannelKit, Delivery, getter
 from tests.support.log.log import World, values
 
 if TYPE_CHECKING:
-    from headrace.queues.port import Target
+    from headrace.queues.awaited import Awaited
 
 CONFIG = LogConfig(
     segment_bytes=1000,
@@ -169,12 +170,12 @@ class BrokerLife:
         )
         message = Message("", "q", make_header(len(content), properties), content)
         published = Published(message, priority, expiration_ms, persistent)
-        awaited: dict[Target, None] = {}
+        awaited: Awaited = {}
         if not self.host.publish(("q",), published, awaited):
             self.end_pass()
             return False
         if awaited:
-            self.host.when_stored(awaited, confirmed)
+            self.host.when_stored(awaited, lambda unstored: confirmed(not unstored))
         self.end_pass()
         return True
 
@@ -194,7 +195,7 @@ class BrokerLife:
     def consume(self, *, prefetch: int, no_ack: bool) -> Consumer:
         """Consume from `q`."""
         consumer = Consumer(self.queue(), self.channel, "c", prefetch=prefetch, no_ack=no_ack)
-        self.host.consume(consumer)
+        self.host.consume(consumer, ignore_result)
         self.end_pass()
         return consumer
 

@@ -7,6 +7,7 @@ from headrace.config.log_config import LogConfig
 from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.model.nouns import LeaderEpoch, TopicPartition
+from headrace.ports.callbacks import ignore_result
 from headrace.queues.engine.message_queue import MessageQueue
 from headrace.queues.port import Consumer, Queue
 from headrace.queues.queue_names import queue_topic
@@ -148,7 +149,7 @@ class LogQueue:
     def consume(self, *, prefetch: int = 0) -> Consumer:
         queue = cast("Queue", self.q)  # it is on its own, without a name
         consumer = Consumer(queue, self.channel, "c", prefetch=prefetch)
-        self.q.consume(consumer, self.now)
+        self.q.consume(consumer, self.now, ignore_result)
         return consumer
 
     def deliveries(self) -> list[Delivery]:

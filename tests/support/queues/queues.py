@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from headrace.ports.callbacks import ignore_result
 from headrace.queues.engine.message_queue import MessageQueue
 from headrace.queues.message_store import MessageStore
 from headrace.queues.port import Consumer
@@ -89,7 +90,7 @@ class QueueKit:
             prefetch=prefetch,
             priority=priority,
         )
-        self.queue.consume(consumer, self.now)
+        self.queue.consume(consumer, self.now, ignore_result)
         return consumer
 
     def deliver(self) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TypeVar
 import pytest
 
 from headrace.model.errors import HeadraceError
+from headrace.ports.callbacks import ignore_result
 from headrace.ports.deadlines import Deadlines
 from headrace.queues.engine.delivery_turns import AnyQueue
 from headrace.queues.engine.hosted_queue import Hooks, HostedQueue, stores_in_memory
@@ -196,7 +197,7 @@ class SpillRoom:
     def consume(self, queue: HostedQueue, *, prefetch: int = 0, no_ack: bool = False) -> Consumer:
         """Consume from a queue; what it is given is in `given`."""
         consumer = Consumer(queue, self.channel, "c", prefetch=prefetch, no_ack=no_ack)
-        queue.consume(consumer, self.now)
+        queue.consume(consumer, self.now, ignore_result)
         self.deliver(queue)
         self.settle()
         return consumer

@@ -7,6 +7,7 @@ from headrace.broker.partition import Partition
 from headrace.config.log_config import LogConfig
 from headrace.log.retention import apply_retention
 from headrace.model.nouns import LeaderEpoch
+from headrace.ports.callbacks import ignore_result
 from headrace.queues.engine.hosted_queue import Hooks, stores_in_memory
 from headrace.queues.engine.stream_queue import StreamQueue
 from headrace.queues.message_store import MessageStore
@@ -187,7 +188,7 @@ class Stream:
             prefetch=prefetch,
             wishes=ConsumerSettings(stream_offset=start, stream_filter=wanted),
         )
-        self.queue.consume(consumer, self.now)
+        self.queue.consume(consumer, self.now, ignore_result)
         reader = Reader(self, consumer)
         self.readers.append(reader)
         return reader

@@ -161,6 +161,12 @@ def test_each_wrong_value_is_one_line_with_name_value_and_reason() -> None:
         ("listeners", "127.0.0.1:9092", "NAME://host:port"),
         ("listeners", "PLAINTEXT://127.0.0.1:99999", "65535"),
         ("listeners", "INNER://127.0.0.1:9092", "listener.security.protocol.map"),
+        (
+            "listeners",
+            "RABBITMQ://127.0.0.1",
+            "there is no listener name RABBITMQ; known are AMQP, AMQPS, PLAINTEXT, ROCKETMQ,"
+            " SASL_PLAINTEXT, SASL_SSL, SSL, and listener.security.protocol.map can define others",
+        ),
         ("listeners", "PLAINTEXT://127.0.0.1:1,PLAINTEXT://127.0.0.1:2", "two listeners"),
         (
             "listeners",
@@ -169,7 +175,7 @@ def test_each_wrong_value_is_one_line_with_name_value_and_reason() -> None:
             " add AMQP2:AMQP to listener.security.protocol.map",
         ),
         ("listener.security.protocol.map", "A:B", "NAME:PROTOCOL"),
-        ("advertised.listeners", "OTHER://h:1", "not in listener"),
+        ("advertised.listeners", "OTHER://h:1", "no listener name OTHER"),
         ("advertised.listeners", "PLAINTEXT://0.0.0.0:1", "name a host"),
         ("metrics.listener", "nowhere", "host:port"),
         ("log.dirs", "/a,/a", "twice"),

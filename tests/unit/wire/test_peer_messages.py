@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.model.errors import Malformed
-from headrace.wire.kafka.api import ApiKey, is_flexible
+from headrace.wire.kafka.api import OWN_KEYS_FROM, ApiKey, is_flexible
 from headrace.wire.kafka.peer_messages import PEER_MESSAGES, PEER_VERSIONS
 from headrace.wire.schema import MessageSchema
 
@@ -70,7 +70,8 @@ def test_a_tagged_field_that_a_version_does_not_have_is_not_written() -> None:
 
 def test_golden_bytes_are_there_for_every_version() -> None:
     there = {(case["api"], case["part"], case["version"]) for case in GOLDEN}
-    for key, messages in PEER_MESSAGES.items():
+    of_kafka = {key: each for key, each in PEER_MESSAGES.items() if key < OWN_KEYS_FROM}
+    for key, messages in of_kafka.items():
         for part, message in messages._asdict().items():
             for version in range(message.latest + 1):
                 assert (key.name.lower(), part, version) in there

@@ -7,14 +7,19 @@ listener, and on the names in the JSON object.
 
 import os
 import sys
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from headrace import __version__
+from headrace.config.tls_settings import uses_tls
+from headrace.model.protocols import ROWS, row_of
 from headrace.terminal.defaults import DEFAULT_BOOTSTRAP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from headrace.config.broker import BrokerConfig
+    from headrace.config.listeners import Listener
     from headrace.server.assembly import Server
 
 CTRL_C = "Ctrl-C ends it."
@@ -57,6 +62,9 @@ class Facts(NamedTuple):
 
     None without --secure.
     """
+    tries: "Mapping[str, str]" = MappingProxyType({})
+    """The address of the first listener of each protocol whose `try_it` can be run, by its row's
+    name; not in the JSON object."""
 
 
 def facts_of(
@@ -83,7 +91,24 @@ def facts_of(
         metrics=None if http is None else f"{http.url}/metrics",
         own_name=_own_name(first),
         admin_socket=first.doors.local_path if len(servers) == 1 else None,
+        tries=_tries(first.config, first.listening()),
     )
+
+
+def _tries(config: "BrokerConfig", addresses: "Sequence[str]") -> dict[str, str]:
+    """Return the value of `Facts.tries`. `addresses`: those of all listeners, in their order."""
+    found: dict[str, str] = {}
+    for listener, address in zip(config.listeners, addresses, strict=True):
+        row = row_of(listener.protocol)
+        if row.try_it and ("{address}" not in row.try_it or _is_open(config, listener)):
+            found.setdefault(row.name, address.partition("://")[2])
+    return found
+
+
+def _is_open(config: "BrokerConfig", listener: "Listener") -> bool:
+    """Return whether a command without TLS and keys can ask a listener that is not Kafka's."""
+    keys = listener.spoken.signing_keys
+    return not uses_tls(config.values, listener) and not (keys and config.values[keys])
 
 
 def bootstrap_of(servers: "Sequence[Server]") -> str:
@@ -110,6 +135,7 @@ def show(facts: Facts, log_format: str, *, ends_by: str, out: TextIO | None = No
         import json
 
         said = {"event": "started", **facts._asdict()}
+        del said["tries"]
         lines = [json.dumps(said, ensure_ascii=False, separators=(",", ":"))]
     elif out.isatty():
         lines = _for_a_terminal(facts, ends_by, colours="NO_COLOR" not in os.environ)
@@ -175,7 +201,7 @@ def _told(facts: Facts) -> list[tuple[str, str]]:
         rows += _locked(facts.secure)
     if facts.metrics is not None:
         rows.append(("metrics", facts.metrics))
-    return [*rows, ("try", _first_line(facts))]
+    return [*rows, *(("try", line) for line in _first_lines(facts))]
 
 
 def _locked(secure: "Mapping[str, Any]") -> list[tuple[str, str]]:
@@ -187,17 +213,18 @@ def _locked(secure: "Mapping[str, Any]") -> list[tuple[str, str]]:
     ]
 
 
-def _first_line(facts: Facts) -> str:
-    """Return a command line to paste into another terminal."""
+def _first_lines(facts: Facts) -> list[str]:
+    """Return a command line for each protocol, to paste into another terminal."""
     first = facts.bootstrap.partition(",")[0]
     where = "" if first == DEFAULT_BOOTSTRAP else f" -b {first}"
     if facts.secure is not None and facts.secure["clients"]:
         where = f" --command-config {facts.secure['clients'][0]}"
     command = _command(sys.argv[0], os.environ.get("PATH", ""))
-    return (
-        f"echo hello | {command} produce orders{where} && {command} consume orders"
-        f" --from-beginning -n 1{where}"
-    )
+    return [
+        row.try_it.format(headrace=command, where=where, address=facts.tries[row.name])
+        for row in ROWS
+        if row.name in facts.tries
+    ]
 
 
 def _command(called: str, path: str) -> str:

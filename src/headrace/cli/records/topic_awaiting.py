@@ -7,7 +7,7 @@ from headrace.client.client import Client
 from headrace.client.sync import run
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import topic_name_problem
-from headrace.terminal.failure import UsageError, not_found
+from headrace.terminal.failure import UsageError, not_found, topic_elsewhere
 from headrace.terminal.output import note
 
 ASK_SECONDS = 0.5
@@ -38,6 +38,8 @@ def await_topics(
             first_missing = frozenset(missing)
             for name in missing:
                 problem = topic_name_problem(name)
+                if problem is not None and topic_elsewhere(name):
+                    raise not_found("topic", name, everything)
                 if problem is not None:
                     raise UsageError(f"{name!r} is not a valid topic name: {problem}")
             how_long = "for it" if seconds is None else f"{seconds:g} s for it"

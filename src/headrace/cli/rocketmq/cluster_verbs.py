@@ -2,6 +2,7 @@
 
 import time
 
+from headrace.cli.rocketmq.options import BROKER, CLUSTER, Option, Options
 from headrace.cli.rocketmq.verbs import Asked, Verb, columns, row
 from headrace.terminal.output import print_line
 from headrace.wire.rocketmq.codes import RequestCode
@@ -23,6 +24,8 @@ def cluster_list(asked: Asked) -> None:
     between = " " if sums else "  "
     columns(form, *header, between=between)
     for cluster, brokers in asked.clusters().items():
+        if cluster != asked.text("c", cluster):
+            continue
         for name, address in brokers:
             table = _runtime(asked, address)
             cells = _sums(table) if sums else ("0", address, *_rates(table))
@@ -103,11 +106,26 @@ def delete_value(asked: Asked) -> None:
     print_line("delete kv config from namespace success.")
 
 
-CLUSTER_VERBS: dict[str, Verb] = {
-    "clusterList": cluster_list,
-    "brokerStatus": broker_status,
-    "getBrokerConfig": broker_config,
-    "updateBrokerConfig": update_broker_config,
-    "updateKvConfig": put_value,
-    "deleteKvConfig": delete_value,
-}
+_TARGET = Options(either=(BROKER, CLUSTER))
+_NAMESPACE = Option("s", "namespace", "The namespace", required=True)
+_KEY = Option("k", "key", "The key", required=True)
+_VALUE = Option("v", "value", "The value", required=True)
+CLUSTER_VERBS = (
+    Verb(
+        "clusterList",
+        cluster_list,
+        Options(
+            [CLUSTER, Option("m", "moreStats", "Show sums of messages", valued=False)],
+            unavailable=["-i"],
+        ),
+    ),
+    Verb("brokerStatus", broker_status, _TARGET),
+    Verb("getBrokerConfig", broker_config, _TARGET),
+    Verb(
+        "updateBrokerConfig",
+        update_broker_config,
+        Options([_KEY, _VALUE], (BROKER, CLUSTER), ["-a"]),
+    ),
+    Verb("updateKvConfig", put_value, Options([_NAMESPACE, _KEY, _VALUE])),
+    Verb("deleteKvConfig", delete_value, Options([_NAMESPACE, _KEY])),
+)

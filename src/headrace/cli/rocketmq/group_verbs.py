@@ -4,6 +4,7 @@ import json
 import time
 from datetime import datetime
 
+from headrace.cli.rocketmq.options import BROKER, CLUSTER, TOPIC, Option, Options
 from headrace.cli.rocketmq.remoting import AnswerRefused
 from headrace.cli.rocketmq.verbs import (
     Asked,
@@ -260,13 +261,77 @@ def _reset(asked: Asked, group: str, topic: str, at_ms: int, force: bool) -> Non
             columns(form, queue["brokerName"], queue["queueId"], offset)
 
 
-GROUP_VERBS: dict[str, Verb] = {
-    "updateSubGroup": update_group,
-    "deleteSubGroup": delete_group,
-    "getConsumerConfig": group_settings,
-    "consumerConnection": consumers,
-    "producerConnection": producers,
-    "consumerProgress": progress,
-    "resetOffsetByTime": reset_by_time,
-    "skipAccumulatedMessage": skip_messages,
-}
+_GROUP = Option("g", "groupName", "The consumer group", required=True)
+_RESET_GROUP = _GROUP._replace(name="group")
+_FORCE = Option("f", "force", "Whether offsets may move forwards: true (default) or false")
+_EITHER = (BROKER, CLUSTER)
+GROUP_VERBS = (
+    Verb(
+        "updateSubGroup",
+        update_group,
+        Options(
+            [
+                _GROUP,
+                Option("s", "consumeEnable", "Whether the group may consume, true by default"),
+                Option("m", "consumeFromMinEnable", "Whether it may begin at the first message"),
+                Option("d", "consumeBroadcastEnable", "Whether it may broadcast"),
+                Option("o", "consumeMessageOrderly", "Whether it consumes in order"),
+                Option("q", "retryQueueNums", "Queues of its retry topic, 1 by default"),
+                Option("r", "retryMaxTimes", "Retries of a message, 16 by default"),
+                Option("i", "brokerId", "The broker's id to consume from, 0 by default"),
+                Option("w", "whichBrokerWhenConsumeSlowly", "The same if it is slow, 1"),
+            ],
+            _EITHER,
+            ["-p", "-a", "--attributes"],
+        ),
+    ),
+    Verb(
+        "deleteSubGroup",
+        delete_group,
+        Options(
+            [_GROUP, Option("r", "removeOffset", "Whether its offsets are deleted, too")], _EITHER
+        ),
+    ),
+    Verb("getConsumerConfig", group_settings, Options([_GROUP])),
+    Verb(
+        "consumerConnection",
+        consumers,
+        Options([_GROUP._replace(name="consumerGroup")], unavailable=["-b"]),
+    ),
+    Verb(
+        "producerConnection",
+        producers,
+        Options([Option("g", "producerGroup", "The producer group", required=True), TOPIC]),
+    ),
+    Verb(
+        "consumerProgress",
+        progress,
+        Options(
+            [_GROUP._replace(required=False), TOPIC._replace(name="topicName", required=False)],
+            unavailable=["-s", "-c"],
+        ),
+    ),
+    Verb(
+        "resetOffsetByTime",
+        reset_by_time,
+        Options(
+            [
+                _RESET_GROUP,
+                TOPIC,
+                Option(
+                    "s",
+                    "timestamp",
+                    "now, -1 for the end, ms since 1970, or yyyy-MM-dd#HH:mm:ss:SSS",
+                    required=True,
+                ),
+                _FORCE,
+            ],
+            unavailable=["-c", "-b", "-q", "-o"],
+        ),
+    ),
+    Verb(
+        "skipAccumulatedMessage",
+        skip_messages,
+        Options([_RESET_GROUP, TOPIC, _FORCE], unavailable=["-c"]),
+    ),
+)

@@ -5,14 +5,21 @@ import socket
 from collections.abc import Mapping
 
 from headrace.config.listeners import parse_address
+from headrace.model.errors import Malformed
 from headrace.terminal.failure import CommandError, UsageError
 from headrace.wire.rocketmq.codes import RequestCode, ResponseCode
-from headrace.wire.rocketmq.commands import RemotingCommand, decode_command, encode_command
+from headrace.wire.rocketmq.commands import (
+    REFUSED_OPAQUE,
+    RemotingCommand,
+    decode_command,
+    encode_command,
+)
 from headrace.wire.rocketmq.fastjson import FastJson, decode_body
 from headrace.wire.rocketmq.frames import frame_at, frame_bytes
 
 SECONDS_MAX = 20.0
 _RECEIVED_BYTES = 1 << 16
+_OTHER_PORT = "does this port speak RocketMQ? -n and -b need a broker's ROCKETMQ listener"
 
 
 class AnswerRefused(CommandError):
@@ -28,7 +35,7 @@ class Remoting:
 
     def __init__(self) -> None:
         self._sockets: dict[str, socket.socket] = {}
-        self._opaques = itertools.count(1)
+        self._opaques = itertools.count(REFUSED_OPAQUE + 1)
 
     def ask(
         self,
@@ -45,8 +52,12 @@ class Remoting:
             command = RemotingCommand(code, opaque, 0, texts, body)
             connection.sendall(b"".join(encode_command(command)))
             answer = _received(connection, opaque)
+        except (ConnectionResetError, Malformed):
+            raise CommandError(f"{address}: no answer of RocketMQ's; {_OTHER_PORT}") from None
         except OSError as error:
             raise CommandError(f"{address}: {error}") from None
+        if answer.opaque == REFUSED_OPAQUE:
+            raise CommandError(f"{address}: {answer.remark}")
         if answer.code != ResponseCode.SUCCESS:
             raise AnswerRefused(answer.code, answer.remark)
         return answer
@@ -82,7 +93,11 @@ def _text(value: object) -> str:
 
 
 def _received(connection: socket.socket, opaque: int) -> RemotingCommand:
-    """Return the answer with a number; requests of the broker's are passed over."""
+    """Return the answer with a number, or the refusal of the connection.
+
+    Requests of the broker's are ignored. ConnectionResetError: the connection ends first.
+    Raises Malformed and OSError.
+    """
     buffer = b""
     while True:
         size = frame_bytes(buffer, 0, len(buffer))
@@ -90,10 +105,10 @@ def _received(connection: socket.socket, opaque: int) -> RemotingCommand:
             frame = frame_at(memoryview(buffer), 0)
             command = decode_command(frame.serialization, frame.header, bytes(frame.body))
             buffer = buffer[size:]
-            if command.is_response and command.opaque == opaque:
+            if command.is_response and command.opaque in (opaque, REFUSED_OPAQUE):
                 return command
             continue
         received = connection.recv(_RECEIVED_BYTES)
         if not received:
-            raise OSError("closed by the broker")
+            raise ConnectionResetError
         buffer += received

@@ -2,6 +2,7 @@
 
 import json
 
+from headrace.cli.rocketmq.options import BROKER, CLUSTER, TOPIC, Option, Options
 from headrace.cli.rocketmq.verbs import (
     Asked,
     Verb,
@@ -157,9 +158,9 @@ def _queried(asked: Asked, topic: str, key: str, unique: bool) -> list[PulledMes
     fields = {
         "topic": topic,
         "key": key,
-        "maxNum": 64,
-        "beginTimestamp": 0,
-        "endTimestamp": _LONG_MAX,
+        "maxNum": asked.number("m", 64),
+        "beginTimestamp": asked.number("b", 0),
+        "endTimestamp": asked.number("e", _LONG_MAX),
         "indexType": "U" if unique else "K",
         "_UNIQUE_KEY_QUERY": unique,
     }
@@ -229,15 +230,70 @@ def _print_message(message: PulledMessage, offset_id: str) -> None:
             print_line(f"{name + ':':<20} {value}")
 
 
-TOPIC_VERBS: dict[str, Verb] = {
-    "topicList": topic_list,
-    "topicRoute": topic_route,
-    "topicStatus": topic_status,
-    "topicClusterList": topic_clusters,
-    "updateTopic": update_topic,
-    "updateTopicPerm": update_permission,
-    "deleteTopic": delete_topic,
-    "queryMsgByKey": query_by_key,
-    "queryMsgByUniqueKey": query_by_unique_key,
-    "queryMsgById": query_by_id,
-}
+_EITHER = (BROKER, CLUSTER)
+_PERMISSION = Option("p", "perm", "Permission: 2 write, 4 read, 6 both")
+TOPIC_VERBS = (
+    Verb(
+        "topicList",
+        topic_list,
+        Options([Option("c", "clusterModel", "Show clusters and groups, too", valued=False)]),
+    ),
+    Verb("topicRoute", topic_route, Options([TOPIC], unavailable=["-l"])),
+    Verb("topicStatus", topic_status, Options([TOPIC], unavailable=["-c"])),
+    Verb("topicClusterList", topic_clusters, Options([TOPIC])),
+    Verb(
+        "updateTopic",
+        update_topic,
+        Options(
+            [
+                TOPIC,
+                Option("r", "readQueueNums", "Number of queues to read, 8 by default"),
+                Option("w", "writeQueueNums", "Number of queues to write, 8 by default"),
+                _PERMISSION,
+                Option("o", "order", "Whether the topic is ordered: true or false"),
+                Option("a", "attributes", "Attributes to set and remove, as +a=b,+c=d,-e"),
+            ],
+            _EITHER,
+            ["-u", "-s"],
+        ),
+    ),
+    Verb(
+        "updateTopicPerm",
+        update_permission,
+        Options([TOPIC, _PERMISSION._replace(required=True)], _EITHER),
+    ),
+    Verb("deleteTopic", delete_topic, Options([TOPIC, CLUSTER._replace(required=True)])),
+    Verb(
+        "queryMsgByKey",
+        query_by_key,
+        Options(
+            [
+                TOPIC,
+                Option("k", "msgKey", "The key of the messages", required=True),
+                Option("b", "beginTimestamp", "Stored at or after this time, in ms since 1970"),
+                Option("e", "endTimestamp", "Stored at or before this time, in ms since 1970"),
+                Option("m", "maxNum", "Messages at most, 64 by default"),
+            ],
+            unavailable=["-c", "-p", "-l"],
+        ),
+    ),
+    Verb(
+        "queryMsgByUniqueKey",
+        query_by_unique_key,
+        Options(
+            [TOPIC, Option("i", "msgId", "The id that the producer got", required=True)],
+            unavailable=["-g", "-d", "-a", "-c", "-s", "-e"],
+        ),
+    ),
+    Verb(
+        "queryMsgById",
+        query_by_id,
+        Options(
+            [
+                TOPIC._replace(required=False),
+                Option("i", "msgId", "The id of the broker's", required=True),
+            ],
+            unavailable=["-g", "-d", "-s", "-u", "-f", "-c"],
+        ),
+    ),
+)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from headrace.cli.rocketmq.options import Options
 from headrace.cli.rocketmq.remoting import Remoting
 from headrace.terminal.failure import CommandError, UsageError
 from headrace.terminal.output import print_line
@@ -21,11 +22,8 @@ class Asked(NamedTuple):
     remoting: Remoting
 
     def text(self, letter: str, default: str | None = None) -> str:
-        """Return an option. UsageError: it is missing, and has no default."""
-        value = self.options.get(letter, default)
-        if value is None:
-            raise UsageError(f"option -{letter} is missing")
-        return value
+        """Return an option, which is required if it has no default."""
+        return self.options[letter] if default is None else self.options.get(letter, default)
 
     def number(self, letter: str, default: int) -> int:
         """Return an option that is a number. Raises UsageError."""
@@ -68,12 +66,10 @@ class Asked(NamedTuple):
         }
 
     def addresses(self) -> list[str]:
-        """Return the address of -b, or those of the cluster of -c. Raises UsageError."""
+        """Return the address of -b, or those of the cluster of -c. CommandError: unknown."""
         if "b" in self.options:
             return [self.options["b"]]
-        cluster = self.options.get("c")
-        if cluster is None:
-            raise UsageError("one of the options -b and -c is needed")
+        cluster = self.text("c")
         found = self.clusters().get(cluster)
         if not found:
             text = f"Make sure the specified clusterName exists: {cluster}"
@@ -81,7 +77,12 @@ class Asked(NamedTuple):
         return [address for _, address in found]
 
 
-Verb = Callable[[Asked], None]
+class Verb(NamedTuple):
+    """A verb: its name, its options, and the function that runs it."""
+
+    name: str
+    run: Callable[[Asked], None]
+    options: Options = Options()
 
 
 def row(value: FastJson) -> Row:

@@ -9,6 +9,7 @@ from headrace.cluster.peers.peer_call import Fields
 from headrace.cluster.store.znodes import ProducerIdBlock
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.remote_queues.queue_sessions import QueueSessions
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
 
 
@@ -50,4 +51,11 @@ class PeerPort(Protocol):
 
         ApiError: UNSUPPORTED_VERSION where no topic needs the right to lead alone,
         BROKER_NOT_AVAILABLE before this broker is registered.
+        """
+
+    def queue_sessions_of(self, broker_epoch: int) -> QueueSessions:
+        """Return the sessions of other brokers with the queues that this registration leads.
+
+        ApiError: UNSUPPORTED_VERSION without queues, FETCH_SESSION_ID_NOT_FOUND for another
+        registration than the present one; -1: the caller does not know it.
         """

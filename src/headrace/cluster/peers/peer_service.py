@@ -20,6 +20,7 @@ from headrace.cluster.store.znodes import ProducerIdBlock
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.store import StoreError
+from headrace.remote_queues.queue_sessions import QueueSessions
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
 
 
@@ -31,6 +32,8 @@ class PeerService:
         self._controller = controller
         self._catalog = catalog
         self._broker = controller.broker
+        self.queue_sessions: QueueSessions | None = None
+        """Sessions of other brokers with queues that this broker leads; None: it has no queues."""
         self._turn = asyncio.Lock()
         """Held while one request of a controller is decoded and applied, so that none overtakes
         another."""
@@ -97,6 +100,14 @@ class PeerService:
         if applier.broker_epoch < 0:
             raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
         return applier.rights.answer(ping, applier.broker_epoch)
+
+    def queue_sessions_of(self, broker_epoch: int) -> QueueSessions:
+        """Return the sessions of other brokers with the queues that this registration leads."""
+        if self.queue_sessions is None:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        if broker_epoch not in (-1, self._controller.applier.broker_epoch):
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        return self.queue_sessions
 
     async def _take(
         self, orders: Orders, configs: Mapping[str, Mapping[str, str]] | None = None

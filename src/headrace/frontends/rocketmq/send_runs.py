@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from headrace.ports.disk import Buffer
 
 _TOPIC = "b"
-FORMS_MAX = 8
+FORMS_MAX = 64
 """Forms of one connection: groups and topics that it sends to."""
 _WAIT, _WAITS = b"WAIT\x01", b"WAIT\x01true\x02"
 """The property by which a message may wait for nothing, and its usual value."""
@@ -119,8 +119,8 @@ class SendRuns:
     """The plain sends of one connection."""
 
     __slots__ = (
-        "_answered", "_born_host", "_born_host_flag", "_broker", "_forms", "_identity", "_runs",
-        "_topics", "_writable", "mode", "push", "sent_fields", "stored_form", "waiting",
+        "_answered", "_born_host", "_born_host_flag", "_broker", "_forms", "_identity", "_names",
+        "_runs", "_topics", "_writable", "mode", "push", "sent_fields", "stored_form", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -148,7 +148,9 @@ class SendRuns:
         ).encode()
         """The header of an answer: queue id, unique key, physical offset, offset, opaque."""
         self._answered = answered
-        self._forms: dict[SendForm, str] = {}
+        self._forms: list[SendForm] = []
+        """The form that was used last comes first."""
+        self._names: dict[SendForm, str] = {}
         """By form: the topic by RocketMQ's name."""
         self._topics: dict[SendForm, _Found] = {}
         """Topics that were found in this pass, and that the client may send to."""
@@ -165,16 +167,19 @@ class SendRuns:
         return bool(self._forms)
 
     def learn(self, header: bytes, command: RemotingCommand) -> None:
-        """Remember the form of a send's header."""
+        """Remember the form of a send's header; the one not used for longest is forgotten."""
         topic = (command.fields or {}).get(_TOPIC, "")
-        sendable = topic not in NOT_SENDABLE and not topic.startswith(RETRY_PREFIX)
-        if not sendable or len(self._forms) >= FORMS_MAX:
+        if topic in NOT_SENDABLE or topic.startswith(RETRY_PREFIX):
             return
         if any(form.read(header, 0, len(header)) for form in self._forms):
             return  # known, and no plain send for another reason
         form = send_form(header)
-        if form is not None:
-            self._forms[form] = topic
+        if form is None:
+            return
+        if len(self._forms) >= FORMS_MAX:
+            del self._names[self._forms.pop()]
+        self._forms.insert(0, form)
+        self._names[form] = topic
 
     def end_pass(self) -> None:
         """Forget what was checked in this pass."""
@@ -216,6 +221,9 @@ class SendRuns:
                 break
         else:
             return False
+        if form is not self._forms[0]:
+            self._forms.remove(form)
+            self._forms.insert(0, form)
         queue_id, born_at_ms, properties, opaque = fields
         key = find_property(properties, UNIQUE_KEY)
         if (
@@ -262,7 +270,7 @@ class SendRuns:
 
     def _found(self, form: SendForm) -> "_Found | None":
         """Return the topic of a form if the client may send to it. Raises HeadraceError."""
-        broker, name = self._broker, self._forms[form]
+        broker, name = self._broker, self._names[form]
         topic = broker.topic_if_any(name)
         if topic is None or name in broker.waiting_sends:
             return None

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Literal
 
 from headrace.model.errors import HeadraceError
 from headrace.queues.engine.consumers import Consumers
-from headrace.queues.message_store import StoredDone
-from headrace.queues.port import QueueInfo
+from headrace.queues.port import ALL_STORED, QueueInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from headrace.queues.engine.dead_letters import DeadLetter
     from headrace.queues.engine.deliveries import Served
@@ -26,7 +25,14 @@ if TYPE_CHECKING:
     from headrace.queues.engine.ready_messages import QueueTraffic
     from headrace.queues.message_store import LateStore, MessageStore
     from headrace.queues.model.declarations import DeclaredQueue
-    from headrace.queues.port import Consumer, Disposition, Getter
+    from headrace.queues.port import (
+        ConsumeDone,
+        Consumer,
+        Disposition,
+        Getter,
+        PurgeDone,
+        UnstoredDone,
+    )
     from headrace.queues.queue_settings import Published, QueueSettings
     from headrace.queues.refusals import Refused
 
@@ -37,6 +43,7 @@ class ClosedQueue:
     is_stream: Literal[False] = False
     timed = takes_turns = more = deleted = is_left = False
     confirms_late = confirms_transient = False
+    last_number = None
     ready = ready_bytes = unacked = last_batch = 0
 
     def __init__(self, queue: "AnyQueue", refused: "Refused") -> None:
@@ -55,9 +62,9 @@ class ClosedQueue:
         self._refused = refused
         self._queue = queue
 
-    def info(self) -> QueueInfo:
-        """Return counts of 0: a closed queue delivers no message. Implements `port.Queue`."""
-        return QueueInfo(0, 0, 0, 0)
+    def ask_info(self, done: "Callable[[QueueInfo], None]") -> None:
+        """Report counts of 0: a closed queue delivers no message. Implements `port.Queue`."""
+        done(QueueInfo(0, 0, 0, 0))
 
     def publish(self, published: "Published", now: float) -> bool:
         """Raise HeadraceError: a closed queue accepts no message.
@@ -66,11 +73,11 @@ class ClosedQueue:
         """
         raise HeadraceError(str(self._refused))
 
-    def when_stored(self, done: StoredDone) -> None:
-        """Call `done(True)` at once: a closed queue has accepted no message to wait for."""
-        done(True)
+    def when_stored(self, done: "UnstoredDone") -> None:
+        """Call `done` at once: a closed queue has accepted no message to wait for."""
+        done(ALL_STORED)
 
-    def consume(self, consumer: "Consumer", now: float) -> None:
+    def consume(self, consumer: "Consumer", now: float, done: "ConsumeDone") -> None:
         """Raise Refused: a closed queue accepts no consumer. Implements `port.Queue`."""
         raise self._refused
 
@@ -78,7 +85,7 @@ class ClosedQueue:
         """Raise Refused: a closed queue answers no basic.get. Implements `port.Queue`."""
         raise self._refused
 
-    def purge(self) -> int:
+    def ask_purge(self, done: "PurgeDone") -> None:
         """Raise Refused: the messages of a closed queue cannot be purged."""
         raise self._refused
 

@@ -9,15 +9,18 @@ many. Later letters wait behind them.
 
 import logging
 from collections import deque
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.queues.awaited import Awaited, note_number
 from headrace.queues.engine.dead_letters import DeadLetter, is_cycle, with_messages
 from headrace.queues.engine.dead_messages import dead_message
-from headrace.queues.message_store import when_all
 from headrace.queues.model.exchange_topic import is_target
 from headrace.queues.model.exchanges import DEFAULT_EXCHANGE
 from headrace.queues.model.published_properties import headers_getter, published, traits_of
+from headrace.queues.port import ALL_UNSTORED
+from headrace.queues.queue_settings import Published
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
     from headrace.ports.deadlines import Deadline, Deadlines
     from headrace.queues.engine.delivery_turns import AnyQueue
     from headrace.queues.engine.queue_host import QueueHost
-    from headrace.queues.port import Target
 
 _logger = logging.getLogger(__name__)
 
@@ -35,12 +37,34 @@ LETTERS_REFUSED_MAX = 32
 """Dead letters of a queue that are published again at a time, at most."""
 
 
+_Takers = Mapping[str, int | None]
+"""Names of queues and topics that have accepted a letter, with their numbers of it, if any."""
+_NOT_TAKEN: _Takers = {}
+
+
 class _Refused(NamedTuple):
     """A dead letter that some target queues or topics refused, to be published to them again."""
 
     letter: DeadLetter
-    takers: tuple[str, ...] = ()
-    """Names of the queues and topics that have accepted the letter."""
+    takers: _Takers = _NOT_TAKEN
+
+
+class _Attempt:
+    """A dead letter that is published to those targets of its route that have not accepted it."""
+
+    def __init__(self, letter: DeadLetter, takers: _Takers) -> None:
+        self.letter = letter
+        self.takers = dict(takers)
+        self.names: list[str] = []
+        """Targets of the route so far; a target's index is the letter's number in `awaited`."""
+        self.awaited: Awaited = {}
+        """Targets that store the letter later."""
+
+    def refused_by(self, numbers: Collection[int]) -> _Refused:
+        """Return the letter for the targets that refused it late, by their numbers."""
+        refusers = {self.names[number] for number in numbers}
+        takers = {name: own for name, own in self.takers.items() if name not in refusers}
+        return _Refused(self.letter, takers)
 
 
 class _Waiting:
@@ -79,37 +103,30 @@ class DeadLetterPublishing:
             waiting.retry.end()
 
     def _publish(
-        self, queue: "AnyQueue", letter: DeadLetter, takers: tuple[str, ...] = ()
+        self, queue: "AnyQueue", letter: DeadLetter, takers: _Takers = _NOT_TAKEN
     ) -> _Refused | None:
         """Publish a letter to all but its `takers`; return the letter if it must be retried."""
-        awaited: dict[Target, None] = {}
-        taken = self._dead_letter(queue, letter, awaited, takers)
-        if taken is not None:
-            return _Refused(letter, taken)
-        if awaited:
-            self._settle_later(queue, letter, list(awaited))
+        attempt = _Attempt(letter, takers)
+        if not self._dead_letter(queue, attempt):
+            return _Refused(letter, attempt.takers)
+        if attempt.awaited:
+            self._settle_later(queue, attempt)
         else:
             queue.dead_letters_stored((letter,))
         return None
 
-    def _dead_letter(
-        self,
-        queue: "AnyQueue",
-        letter: DeadLetter,
-        awaited: "dict[Target, None]",
-        takers: tuple[str, ...],
-    ) -> tuple[str, ...] | None:
-        """Publish a letter to all but its `takers`; return None once it may be settled.
+    def _dead_letter(self, queue: "AnyQueue", attempt: _Attempt) -> bool:
+        """Publish a letter to all but its takers; return whether it may be settled once stored.
 
-        Otherwise return the queues and topics that have accepted it: it is to be published again.
-        Targets that store it later are added to `awaited`.
+        If not, it is to be published again.
         """
+        letter = attempt.letter
         at_least_once = queue.settings.dead_letter_at_least_once
         if letter.message is None:
-            return None
+            return True
         exchange = queue.settings.dead_letter_exchange
         if exchange not in self._host.model.exchanges:
-            return takers if at_least_once else None
+            return not at_least_once
         wall_seconds = self._clock.wall_ms() // 1000
         message, further_keys, deaths = dead_message(
             letter.message, queue.name, queue.settings, letter.reason, wall_seconds
@@ -119,39 +136,51 @@ class DeadLetterPublishing:
             exchange, message.routing_key, headers_getter(traits.headers), further_keys
         )
         if not route and at_least_once:
-            return takers
+            return False
         route = [name for name in route if not is_cycle(name, deaths, letter.reason)]
         if exchange == DEFAULT_EXCHANGE:
             # A dead letter has no user whose write permission on a topic could be checked.
             route = [name for name in route if not is_target(name)]
         content = published(message, traits)
         if not at_least_once:
-            self._host.publish(route, content._replace(over_length=True), awaited)
-            return None
-        refused = False
-        for name in route:
-            if name in takers:
-                self._await(name, awaited)
-            elif self._host.publish((name,), content, awaited):
-                takers = (*takers, name)
-            else:
-                refused = True
-        return takers if refused else None
+            over_length = content._replace(over_length=True)
+            self._host.publish(route, over_length, attempt.awaited)
+            return True
+        accepted = [self._accepts(name, content, attempt) for name in route]
+        return all(accepted)
 
-    def _await(self, name: str, awaited: "dict[Target, None]") -> None:
+    def _accepts(self, name: str, content: Published, attempt: _Attempt) -> bool:
+        """Publish a letter to one target, unless it has accepted it; return whether it has now."""
+        number = len(attempt.names)
+        attempt.names.append(name)
+        if name in attempt.takers:
+            self._await(name, attempt, number)
+            return True
+        if not self._host.publish((name,), content, attempt.awaited, number):
+            return False
+        attempt.takers[name] = self._host.targets[name].last_number
+        return True
+
+    def _await(self, name: str, attempt: _Attempt, number: int) -> None:
         """Wait also for a queue or topic that accepted the letter in an earlier attempt."""
-        target = self._host.targets.get(name)
-        if target is not None and target.confirms_late:
-            awaited[target] = None
+        target, target_number = self._host.targets.get(name), attempt.takers[name]
+        if target is None or not target.confirms_late:
+            return
+        if target_number is None:
+            attempt.awaited[target] = None
+        else:
+            note_number(attempt.awaited, target, target_number, number)
 
-    def _settle_later(
-        self, queue: "AnyQueue", letter: DeadLetter, targets: "Sequence[Target]"
-    ) -> None:
-        def stored(done: bool) -> None:
-            if done:
-                queue.dead_letters_stored((letter,))
+    def _settle_later(self, queue: "AnyQueue", attempt: _Attempt) -> None:
+        def stored(unstored: Collection[int]) -> None:
+            if unstored is ALL_UNSTORED or queue.deleted:
+                return
+            if unstored and queue.settings.dead_letter_at_least_once:
+                self._wait(queue, attempt.refused_by(unstored))
+            else:
+                queue.dead_letters_stored((attempt.letter,))
 
-        when_all(targets, stored)
+        self._host.when_stored(attempt.awaited, stored)
 
     # Refused letters
 

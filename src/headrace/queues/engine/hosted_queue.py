@@ -12,9 +12,10 @@ from headrace.ports.deadlines import Deadlines
 from headrace.queues.engine.dead_letters import DeadLetter
 from headrace.queues.engine.deliveries import Served
 from headrace.queues.engine.message_queue import MessageQueue
+from headrace.queues.engine.priority_level import MessageLevel, Taken
 from headrace.queues.message_store import LateStore, MessageStore, StoredDone, keeps_late, when_all
 from headrace.queues.model.declarations import DeclaredQueue
-from headrace.queues.port import Disposition, Getter
+from headrace.queues.port import ALL_STORED, ALL_UNSTORED, Disposition, Getter, UnstoredDone
 from headrace.queues.queue_settings import QueueType
 from headrace.queues.refusals import Refused
 from headrace.queues.stores.memory.memory_messages import MemoryMessages
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
 
 PURGED_AT_ONCE = 2000
 """Messages that one call of `purge_below` settles at most, which takes some milliseconds."""
+
+
+def as_stored(done: UnstoredDone) -> StoredDone:
+    """Return the callback of a store that stores all messages, or loses them all."""
+    return lambda stored: done(ALL_STORED if stored else ALL_UNSTORED)
+
+
 MakeStore = Callable[[DeclaredQueue, int], MessageStore]
 
 
@@ -57,6 +65,8 @@ class HostedQueue(MessageQueue):
     """A queue with its stores and timer; notifies its host of changes so that it delivers."""
 
     is_stream: Literal[False] = False
+    last_number = None
+    """Always None: a message that was accepted is refused with all others only. `port.Target`."""
     refused: Refused | None = None
     """The error with which all but deletion is refused; None but in a `ClosedQueue`."""
 
@@ -145,13 +155,13 @@ class HostedQueue(MessageQueue):
         """
         return bool(self.late_stores)
 
-    def when_stored(self, done: StoredDone) -> None:
+    def when_stored(self, done: UnstoredDone) -> None:
         """Call `done` once all messages published so far are stored. Implements `port.Target`."""
         stores = self.late_stores
         if len(stores) == 1:
-            stores[0].when_stored(done)
+            stores[0].when_stored(as_stored(done))
         else:
-            when_all(stores, done)
+            when_all(stores, as_stored(done))
 
     # Answers that wait for the disk
 
@@ -246,20 +256,42 @@ class HostedQueue(MessageQueue):
             getter.done(None)
         return count
 
-    def purge_below(self, priority: int, below: int) -> Purged:
-        """Settle up to `PURGED_AT_ONCE` ready messages below a position; call again until `ALL`."""
+    def take_below(self, priority: int, below: int) -> Taken | None:
+        """Take up to `PURGED_AT_ONCE` ready messages below a position; None: none are left.
+
+        Empty: they are still being read from the disk. The caller settles them, or calls
+        `end_hold`.
+        """
         level = self._levels.get(priority)
         if self.deleted or level is None:
-            return Purged.ALL
+            return None
         taken = level.take_below(below, PURGED_AT_ONCE)
+        if taken is None or (not taken.positions and self._store_error is not None):
+            return None
+        self.ready -= len(taken.positions)
+        self.ready_bytes -= sum(taken.sizes)
+        return taken
+
+    def purge_below(self, priority: int, below: int) -> Purged:
+        """Settle up to `PURGED_AT_ONCE` ready messages below a position; call again until `ALL`."""
+        taken = self.take_below(priority, below)
         if taken is None:
             return Purged.ALL
         if not taken.positions:
-            return Purged.ALL if self._store_error is not None else Purged.NOT_AT_HAND
-        self.ready -= len(taken.positions)
-        self.ready_bytes -= sum(taken.sizes)
-        level.settle(taken.positions)
+            return Purged.NOT_AT_HAND
+        taken.level.settle(taken.positions)
         return Purged.SOME
+
+    def end_hold(self, held: int, others: Iterable[tuple[MessageLevel, int, int]]) -> None:
+        """Count `held` messages of `take_below` as unacknowledged, and requeue the others.
+
+        Each of the others by its level, its position in it and the bytes of its body.
+        """
+        self.unacked += held
+        for level, position, size in others:
+            level.give_back((position,))
+            self.ready += 1
+            self.ready_bytes += size
 
     # Events from stores: `StoreOwner`
 

@@ -21,7 +21,15 @@ from headrace.queues.engine.deliveries import Served, deal, named
 from headrace.queues.engine.priority_level import MessageLevel
 from headrace.queues.engine.ready_messages import ReadyMessages
 from headrace.queues.message_store import GoesWithQueue, MessageStore
-from headrace.queues.port import ANY_NUMBER, Consumer, Disposition, Got, QueueInfo
+from headrace.queues.port import (
+    ANY_NUMBER,
+    ConsumeDone,
+    Consumer,
+    Disposition,
+    Got,
+    PurgeDone,
+    QueueInfo,
+)
 from headrace.queues.queue_settings import Overflow, Published, QueueSettings
 
 BATCH_MESSAGES_MAX = 1000
@@ -115,11 +123,15 @@ class MessageQueue(ReadyMessages):
 
     # Consumers
 
-    def consume(self, consumer: Consumer, now: float) -> None:
-        """Add a consumer; raise Refused if another one is exclusive, or this one and not alone."""
+    def consume(self, consumer: Consumer, now: float, done: ConsumeDone) -> None:
+        """Add a consumer; raise Refused if another one is exclusive, or this one and not alone.
+
+        Implements `port.Queue`.
+        """
         self.consumers.add(consumer, self.title)
         self._had_consumers = self.takes_turns = True
         self._used_at = now
+        done(None)
 
     def cancel(self, consumer: Consumer, now: float) -> None:
         """Remove a consumer, if registered; its unacknowledged deliveries stay with its channel."""
@@ -279,12 +291,16 @@ class MessageQueue(ReadyMessages):
         if not self.deleted:
             self.consumers.enter(consumer)
 
-    def info(self) -> QueueInfo:
-        """Return the numbers of ready and unacknowledged messages and consumers.
+    def ask_purge(self, done: PurgeDone) -> None:
+        """Settle all ready messages, and report their number. Implements `port.Queue`."""
+        done(self.purge())
+
+    def ask_info(self, done: Callable[[QueueInfo], None]) -> None:
+        """Report the numbers of ready and unacknowledged messages and consumers.
 
         Implements `port.Queue`.
         """
-        return QueueInfo(self.ready, self.ready_bytes, self.unacked, len(self.consumers))
+        done(QueueInfo(self.ready, self.ready_bytes, self.unacked, len(self.consumers)))
 
     # Limits and lives
 

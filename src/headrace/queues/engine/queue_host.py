@@ -1,18 +1,19 @@
 """The running queues of one virtual host, by name, with the vhost's model."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.ports.deadlines import Deadlines
+from headrace.queues.awaited import Awaited, note_number, when_all_stored
 from headrace.queues.engine.closed_queue import ClosedQueue
 from headrace.queues.engine.dead_letter_publishing import DeadLetterPublishing
 from headrace.queues.engine.delivery_turns import AnyQueue, DeliveryTurns
 from headrace.queues.engine.hosted_queue import Hooks, HostedQueue, MakeStore
 from headrace.queues.engine.stream_queue import StreamQueue
 from headrace.queues.engine.targets import Targets, TopicStoreOf
-from headrace.queues.message_store import MessageStore, StoredDone, when_all
+from headrace.queues.message_store import MessageStore
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declarations import (
     Arguments,
@@ -23,7 +24,7 @@ from headrace.queues.model.declarations import (
 )
 from headrace.queues.model.virtual_host import VirtualHost
 from headrace.queues.permissions.access import FULL_ACCESS, Access
-from headrace.queues.port import Consumer, Queue, Target
+from headrace.queues.port import ConsumeDone, Consumer, PurgeDone, Queue, Target, UnstoredDone
 from headrace.queues.queue_settings import Published, QueueType
 from headrace.queues.refusals import QUEUE, RefusalKind, Refused, resource_text
 
@@ -165,37 +166,47 @@ class QueueHost:
         self,
         route: Collection[str],
         message: Published,
-        awaited: dict[Target, None] | None = None,
+        awaited: Awaited | None = None,
+        number: int = 0,
     ) -> bool:
         """Publish a message to all targets of a route; return False if any does not accept it.
 
-        Targets that report the message as stored only later are added to `awaited`.
+        Targets that report the message as stored only later are added to `awaited`, where the
+        message has the publisher's `number`.
         """
         now = self._clock.monotonic()
         taken = True
-        turns = self._turns
+        queues = self.queues
         for name in route:
-            queue = self.targets[name]
+            own = queues.get(name)
+            target = self.targets[name] if own is None else own
             try:
-                if not queue.publish(message, now):
-                    taken = self._not_taken(route, queue, None, first=taken)
+                if not target.publish(message, now):
+                    taken = self._not_taken(route, target, None, first=taken)
             except HeadraceError as error:
-                taken = self._not_taken(route, queue, str(error), first=taken)
+                taken = self._not_taken(route, target, str(error), first=taken)
             except InvariantError as error:
-                taken = self._not_taken(route, queue, None, first=taken)
-                self.broke(queue, error)  # type: ignore[arg-type]  # a topic's is the log's
+                if own is None:  # a topic's log: the broker's
+                    raise
+                taken = self._not_taken(route, target, None, first=taken)
+                self.broke(own, error)
                 continue
-            if queue.takes_turns:
-                turns.due(queue, self)  # type: ignore[arg-type]  # no topic takes any
-            if queue.timed or message.expiration_ms is not None:
-                queue.timed = True
-                queue.arm()
+            if own is not None:
+                if own.takes_turns:
+                    self._turns.due(own, self)
+                if own.timed or message.expiration_ms is not None:
+                    own.timed = True
+                    own.arm()
             if (
                 awaited is not None
-                and queue.confirms_late
-                and (message.persistent or queue.confirms_transient)
+                and target.confirms_late
+                and (message.persistent or target.confirms_transient)
             ):
-                awaited[queue] = None
+                target_number = target.last_number
+                if target_number is None:
+                    awaited[target] = None
+                else:
+                    note_number(awaited, target, target_number, number)
         return taken
 
     def _not_taken(
@@ -212,25 +223,29 @@ class QueueHost:
         target.failure = failure
         return False
 
-    def when_stored(self, targets: Collection[Target], done: StoredDone) -> None:
-        """Call `done` once queues and topics have stored all messages published to them so far."""
-        if len(targets) == 1:
-            next(iter(targets)).when_stored(done)
-        else:
-            when_all(targets, done)
+    def when_stored(self, awaited: Awaited, done: UnstoredDone) -> None:
+        """Call `done` with the publisher's numbers of unstored messages, once all are decided."""
+        if len(awaited) == 1:
+            target, numbers = next(iter(awaited.items()))
+            if numbers is None:  # the usual case: there is nothing to translate
+                target.when_stored(done)
+                return
+        when_all_stored(awaited, done)
 
     # Consumers
 
-    def consume(self, consumer: Consumer) -> None:
-        """Add a consumer to its queue, or raise Refused."""
+    def consume(self, consumer: Consumer, done: ConsumeDone) -> None:
+        """Add a consumer to its queue, and call `done`; raise Refused, or pass it to `done`."""
         queue = consumer.queue
-        queue.consume(consumer, self._clock.monotonic())
+        queue.consume(consumer, self._clock.monotonic(), done)
         self.touched((queue,))
 
     def cancel(self, consumer: Consumer) -> None:
         """Remove a consumer, and an auto-delete queue with its last one."""
         queue = self._own(consumer.queue)
         if queue is None:
+            if self.targets.get(consumer.queue.name) is consumer.queue:  # on another broker
+                consumer.queue.cancel(consumer, self._clock.monotonic())
             return
         queue.cancel(consumer, self._clock.monotonic())
         self._turns.due(queue, self)
@@ -249,14 +264,15 @@ class QueueHost:
         self._turns.gone += ((consumer, None) for consumer in gone)
         self._turns.soon()
 
-    def purge(self, queue: Queue, done: Callable[[int], None]) -> None:
+    def purge(self, queue: Queue, done: PurgeDone) -> None:
         """Settle all ready messages; `done` takes their number. Raises Refused for a stream."""
-        found = self._own(queue)
-        count = 0
-        if found is not None:
-            count = found.purge()
-            self._touch(found)
-        done(count)
+        if self.targets.get(queue.name) is not queue:  # deleted or replaced
+            done(0)
+            return
+        queue.ask_purge(done)
+        own = self._own(queue)
+        if own is not None:
+            self._touch(own)
 
     def touched(self, queues: Iterable[Queue]) -> None:
         """Have queues deliver whose messages were settled or whose consumers have credit again.

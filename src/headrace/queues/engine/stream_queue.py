@@ -11,20 +11,21 @@ from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.queues.engine.consumers import Consumers
 from headrace.queues.engine.deliveries import Served, give
+from headrace.queues.engine.hosted_queue import as_stored
 from headrace.queues.engine.priority_level import MessageLevel
 from headrace.queues.engine.ready_messages import QueueTraffic
-from headrace.queues.message_store import MessageStore, StoredDone
+from headrace.queues.message_store import MessageStore
 from headrace.queues.port import Disposition, QueueInfo
 from headrace.queues.refusals import Refused, precondition_failed, unsupported
 from headrace.queues.stores.stream.durable_stream import DurableStream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from headrace.queues.engine.dead_letters import DeadLetter
     from headrace.queues.engine.hosted_queue import Hooks
     from headrace.queues.model.declarations import DeclaredQueue
-    from headrace.queues.port import Consumer, Getter
+    from headrace.queues.port import ConsumeDone, Consumer, Getter, PurgeDone, UnstoredDone
     from headrace.queues.queue_settings import Published
     from headrace.queues.stores.stream.stream_reader import StreamReader
 
@@ -47,6 +48,7 @@ class StreamQueue:
     """Always False: no stream is auto-delete."""
     confirms_late = True
     confirms_transient = True
+    last_number = None
 
     def __init__(
         self, queue: "DeclaredQueue", title: str, store: MessageStore, hooks: "Hooks"
@@ -84,12 +86,12 @@ class StreamQueue:
         """The store of its messages, as a list."""
         return [self._stream]
 
-    def info(self) -> QueueInfo:
-        """Return the numbers of stored and unacknowledged messages and of readers.
+    def ask_info(self, done: "Callable[[QueueInfo], None]") -> None:
+        """Report the numbers of stored and unacknowledged messages and of readers.
 
         Implements `port.Queue`.
         """
-        return QueueInfo(self.ready, self.ready_bytes, self.unacked, len(self.consumers))
+        done(QueueInfo(self.ready, self.ready_bytes, self.unacked, len(self.consumers)))
 
     def touch(self, now: float) -> None:
         """Count the messages again, as Kafka producers and retention change the log."""
@@ -118,13 +120,13 @@ class StreamQueue:
         self.traffic.published += 1
         return True
 
-    def when_stored(self, done: StoredDone) -> None:
+    def when_stored(self, done: "UnstoredDone") -> None:
         """Call `done` once all messages published so far are stored. Implements `port.Target`."""
-        self._stream.when_stored(done)
+        self._stream.when_stored(as_stored(done))
 
     # Consumers
 
-    def consume(self, consumer: "Consumer", now: float) -> None:
+    def consume(self, consumer: "Consumer", now: float, done: "ConsumeDone") -> None:
         """Add a reader at the offset it asks for.
 
         Raises Refused without a prefetch limit of its own, or with no-ack.
@@ -141,6 +143,7 @@ class StreamQueue:
         self.takes_turns = True
         reader = self._stream.reader(consumer.wishes)
         self._places[consumer] = MessageLevel(0, reader), reader
+        done(None)
 
     def cancel(self, consumer: "Consumer", now: float) -> None:
         """Remove a stream's reader, if registered."""
@@ -159,7 +162,7 @@ class StreamQueue:
         """Raise Refused: basic.get is not supported by streams."""
         raise self._unsupported("basic.get")
 
-    def purge(self) -> int:
+    def ask_purge(self, done: "PurgeDone") -> None:
         """Raise Refused: only retention removes messages of a stream."""
         raise self._unsupported("queue.purge")
 

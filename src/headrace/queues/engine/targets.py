@@ -1,20 +1,18 @@
 """Targets of routes: queues by name, and Kafka topics by names that no queue can have.
 
 A topic accepts messages like a queue without consumers. The broker's writer stores them
-(`stores/topic/topic_writer.py`), so a topic's target has no state and is made when a route first
+(`vhosts/topic_writer.py`), so a topic's target has no state and is made when a route first
 leads to it.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from headrace.queues.message_store import StoredDone, TopicStore
+from headrace.queues.engine.hosted_queue import as_stored
+from headrace.queues.message_store import TopicStore
 from headrace.queues.model.exchange_topic import is_target, topic_of_target
+from headrace.queues.port import Target, UnstoredDone
 from headrace.queues.queue_settings import ExchangeTopic, Published
 from headrace.queues.refusals import KAFKA_TOPIC, resource_text
-
-if TYPE_CHECKING:
-    from headrace.queues.engine.delivery_turns import AnyQueue
 
 TOPICS_KEPT_MAX = 1024
 """Targets of topics in one vhost at most; above, all are dropped and made again on demand."""
@@ -25,31 +23,27 @@ TopicStoreOf = Callable[[str], TopicStore]
 class TopicTarget:
     """A Kafka topic that exchanges store messages in. Implements `port.Target`."""
 
-    takes_turns = False
     confirms_late = True
     confirms_transient = False
+    last_number = None
 
     def __init__(self, stored: ExchangeTopic, store: TopicStore) -> None:
         self.stored = stored
         self.store = store
         self.title = resource_text(KAFKA_TOPIC, stored.topic, "")
         self.failure: str | None = None
-        self.timed = False
 
     def publish(self, published: Published, now: float) -> bool:
         """Append a message to the topic and return True; raise HeadraceError if refused."""
         self.store.append(published.message, self.stored.key_header)
         return True
 
-    def when_stored(self, done: StoredDone) -> None:
-        """Call `done` once all messages published so far are stored."""
-        self.store.when_stored(done)
-
-    def arm(self) -> None:
-        """Set no timer: only the topic's retention deletes records."""
+    def when_stored(self, done: UnstoredDone) -> None:
+        """Call `done` once all messages published so far are stored. Implements `port.Target`."""
+        self.store.when_stored(as_stored(done))
 
 
-class Targets(dict[str, "AnyQueue | TopicTarget"]):
+class Targets(dict[str, Target]):
     """All targets of a vhost by name; its host adds and removes queues."""
 
     def __init__(self, store_of: TopicStoreOf | None) -> None:

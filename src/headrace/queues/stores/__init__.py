@@ -26,6 +26,4 @@ stream/
     stream_log        a stream's log
     stream_reader     the position of a consumer; stream_start: its first offset
     stream_chunk      parts of a stream in memory, for all readers
-topic/
-    topic_writer      messages that exchanges store in a Kafka topic; topic_records: as records
 """

@@ -5,6 +5,7 @@
     reader, writer primitive types, old and flexible encoding; `primitives` serves both
     hot/           hand-written codecs of the APIs with the highest load
     peer_messages  messages between brokers and controller, by tables of `wire.schema`
+    queue_messages calls and events of queues on another broker
     kio_codec      all other APIs through kio, imported when first used; `kio_bounds` checks them
     consumer_protocol     subscriptions and assignments inside JoinGroup and SyncGroup
     coordinator_records/  records of the coordinators' internal topics

@@ -106,6 +106,8 @@ class ApiKey(IntEnum):
     """Operations of all protocols; the name that metrics and the audit log have is AMQP's."""
     ADMINISTRATION = AMQP_ADMINISTRATION
     LEASE_PING = 20_004
+    QUEUE_CALLS = 20_005
+    QUEUE_EVENTS = 20_006
 
 
 VERSIONS: dict[ApiKey, tuple[int, int]] = {

@@ -8,6 +8,7 @@ ControlledShutdown v0 has a request header without a client id: only its body is
 
 from typing import NamedTuple
 
+from headrace.wire.kafka import queue_messages
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.schema import (
     Field,
@@ -298,6 +299,8 @@ PEER_MESSAGES: dict[ApiKey, PeerMessages] = {
     ApiKey.ALTER_PARTITION: _ALTER_PARTITION,
     ApiKey.ALLOCATE_PRODUCER_IDS: _ALLOCATE_PRODUCER_IDS,
     ApiKey.LEASE_PING: _LEASE_PING,
+    ApiKey.QUEUE_CALLS: PeerMessages(*queue_messages.CALLS),
+    ApiKey.QUEUE_EVENTS: PeerMessages(*queue_messages.EVENTS),
 }
 
 PEER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
@@ -308,6 +311,8 @@ PEER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.ALTER_PARTITION: (2, 3),
     ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0),
     ApiKey.LEASE_PING: (0, 0),
+    ApiKey.QUEUE_CALLS: (0, 0),
+    ApiKey.QUEUE_EVENTS: (0, 0),
 }
 """Supported versions: those with topic ids (Kafka 2.8 and later), with the epochs of each
 message."""

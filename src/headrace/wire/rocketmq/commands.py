@@ -20,6 +20,8 @@ from json.encoder import encode_basestring as _quoted
 from typing import Any, NamedTuple
 
 from headrace.model.errors import Malformed
+from headrace.wire.first_bytes import FirstBytes
+from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.frames import Serialization, frame_head
 
 LANGUAGES = (
@@ -236,3 +238,29 @@ def _binary_header(command: RemotingCommand) -> bytes:
             fields,
         )
     )
+
+
+# Clients at a listener of another protocol
+
+REFUSED_OPAQUE = 0
+"""The number of a refusal. That of the refused request is not known yet; a Java client's first
+request has 0, so that RocketMQ's mqadmin shows the text."""
+
+
+def _refusal(text: str) -> bytes:
+    """Return an answer with an error: clients show its text, or log it as an unexpected answer."""
+    answer = RemotingCommand(
+        ResponseCode.SYSTEM_ERROR, REFUSED_OPAQUE, CommandFlag.RESPONSE, remark=text
+    )
+    return b"".join(encode_command(answer))
+
+
+FIRST_BYTES = FirstBytes(
+    "RocketMQ",
+    "a RocketMQ",
+    # A length below 32 MiB, then the header's form and length: 1, binary, or 0, JSON. JSON headers
+    # of clients have 60 bytes or more; from 32 bytes to 64 KiB none looks like Kafka's Produce.
+    rb"(?s)[\x00\x01].{3}(?:\x01.{3}|\x00\x00(?:\x00[\x20-\xff]|[\x01-\xff].))",
+    rb"(?!)",
+    _refusal,
+)

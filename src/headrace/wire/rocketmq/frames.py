@@ -18,7 +18,6 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from headrace.model.errors import Malformed
-from headrace.wire.first_bytes import FirstBytes, no_refusal
 
 FRAME_LENGTH_MAX = 16 * 1024 * 1024
 """The largest length field, as in RocketMQ (`com.rocketmq.remoting.frameMaxLength`)."""
@@ -91,15 +90,3 @@ def frame_head(serialization: Serialization, header_bytes: int, body_bytes: int)
     if length > FRAME_LENGTH_MAX or not 0 < header_bytes <= HEADER_BYTES_MAX:
         raise ValueError(f"a frame of {length} bytes with a header of {header_bytes}")
     return _pack_head(length, serialization << 24 | header_bytes)
-
-
-FIRST_BYTES = FirstBytes(
-    "RocketMQ",
-    "a RocketMQ",
-    # A length below 32 MiB, then the header's form and length: 1, binary, or 0, JSON. JSON headers
-    # of clients have 60 bytes or more; from 32 bytes to 64 KiB none looks like Kafka's Produce.
-    rb"(?s)[\x00\x01].{3}(?:\x01.{3}|\x00\x00(?:\x00[\x20-\xff]|[\x01-\xff].))",
-    rb"(?!)",
-    no_refusal,
-)
-"""How clients of RocketMQ are known at a listener of another protocol."""

@@ -35,6 +35,7 @@ ONE = Facts(
     durable=True,
     metrics=None,
     own_name=None,
+    tries={"Kafka": "127.0.0.1:9092"},
 )
 
 
@@ -62,6 +63,29 @@ def test_in_a_pipe_it_is_plain_lines() -> None:
         "\n"
         "Ctrl-C ends it.\n"
     )
+
+
+def test_each_protocol_has_a_command_to_try(tmp_path: Path) -> None:
+    listeners = "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0,ROCKETMQ://127.0.0.1:0"
+    with BrokerThread({"listeners": listeners}, directory=str(tmp_path)) as broker:
+        facts = broker.call(lambda server: banner.facts_of([server]))
+    tried = [line for line in said(facts).splitlines() if line.startswith("try: ")]
+    rocketmq = facts.listeners[2].removeprefix("ROCKETMQ://")
+    assert [line.removeprefix("try: ").partition(" &&")[0] for line in tried] == [
+        f"echo hello | headrace produce orders -b {broker.bootstrap}",
+        f"headrace amqp user create alice -b {broker.bootstrap}",
+        f"headrace mqadmin updateTopic -b {rocketmq} -t shop -r 4 -w 4",
+    ]
+
+
+def test_no_command_is_shown_for_a_listener_that_demands_a_signature(tmp_path: Path) -> None:
+    settings = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,ROCKETMQ://127.0.0.1:0",
+        "rocketmq.access.keys": "audit:Zk7wR1sGd5uH9mCe",
+    }
+    with BrokerThread(settings, directory=str(tmp_path)) as broker:
+        facts = broker.call(lambda server: banner.facts_of([server]))
+    assert list(facts.tries) == ["Kafka"]
 
 
 def test_what_differs_from_the_usual_is_said() -> None:

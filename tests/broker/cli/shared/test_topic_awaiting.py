@@ -46,6 +46,11 @@ def test_waiting_for_a_topic_ends_in_time_and_is_not_begun_where_it_makes_no_sen
         assert len(said) == 2
         assert command(["consume", "ther", "-e", "-b", broker.bootstrap]) == 4, "all that is there"
         assert len(capfd.readouterr().err.splitlines()) == 1
+        assert command(["consume", "%RETRY%g", "-b", broker.bootstrap]) == 4, "RocketMQ's name"
+        held = "the Kafka topic of RocketMQ's %RETRY%g is __rocketmq..25RETRY.25g"
+        assert capfd.readouterr().err == f"headrace: there is no topic %RETRY%g; {held}\n"
+        assert command(["topic", "describe", "%RETRY%g", "-b", broker.bootstrap]) == 4
+        assert held in capfd.readouterr().err
         assert command(["consume", "a b", "-b", broker.bootstrap]) == 2, "never there"
         assert len(capfd.readouterr().err.splitlines()) == 1
 

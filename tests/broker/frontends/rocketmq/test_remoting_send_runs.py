@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from headrace.frontends.rocketmq import send_runs
 from headrace.net.write_pass import WritePass, Writes
 from headrace.server.assembly import Server
 from headrace.testing import BrokerThread
@@ -67,6 +68,25 @@ def test_sends_that_come_together_are_answered_as_the_first_is(client: RemotingC
         assert message.physical_offset == physical_offset_of(fields(answer)["msgId"])
         assert message.properties.startswith(UNIQUE.format(number).encode())
         assert (message.body, message.born_at_ms) == (b"%d" % number, 1795860860391)
+
+
+def test_the_form_of_a_connections_newest_topic_is_known(
+    client: RemotingClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[bytes] = []
+    learn = send_runs.SendRuns.learn
+
+    def noted(runs: send_runs.SendRuns, header: bytes, command: RemotingCommand) -> None:
+        decoded.append(header)
+        learn(runs, header, command)
+
+    monkeypatch.setattr(send_runs, "FORMS_MAX", 3)
+    monkeypatch.setattr(send_runs.SendRuns, "learn", noted)
+    topics = [made(client, f"form_{number}") for number in range(5)]
+    for expected, topic in ((1, 0), (2, 1), (3, 2), (3, 0), (4, 3), (4, 0), (5, 4), (5, 3), (6, 1)):
+        (answer,) = sent(client, [frame(topics[topic], 0)])
+        assert code(answer) is ResponseCode.SUCCESS
+        assert len(decoded) == expected, topics[topic]
 
 
 def test_sends_of_all_kinds_to_a_queue_keep_their_order(client: RemotingClient) -> None:

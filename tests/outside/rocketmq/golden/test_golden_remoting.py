@@ -8,7 +8,6 @@ the differences, each with its reason; a reason that begins with `if` holds some
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
 
 import pytest
 
@@ -16,7 +15,6 @@ from headrace.wire.rocketmq.commands import encode_command
 from headrace.wire.rocketmq.frames import Serialization
 from tests.outside.rocketmq.golden.comparison import (
     DIFFERENCES,
-    Difference,
     Explained,
     differences,
     read_explained,
@@ -24,7 +22,12 @@ from tests.outside.rocketmq.golden.comparison import (
     unexplained,
 )
 from tests.outside.rocketmq.golden.programs import Program, programs
-from tests.outside.rocketmq.golden.record import golden_by_client, recorded_of_headrace
+from tests.outside.rocketmq.golden.record import (
+    Compared,
+    compared,
+    golden_by_client,
+    recorded_of_headrace,
+)
 from tests.outside.rocketmq.golden.recording import RESPONSE, Entry
 from tests.outside.rocketmq.jvm import has_maven, libraries
 
@@ -69,48 +72,38 @@ def clients(golden: dict[str, list[Entry]]) -> dict[str, Program]:
     return {name: program for name, program in programs(golden).items() if name not in BY_MQADMIN}
 
 
-class Compared(NamedTuple):
-    """The differences of a recording, and the output of its program."""
-
-    found: list[Difference]
-    output: str
-
-
 @pytest.fixture(scope="module")
-def compared(golden: dict[str, list[Entry]]) -> Iterator[dict[str, Future[Compared]]]:
+def played(
+    golden: dict[str, list[Entry]], rows: list[Explained]
+) -> Iterator[dict[str, Future[Compared]]]:
     """The comparison of each client."""
     if not has_maven() or not all(map(shutil.which, NEEDED)):
         pytest.skip(f"needs Maven, a JDK, {', '.join(NEEDED)}")
-    known = clients(golden)
-
-    def compare(run: str) -> Compared:
-        recorded, output = recorded_of_headrace(run, known[run])
-        expected = [entry for client in run.split() for entry in golden[client]]
-        return Compared(differences(expected, recorded), output)
-
     for version in ("5.5.0", "4.9.7"):
         libraries(version)  # fetched once, before two programs want them
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        yield {run: pool.submit(compare, run) for run in known}
+        yield {
+            run: pool.submit(compared, recorded_of_headrace, run, golden, rows)
+            for run in clients(golden)
+        }
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS_MAX)
 @pytest.mark.parametrize("run", sorted(clients({})))
 def test_a_client_meets_what_it_meets_at_rocketmq(
-    run: str, compared: dict[str, Future[Compared]], rows: list[Explained]
+    run: str, played: dict[str, Future[Compared]]
 ) -> None:
-    found, output = compared[run].result()
-    left, _ = unexplained(found, rows)
-    assert not left, f"{shown_differences(left)}\n\n{output[-3000:]}"
+    recorded, _, left = played[run].result()
+    assert not left, f"{shown_differences(left)}\n\n{recorded.output[-3000:]}"
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS_MAX)
 def test_each_listed_difference_is_found(
-    compared: dict[str, Future[Compared]], rows: list[Explained]
+    played: dict[str, Future[Compared]], rows: list[Explained]
 ) -> None:
-    found = [each for run in compared.values() for each in run.result().found]
+    found = [each for run in played.values() for each in run.result().found]
     of_clients = [row for row in rows if not row.client.startswith("admin")]
     assert unexplained(found, of_clients)[1] == []
 

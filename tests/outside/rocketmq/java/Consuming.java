@@ -45,7 +45,7 @@ class Consuming extends Kit {
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
         consumer.start();
-        for (int n = 0; n < 300 && got.isEmpty(); n++) Thread.sleep(100);
+        until(() -> !got.isEmpty(), "the first");
         check(got.size() == 1, "got " + got);
         MessageExt message = got.get(0);
         check(text(message).equals("größe"), text(message));
@@ -68,10 +68,7 @@ class Consuming extends Kit {
     static void pull() throws Exception {
         DefaultMQProducer producer = producer();
         for (int n = 0; n < 12; n++) producer.send(message(n % 3 == 0 ? "A" : "B", "k", "" + n));
-        DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(groupOf("pull"));
-        consumer.setNamesrvAddr(address);
-        consumer.setMqClientApiTimeout(20000); // also on a busy machine
-        consumer.setVipChannelEnabled(false);
+        DefaultMQPullConsumer consumer = configured(new DefaultMQPullConsumer(groupOf("pull")));
         consumer.start();
         Set<String> got = new TreeSet<>(), tagged = new TreeSet<>();
         MessageQueue last = null;
@@ -112,10 +109,7 @@ class Consuming extends Kit {
     static void litePull() throws Exception {
         DefaultMQProducer producer = producer();
         for (int n = 0; n < 20; n++) producer.send(message("A", "k", "" + n));
-        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(groupOf("lite"));
-        consumer.setNamesrvAddr(address);
-        consumer.setMqClientApiTimeout(20000); // also on a busy machine
-        consumer.setVipChannelEnabled(false);
+        DefaultLitePullConsumer consumer = configured(new DefaultLitePullConsumer(groupOf("lite")));
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(topic, "*");
         consumer.start();
@@ -184,7 +178,7 @@ class Consuming extends Kit {
             return ConsumeOrderlyStatus.SUCCESS;
         });
         consumer.start();
-        for (int n = 0; n < 400 && count.get() < 100; n++) Thread.sleep(100);
+        until(() -> count.get() >= 100, "each message");
         check(count.get() == 100, "got " + count.get());
         for (List<Integer> queue : got.values()) {
             List<Integer> sorted = new ArrayList<>(queue);
@@ -212,18 +206,17 @@ class Consuming extends Kit {
             consumer.start();
             consumers.add(consumer);
         }
-        Thread.sleep(5000);
+        for (DefaultMQPushConsumer consumer : consumers) until(() -> queues(consumer).size() == 2, "two queues each");
+        until(() -> got.contains("0"), "the first message");
         queues.values().forEach(Set::clear);
         for (int n = 1; n <= 200; n++) producer.send(message("A", "k", "" + n));
-        for (int n = 0; n < 300 && got.size() < 201; n++) Thread.sleep(100);
-        check(got.size() == 201, "got " + got.size());
+        until(() -> got.size() == 201, "each message");
         Set<Integer> both = new TreeSet<>(queues.get("one"));
         both.retainAll(queues.get("two"));
         check(both.isEmpty() && queues.get("one").size() == 2 && queues.get("two").size() == 2, "shared " + queues);
         consumers.get(0).shutdown();
         for (int n = 201; n <= 300; n++) producer.send(message("A", "k", "" + n));
-        for (int n = 0; n < 600 && got.size() < 301; n++) Thread.sleep(100);
-        check(got.size() == 301, "after one left " + got.size());
+        until(() -> got.size() == 301, "each message after one left");
         consumers.get(1).shutdown();
         producer.shutdown();
     }
@@ -255,7 +248,7 @@ class Consuming extends Kit {
             consumers.add(consumer);
             got.add(listening(consumer, 0));
         }
-        Thread.sleep(3000);
+        for (List<MessageExt> each : got) waitFor(each, 1);
         got.forEach(List::clear);
         for (int n = 1; n <= 20; n++) producer.send(message("A", "k", "" + n));
         for (List<MessageExt> each : got) waitFor(each, 20);
@@ -269,20 +262,13 @@ class Consuming extends Kit {
         DefaultMQProducer producer = producer();
         DefaultMQProducer inside = new DefaultMQProducer("PG_inside");
         inside.setNamespace("INST");
-        inside.setNamesrvAddr(address);
-        inside.setMqClientApiTimeout(20000); // also on a busy machine
         inside.setInstanceName("inside");
-        inside.setVipChannelEnabled(false);
-        inside.start();
+        started(inside);
         producer.send(message("A", "k", "outside"));
         check(inside.send(message("A", "k", "inside")).getSendStatus() == SendStatus.SEND_OK, "send");
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(groupOf("namespaces"));
         consumer.setNamespace("INST");
-        consumer.setNamesrvAddr(address);
-        consumer.setMqClientApiTimeout(20000); // also on a busy machine
-        consumer.setVipChannelEnabled(false);
-        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.subscribe(topic, "*");
+        subscribed(consumer, "*");
         List<MessageExt> got = listening(consumer, 0);
         waitFor(got, 1);
         check(text(got.get(0)).equals("inside") && got.get(0).getTopic().equals(topic), "got " + got);

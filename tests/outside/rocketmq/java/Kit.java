@@ -6,13 +6,19 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BooleanSupplier;
+import java.util.stream.Collectors;
+import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.exception.RemotingException;
 
 class Kit {
     static String address, topic;
@@ -25,29 +31,56 @@ class Kit {
         return "CG_" + name + "_" + topic;
     }
 
+    /** Sets what each client has: on a busy machine an answer, or a first TLS handshake, takes seconds. */
+    static <C extends ClientConfig> C configured(C client) {
+        client.setNamesrvAddr(address);
+        client.setVipChannelEnabled(false);
+        client.setMqClientApiTimeout(20000);
+        return client;
+    }
+
     static DefaultMQProducer producer() throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer("PG");
-        producer.setNamesrvAddr(address);
-        producer.setVipChannelEnabled(false);
-        producer.setSendMsgTimeout(20000);
-        producer.setMqClientApiTimeout(20000); // also on a busy machine
+        return started(new DefaultMQProducer("PG"));
+    }
+
+    /** Starts a producer; returns when the name server has answered it: a send gives up a first connection that takes 3 s. */
+    static <P extends DefaultMQProducer> P started(P producer) throws Exception {
+        configured(producer).setSendMsgTimeout(20000);
         producer.setHeartbeatBrokerInterval(1000); // the first one is missed if the JVM is slow
-        producer.setMqClientApiTimeout(20000); // a JVM's first TLS handshake can take seconds
         producer.start();
+        for (int tries = 0; tries < 10; tries++) {
+            try {
+                producer.fetchPublishMessageQueues(producer.getCreateTopicKey());
+                break;
+            } catch (MQClientException failed) {
+                if (!(failed.getCause() instanceof RemotingException)) break; // an answer, if not a route
+            }
+        }
         return producer;
     }
 
     static DefaultMQPushConsumer consumer(String group, String instance, String filter) throws Exception {
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(groupOf(group));
-        consumer.setNamesrvAddr(address);
-        consumer.setMqClientApiTimeout(20000); // also on a busy machine
-        consumer.setVipChannelEnabled(false);
+        DefaultMQPushConsumer consumer = subscribed(new DefaultMQPushConsumer(groupOf(group)), filter);
         consumer.setInstanceName(instance);
-        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        return consumer;
+    }
+
+    static DefaultMQPushConsumer subscribed(DefaultMQPushConsumer consumer, String filter) throws Exception {
+        configured(consumer).setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setPersistConsumerOffsetInterval(500);
-        consumer.setMqClientApiTimeout(20000);
         consumer.subscribe(topic, filter);
         return consumer;
+    }
+
+    /** The queues of the topic that a consumer has. */
+    static Set<MessageQueue> queues(DefaultMQPushConsumer consumer) {
+        return consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable().keySet().stream()
+            .filter(queue -> queue.getTopic().equals(topic)).collect(Collectors.toSet());
+    }
+
+    static void until(BooleanSupplier holds, String claim) throws Exception {
+        for (int n = 0; n < 900 && !holds.getAsBoolean(); n++) Thread.sleep(100);
+        check(holds.getAsBoolean(), claim);
     }
 
     static Message message(String tag, String key, String body) {
@@ -67,7 +100,7 @@ class Kit {
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
         consumer.start();
-        for (int n = 0; n < 400 && got.size() < count; n++) Thread.sleep(100);
+        for (int n = 0; n < 900 && got.size() < count; n++) Thread.sleep(100);
         Thread.sleep(1000);
         consumer.shutdown();
         check(all.get() == got.size(), "each once: " + all.get() + " of " + got.size());

@@ -4,7 +4,9 @@
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.atomic.AtomicInteger;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
@@ -21,10 +23,10 @@ import org.apache.rocketmq.common.message.MessageAccessor;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
-public class Moved {
-    static final int PER_QUEUE = 25, JOBS = 10, ONE_MINUTE = 5, SEND_MS_MAX = 30000;
-    static final AtomicInteger got = new AtomicInteger();
-    static String address;
+public class Moved extends Kit {
+    static final int QUEUES = 4, PER_QUEUE = 25, JOBS = 10, ONE_MINUTE = 5;
+    static final Map<String, Integer> got = new ConcurrentHashMap<>();
+    static final Set<String> asked = ConcurrentHashMap.newKeySet();
     static DefaultMQProducer producer;
 
     public static void main(String[] given) {
@@ -32,12 +34,8 @@ public class Moved {
             System.setProperty("rocketmq.client.rebalance.waitInterval", "1000");
             address = given[0];
             producer = new DefaultMQProducer("PG");
-            producer.setNamesrvAddr(address);
-            producer.setVipChannelEnabled(false);
             producer.setPollNameServerInterval(1000);
-            producer.setSendMsgTimeout(SEND_MS_MAX);
-            producer.setMqClientApiTimeout(SEND_MS_MAX); // also on a busy machine
-            producer.start();
+            started(producer);
             if (given[1].equals("prepare")) prepare(given[2].startsWith("5"));
             else if (given[1].equals("offsets")) offsets(given[2], given[3]);
             else resume(Integer.parseInt(given[2]), Integer.parseInt(given[3]));
@@ -79,7 +77,7 @@ public class Moved {
             throw new IllegalStateException("the body of " + name + " has " + message.getBody().length + " bytes");
         say("GOT " + group + " " + message.getTopic() + " " + message.getQueueId() + " " + message.getQueueOffset()
             + " " + name + " " + message.getReconsumeTimes());
-        got.incrementAndGet();
+        got.merge(message.getTopic(), 1, Integer::sum);
     }
 
     static void send(String topic, String prefix, int perQueue) throws Exception {
@@ -107,16 +105,15 @@ public class Moved {
         for (String topic : new String[] {"Orders", "Jobs", "Later", "Paid"}) made(topic);
         send("Orders", "o", PER_QUEUE);
         send("Jobs", "j", JOBS);
-        later(timers);
         transactions();
         half();
-        DefaultMQPushConsumer jobs = pushed("CG_jobs", "Jobs", true);
-        DefaultMQPushConsumer later = pushed("CG_later", "Later", true);
-        DefaultMQPushConsumer paid = pushed("CG_paid", "Paid", true);
-        Thread.sleep(15000);
-        jobs.shutdown();
-        later.shutdown();
-        paid.shutdown();
+        later(timers); // the last: its messages are due in a minute, behind the broker's stop
+        Map<String, Integer> counts = Map.of("Jobs", 1 + QUEUES * JOBS, "Later", timers ? 5 : 3, "Paid", 3);
+        List<DefaultMQPushConsumer> consumers = new ArrayList<>();
+        for (String topic : counts.keySet()) consumers.add(pushed("CG_" + topic.toLowerCase(), topic, true));
+        until(() -> counts.entrySet().stream().allMatch(each -> got.getOrDefault(each.getKey(), 0) == each.getValue()), "all messages");
+        Thread.sleep(3000); // those that failed are sent back
+        for (DefaultMQPushConsumer consumer : consumers) consumer.shutdown();
     }
 
     static void later(boolean timers) throws Exception {
@@ -135,10 +132,6 @@ public class Moved {
 
     static TransactionMQProducer transactional() throws Exception {
         TransactionMQProducer paid = new TransactionMQProducer("PG_paid");
-        paid.setNamesrvAddr(address);
-        paid.setVipChannelEnabled(false);
-        paid.setSendMsgTimeout(SEND_MS_MAX);
-        paid.setMqClientApiTimeout(SEND_MS_MAX); // also on a busy machine
         paid.setTransactionListener(new TransactionListener() {
             @Override
             public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
@@ -151,12 +144,12 @@ public class Moved {
             public LocalTransactionState checkLocalTransaction(MessageExt message) {
                 String name = new String(message.getBody(), StandardCharsets.UTF_8).split(" ")[0];
                 say("ASKED " + name);
+                asked.add(name);
                 if (!resuming) return LocalTransactionState.UNKNOW;
                 return name.equals("open-2") ? LocalTransactionState.ROLLBACK_MESSAGE : LocalTransactionState.COMMIT_MESSAGE;
             }
         });
-        paid.start();
-        return paid;
+        return started(paid);
     }
 
     static boolean resuming;
@@ -165,16 +158,13 @@ public class Moved {
         TransactionMQProducer paid = transactional();
         for (String name : new String[] {"commit-0", "commit-1", "rollback-0", "open-0", "open-1", "open-2"})
             sent(paid.sendMessageInTransaction(message("Paid", name), name), name);
-        Thread.sleep(6000); // some are asked about, and stored again by their broker
+        until(() -> asked.containsAll(List.of("open-0", "open-1", "open-2")), "each is asked about, and stored again by its broker");
         paid.shutdown();
     }
 
     // Half of the messages, by a client that says itself where it is.
     static void half() throws Exception {
-        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer("CG_half");
-        consumer.setNamesrvAddr(address);
-        consumer.setMqClientApiTimeout(20000); // also on a busy machine
-        consumer.setVipChannelEnabled(false);
+        DefaultLitePullConsumer consumer = configured(new DefaultLitePullConsumer("CG_half"));
         consumer.setAutoCommit(false);
         consumer.setPullBatchSize(5);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
@@ -193,10 +183,7 @@ public class Moved {
     // What the broker has stored for a group.
     @SuppressWarnings("deprecation")
     static void offsets(String group, String topic) throws Exception {
-        DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(group);
-        consumer.setNamesrvAddr(address);
-        consumer.setMqClientApiTimeout(20000); // also on a busy machine
-        consumer.setVipChannelEnabled(false);
+        DefaultMQPullConsumer consumer = configured(new DefaultMQPullConsumer(group));
         consumer.start();
         for (MessageQueue queue : consumer.fetchSubscribeMessageQueues(topic))
             say("OFFSET " + group + " " + topic + " " + queue.getQueueId() + " " + consumer.fetchConsumeOffset(queue, true));
@@ -204,10 +191,7 @@ public class Moved {
     }
 
     static DefaultMQPushConsumer pushed(String group, String topic, boolean fails) throws Exception {
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
-        consumer.setNamesrvAddr(address);
-        consumer.setMqClientApiTimeout(20000); // also on a busy machine
-        consumer.setVipChannelEnabled(false);
+        DefaultMQPushConsumer consumer = configured(new DefaultMQPushConsumer(group));
         consumer.setPollNameServerInterval(1000);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(topic, "*");
@@ -238,7 +222,7 @@ public class Moved {
         send("Orders", "n", 2);
         // A producer of 5.5 is known to the broker once it has sent something.
         sent(paid.sendMessageInTransaction(message("Paid", "commit-new"), "commit-new"), "commit-new");
-        for (int n = 0; n < seconds * 10 && got.get() < count; n++) Thread.sleep(100);
+        for (int n = 0; n < seconds * 10 && got.values().stream().mapToInt(each -> each).sum() < count; n++) Thread.sleep(100);
         Thread.sleep(5000); // nothing comes twice
         for (DefaultMQPushConsumer consumer : consumers) consumer.shutdown();
         paid.shutdown();

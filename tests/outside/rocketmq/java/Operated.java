@@ -14,24 +14,20 @@ import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
-public class Operated {
-    static final String TOPIC = "Orders", GROUP = "CG_operated";
+public class Operated extends Kit {
+    static final String GROUP = "CG_operated";
     static final BufferedReader ANSWERS = new BufferedReader(new InputStreamReader(System.in));
     static final List<String> got = new CopyOnWriteArrayList<>();
-    static String address;
     static DefaultMQProducer producer;
 
     public static void main(String[] given) {
         try {
             System.setProperty("rocketmq.client.rebalance.waitInterval", "1000");
             address = given[0];
+            topic = "Orders";
             producer = new DefaultMQProducer("PG");
-            producer.setNamesrvAddr(address);
-            producer.setSendMsgTimeout(20000);
-            producer.setMqClientApiTimeout(20000); // also on a busy machine
-            producer.setVipChannelEnabled(false);
             producer.setPollNameServerInterval(1000);
-            producer.start();
+            started(producer);
             switch (given[1]) {
                 case "reset-by-time": resetByTime(); break;
                 case "switched-off": switchedOff(); break;
@@ -46,10 +42,6 @@ public class Operated {
         }
     }
 
-    static void check(boolean holds, String claim) {
-        if (!holds) throw new AssertionError(claim);
-    }
-
     static void operator(String what) throws Exception {
         System.out.println("DO " + what);
         System.out.flush();
@@ -57,14 +49,9 @@ public class Operated {
     }
 
     static DefaultMQPushConsumer consumer(ConsumeFromWhere from) throws Exception {
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(GROUP);
-        consumer.setNamesrvAddr(address);
-        consumer.setMqClientApiTimeout(20000); // also on a busy machine
-        consumer.setVipChannelEnabled(false);
+        DefaultMQPushConsumer consumer = subscribed(new DefaultMQPushConsumer(GROUP), "*");
         consumer.setConsumeFromWhere(from);
-        consumer.setPersistConsumerOffsetInterval(500);
         consumer.setPollNameServerInterval(1000);
-        consumer.subscribe(TOPIC, "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             for (MessageExt message : messages) got.add(new String(message.getBody(), StandardCharsets.UTF_8));
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
@@ -74,17 +61,17 @@ public class Operated {
     }
 
     static void send(String prefix, int perQueue) throws Exception {
-        for (MessageQueue queue : producer.fetchPublishMessageQueues(TOPIC))
+        for (MessageQueue queue : producer.fetchPublishMessageQueues(topic))
             for (int n = 0; n < perQueue; n++)
-                producer.send(new Message(TOPIC, "A", "k", (prefix + "-" + queue.getQueueId() + "-" + n).getBytes()), queue);
+                producer.send(new Message(topic, "A", "k", (prefix + "-" + queue.getQueueId() + "-" + n).getBytes()), queue);
     }
 
     static long count(String prefix) {
         return got.stream().filter(body -> body.startsWith(prefix)).count();
     }
 
-    static void await(String prefix, long count, int seconds) throws Exception {
-        for (int n = 0; n < seconds * 10 && count(prefix) < count; n++) Thread.sleep(100);
+    static void await(String prefix, long count) throws Exception {
+        until(() -> count(prefix) >= count, count + " messages " + prefix);
         check(count(prefix) == count, prefix + ": " + count(prefix) + " of " + count);
     }
 
@@ -96,18 +83,17 @@ public class Operated {
         Thread.sleep(50);
         send("mid", 5);
         DefaultMQPushConsumer consumer = consumer(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        await("mid", 10, 60);
-        await("old", 10, 60);
-        Thread.sleep(2000); // its offsets are stored, its pulls are parked
-        operator("reset " + since);
-        await("mid", 20, 60);
+        await("mid", 10);
+        await("old", 10);
+        operator("reset " + since); // once the offsets are stored, with parked pulls
+        await("mid", 20);
         Thread.sleep(2000);
         check(count("old") == 10 && count("mid") == 20, "again " + got);
         consumer.shutdown();
         got.clear();
         consumer = consumer(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         send("new", 1);
-        await("new", 2, 60);
+        await("new", 2);
         Thread.sleep(2000);
         check(got.size() == 2, "its offsets are behind what came again " + got);
         consumer.shutdown();
@@ -116,13 +102,13 @@ public class Operated {
     static void switchedOff() throws Exception {
         send("old", 5);
         DefaultMQPushConsumer consumer = consumer(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        await("old", 10, 60);
+        await("old", 10);
         operator("off");
         send("off", 3);
         Thread.sleep(5000);
         check(count("off") == 0, "nothing while it is off: " + got);
         operator("on");
-        await("off", 6, 60);
+        await("off", 6);
         Thread.sleep(2000);
         check(got.size() == 16, "each once " + got);
         consumer.shutdown();
@@ -131,17 +117,18 @@ public class Operated {
     // Two queues become six while messages are sent and consumed: none is missed, none comes twice.
     static void grows() throws Exception {
         DefaultMQPushConsumer consumer = consumer(ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET);
-        Thread.sleep(3000);
+        until(() -> queues(consumer).size() == 2, "two queues");
+        Thread.sleep(1000); // it has asked for their offsets
         boolean[] used = new boolean[6];
         int sent = 0;
         for (int n = 0; n < 1500; n++) {
             if (n == 300) operator("grow");
-            used[producer.send(new Message(TOPIC, "A", "k", ("load-" + n).getBytes())).getMessageQueue().getQueueId()] = true;
+            used[producer.send(new Message(topic, "A", "k", ("load-" + n).getBytes())).getMessageQueue().getQueueId()] = true;
             sent++;
             Thread.sleep(10);
         }
         for (int queue = 0; queue < 6; queue++) check(used[queue], "queue " + queue + " is used");
-        await("load", sent, 60);
+        await("load", sent);
         Thread.sleep(3000);
         check(got.size() == sent && got.stream().distinct().count() == sent, "each once: " + got.size());
         consumer.shutdown();

@@ -11,8 +11,8 @@ public class Recorded {
   static String T(String s) { return "Sc" + PRE.replaceAll("[^a-zA-Z0-9]", "") + "_" + s; }
   static DefaultMQProducer prod(String g) throws Exception { DefaultMQProducer p = new DefaultMQProducer(g); p.setNamesrvAddr(NS); p.setInstanceName("I" + System.nanoTime()); p.setSendMsgTimeout(10000); p.setMqClientApiTimeout(10000); p.start(); return p; }
   static Message msg(String t, String tag, String key, String body) { return new Message(t, tag, key, body.getBytes()); }
-  static DefaultMQPushConsumer push(String g, String topic, String expr) throws Exception { DefaultMQPushConsumer c = new DefaultMQPushConsumer(g); c.setNamesrvAddr(NS); c.setInstanceName("I" + System.nanoTime()); c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET); c.setConsumeThreadMin(2); c.setConsumeThreadMax(2); c.subscribe(topic, expr); return c; }
-  static void waitFor(Callable<Boolean> f, int s) throws Exception { for (int i = 0; i < s * 10 && !f.call(); i++) Thread.sleep(100); }
+  static DefaultMQPushConsumer push(String g, String topic, String expr) throws Exception { DefaultMQPushConsumer c = new DefaultMQPushConsumer(g); c.setNamesrvAddr(NS); c.setInstanceName("I" + System.nanoTime()); c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET); c.setConsumeThreadMin(2); c.setConsumeThreadMax(2); c.setMqClientApiTimeout(10000); c.subscribe(topic, expr); return c; }
+  static void waitFor(Callable<Boolean> f, int s) throws Exception { for (int i = 0; i < s * 30 && !f.call(); i++) Thread.sleep(100); } // three times as long on a busy machine
   interface Job { void run() throws Exception; }
   static void sc(String n, Job j) { try { label(n); j.run(); } catch (Throwable e) { say(n + " -> " + e.toString().replace('\n', ' ')); } }
   public static void main(String[] a) throws Exception {
@@ -40,7 +40,7 @@ public class Recorded {
   }
   static void delay() throws Exception {
     DefaultMQProducer p = prod("PG_delay"); String t = T("delay"); ConcurrentHashMap<String, Long> at = new ConcurrentHashMap<>(), got = new ConcurrentHashMap<>();
-    p.send(msg(t, "A", "w", "warm")); DefaultMQPushConsumer c = push("CG_delay" + T(""), t, "*"); c.registerMessageListener((MessageListenerConcurrently) (ms, x) -> { for (MessageExt m : ms) got.put(new String(m.getBody()), System.currentTimeMillis()); return ConsumeConcurrentlyStatus.CONSUME_SUCCESS; }); label("-"); c.start(); Thread.sleep(1500);
+    p.send(msg(t, "A", "w", "warm")); DefaultMQPushConsumer c = push("CG_delay" + T(""), t, "*"); c.registerMessageListener((MessageListenerConcurrently) (ms, x) -> { for (MessageExt m : ms) got.put(new String(m.getBody()), System.currentTimeMillis()); return ConsumeConcurrentlyStatus.CONSUME_SUCCESS; }); label("-"); c.start(); waitFor(() -> c.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable().size() > p.fetchPublishMessageQueues(t).size() && got.containsKey("warm"), 30); Thread.sleep(1500); // its pulls are parked, and not recorded
     sc("delay-level-1", () -> { Message m = msg(t, "D", "d1", "level1"); m.setDelayTimeLevel(1); at.put("level1", System.currentTimeMillis()); say("level1 " + p.send(m)); waitFor(() -> got.containsKey("level1"), 15); say("level1 after ms " + (got.getOrDefault("level1", 0L) - at.get("level1"))); });
     sc("delay-level-99-clamped", () -> { Message m = msg(t, "D", "d99", "level99"); m.setDelayTimeLevel(99); say("level99 " + p.send(m)); });
     sc("timer-delay-ms", () -> { Message m = msg(t, "D", "tm", "timer"); MessageAccessor.putProperty(m, "TIMER_DELAY_MS", "3000"); at.put("timer", System.currentTimeMillis()); say("timer " + p.send(m)); waitFor(() -> got.containsKey("timer"), 15); say("timer after ms " + (got.getOrDefault("timer", 0L) - at.get("timer"))); });

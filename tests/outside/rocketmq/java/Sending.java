@@ -75,10 +75,8 @@ class Sending extends Kit {
         DefaultMQProducer producer = producer();
         producer.send(message("A", "k", "first"));
         DefaultMQProducer answering = new DefaultMQProducer("PG_answering");
-        answering.setNamesrvAddr(address);
         answering.setInstanceName("answering");
-        answering.setVipChannelEnabled(false);
-        answering.start();
+        started(answering);
         DefaultMQPushConsumer consumer = consumer("replies", "answers", "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             for (MessageExt message : messages)
@@ -113,20 +111,12 @@ class Sending extends Kit {
 
     // Clients whose message trace is off write nothing to the trace topic.
     static void traceOff() throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer("PG_untraced", null, false, null);
-        producer.setNamesrvAddr(address);
-        producer.setVipChannelEnabled(false);
-        producer.setSendMsgTimeout(20000);
-        producer.setMqClientApiTimeout(20000); // also on a busy machine
-        producer.start();
+        DefaultMQProducer producer = started(new DefaultMQProducer("PG_untraced", null, false, null));
         long before = traced(producer);
         for (int n = 0; n < 5; n++) producer.send(message("A", "k", "" + n));
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(
             groupOf("untraced"), null, new AllocateMessageQueueAveragely(), false, null);
-        consumer.setNamesrvAddr(address);
-        consumer.setVipChannelEnabled(false);
-        consumer.subscribe(topic, "*");
-        List<MessageExt> got = listening(consumer, 0);
+        List<MessageExt> got = listening(subscribed(consumer, "*"), 0);
         waitFor(got, 5);
         consumer.shutdown();
         Thread.sleep(6000); // a dispatcher of traces sends every 5 s

@@ -1,6 +1,6 @@
 """Edges of AMQP's limits and timers: at the bound, one beyond it, and the timer after the first."""
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -11,7 +11,7 @@ from headrace.frontends.amqp.connection.negotiation import Settings, tuned
 from headrace.frontends.amqp.connection.partial_publishes import Unfinished
 from headrace.frontends.amqp.replies import reply_to
 from headrace.ports.deadlines import Deadlines
-from headrace.queues.message_store import when_all
+from headrace.queues.port import ALL_STORED, ALL_UNSTORED
 from headrace.queues.refusals import RefusalKind, Refused
 from headrace.vhosts.alarms import LOOK_SECONDS_MAX, LOOK_SECONDS_MIN, ResourceAlarms
 from headrace.wire.amqp.control_methods import (
@@ -34,9 +34,10 @@ from headrace.wire.amqp.model_methods import (
 )
 from headrace.wire.amqp.properties import make_header
 from headrace.wire.amqp.reply_codes import ChannelClosing, ConnectionClosing, ReplyCode
-from tests.support.amqp.channels import LateMessages, QueueRoom, bodies, names
+from tests.support.amqp.channels import QueueRoom, bodies, names
 from tests.support.amqp.kit import opened
 from tests.support.coordination.groups_kit import HandClock
+from tests.support.queues.late_target import LateTarget
 
 if TYPE_CHECKING:
     from headrace.frontends.amqp.connection.ports import Outlet
@@ -230,21 +231,22 @@ class Written:
 
 
 def test_what_one_of_two_stores_could_not_keep_is_refused_whichever_says_so_first() -> None:
+    host = QueueRoom().broker.virtual_hosts.hosts["/"]
     for first, second in ((False, True), (True, False)):
         written = Written()
-        confirms = Confirms(cast("Outlet", written), when_all)
-        one, other = LateMessages(), LateMessages()
-        confirms.awaited = dict.fromkeys((cast("Any", one), cast("Any", other)))
+        confirms = Confirms(cast("Outlet", written), host)
+        one, other = LateTarget(numbers=False), LateTarget(numbers=False)
+        confirms.awaited.update({one: None, other: None})
         confirms.next += 2
         confirms.flush()
-        one.keep(first)
-        other.keep(second)
+        one.decide(ALL_STORED if first else ALL_UNSTORED)
+        other.decide(ALL_STORED if second else ALL_UNSTORED)
         assert written.methods == [BasicNack(2, True, False)]
 
 
 def test_a_confirm_of_one_message_beside_one_refused_does_not_say_multiple() -> None:
-    written = Written()
-    confirms = Confirms(cast("Outlet", written), when_all)
+    written, host = Written(), QueueRoom().broker.virtual_hosts.hosts["/"]
+    confirms = Confirms(cast("Outlet", written), host)
     confirms.next, confirms.refused = 4, [2]
     confirms.flush()
     assert written.methods == [BasicAck(1, False), BasicNack(2, False, False), BasicAck(3, False)]

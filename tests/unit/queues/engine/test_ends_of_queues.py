@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from headrace.ports.callbacks import ignore_result
 from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.port import Consumer
 from headrace.queues.queue_settings import QueueSettings
@@ -28,7 +29,7 @@ def test_a_parked_consumer_of_an_ended_queue_is_parked_no_longer(
 ) -> None:
     here = DurableQueue()
     consumer = Consumer(here.queue, here.channel, "c")
-    here.queue.consume(consumer, here.now)
+    here.queue.consume(consumer, here.now, ignore_result)
     here.channel.park(consumer)
     end(here.queue)
     assert not here.channel.parked
@@ -58,7 +59,7 @@ def test_no_log_is_created_for_a_deleted_queue() -> None:
 def test_credit_for_a_consumer_of_a_deleted_queue_is_ignored() -> None:
     here = DurableQueue()
     consumer = Consumer(here.queue, here.channel, "c")
-    here.queue.consume(consumer, here.now)
+    here.queue.consume(consumer, here.now, ignore_result)
     here.queue.delete()
     here.queue.credit(consumer)
     assert here.queue.deliver(here.now) == {}
@@ -69,7 +70,7 @@ def test_settlements_after_a_deletion_are_ignored() -> None:
     here.publish("a", "b")
     here.make_log()
     consumer = Consumer(here.queue, here.channel, "c")
-    here.queue.consume(consumer, here.now)
+    here.queue.consume(consumer, here.now, ignore_result)
     here.queue.deliver(here.now)
     assert here.queue.unacked == 2
     here.queue.delete()
@@ -98,7 +99,7 @@ def test_a_queue_with_work_is_due_when_its_store_can_be_read(
     if is_asked:
         here.ask()
     if is_consumed:
-        here.queue.consume(Consumer(here.queue, here.channel, "c"), here.now)
+        here.queue.consume(Consumer(here.queue, here.channel, "c"), here.now, ignore_result)
     due: list[object] = []
     here.queue._hooks = here.queue._hooks._replace(readable=due.append)
     here.queue.readable()

@@ -3,6 +3,7 @@
 import pytest
 
 from headrace.model.errors import HeadraceError
+from headrace.ports.callbacks import ignore_result
 from headrace.queues.engine.hosted_queue import Purged
 from headrace.queues.port import Consumer
 from tests.support.queues.durable import DurableQueue
@@ -43,7 +44,7 @@ def test_a_queue_without_consumers_takes_turns_only_for_dead_letters(dead_letter
     here = DurableQueue(settings(dead_letters=dead_letters))
     consumers = [Consumer(here.queue, here.channel, name) for name in "ab"]
     for consumer in consumers:
-        here.queue.consume(consumer, here.now)
+        here.queue.consume(consumer, here.now, ignore_result)
         assert here.queue.takes_turns
     here.queue.cancel(consumers[0], here.now)
     assert here.queue.takes_turns

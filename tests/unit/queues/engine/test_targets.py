@@ -18,7 +18,7 @@ from headrace.wire.amqp.content import Message
 from tests.support.queues.queues import message_of
 
 if TYPE_CHECKING:
-    from headrace.queues.port import Target
+    from headrace.queues.awaited import Awaited
 
 
 class Stored:
@@ -86,7 +86,7 @@ def test_only_a_message_that_is_to_last_is_waited_for_until_its_topic_has_it() -
     host.targets = Targets(Stored)
     numbers = count()
     for persistent in (False, True):
-        awaited: dict[Target, None] = {}
+        awaited: Awaited = {}
         message = Published(message_of(f"{next(numbers)}"), persistent=persistent)
         assert host.publish([topic("orders", "id")], message, awaited)
         assert list(awaited) == ([host.targets.topic(topic("orders", "id"))] if persistent else [])

@@ -5,6 +5,7 @@ from typing import cast
 
 import pytest
 
+from headrace.ports.callbacks import ignore_result
 from headrace.queues.engine import delivery_turns
 from headrace.queues.engine.hosted_queue import HostedQueue, stores_in_memory
 from headrace.queues.engine.virtual_hosts import VirtualHosts
@@ -45,7 +46,7 @@ class Broker:
         """A queue with a consumer of its name."""
         named = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
         queue = self.host.declare_queue(name, QueueFlags(), named, None)
-        self.host.consume(Consumer(queue, self.channel, name, no_ack=True))
+        self.host.consume(Consumer(queue, self.channel, name, no_ack=True), ignore_result)
         return cast("HostedQueue", queue)
 
     def publish(self, route: Sequence[str], *bodies: str) -> None:

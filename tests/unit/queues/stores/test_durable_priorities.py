@@ -37,7 +37,7 @@ def test_a_queue_that_is_deleted_confirms_publishes_of_each_priority() -> None:
 def test_a_confirm_waits_for_the_stores_of_all_priorities() -> None:
     here, told = published()
     whole: list[bool] = []
-    here.queue.when_stored(whole.append)
+    here.queue.when_stored(lambda unstored: whole.append(not unstored))
     here.stores[0].failed(HeadraceError("no room"))
     assert (told, whole) == ([False], [])
     here.stores[1].drop()

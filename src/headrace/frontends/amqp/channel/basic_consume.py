@@ -111,9 +111,20 @@ def consume(channel: "QueueChannel", method: BasicConsume) -> None:
         priority=settings.priority,
         wishes=settings,
     )
-    channel.host.consume(consumer)
+    answered = channel.answer_later(nowait=method.nowait)
+
+    def consuming(refused: Refused | None) -> None:
+        if refused is None:
+            answered(BasicConsumeOk(consumer.tag))
+        else:
+            channel.outlet.fail(reply_to(refused), IDS[BasicConsume])
+
+    try:
+        channel.host.consume(consumer, consuming)
+    except Refused:
+        answered(None)
+        raise
     channel.consumers.add(consumer)
-    channel.answer(BasicConsumeOk(consumer.tag), nowait=method.nowait)
 
 
 def _consume_replies(channel: "QueueChannel", method: BasicConsume) -> None:

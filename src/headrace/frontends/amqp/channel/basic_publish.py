@@ -19,6 +19,7 @@ from headrace.queues.model.published_properties import (
 )
 from headrace.queues.model.routing import StoredRoute, no_headers
 from headrace.queues.permissions.access import Permission
+from headrace.queues.port import ALL_UNSTORED
 from headrace.queues.queue_settings import Published
 from headrace.queues.refusals import EXCHANGE, precondition_failed
 from headrace.vhosts.exchange_topics import check_stored
@@ -34,14 +35,12 @@ from headrace.wire.amqp.hot import (
 from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
-    from headrace.frontends.amqp.connection.ports import Outlet
-    from headrace.queues.message_store import StoredDone
-    from headrace.queues.port import Target
-
-    WhenStored = Callable[[Collection[Target], StoredDone], None]
     from headrace.frontends.amqp.channel.channel import QueueChannel
+    from headrace.frontends.amqp.connection.ports import Outlet
+    from headrace.queues.awaited import Awaited
+    from headrace.queues.engine.queue_host import QueueHost
 
 
 def publish(channel: "QueueChannel", run: PublishRun) -> None:
@@ -83,9 +82,11 @@ def send(channel: "QueueChannel", routed: Routed) -> bool:
     """
     if routed.route:
         confirms = channel.confirms
-        awaited = None if confirms is None else confirms.awaited
-        if channel.transaction is not None:
-            awaited = channel.transaction.awaited
+        if confirms is not None:
+            return channel.host.publish(
+                routed.route, routed.published, confirms.awaited, confirms.next
+            )
+        awaited = None if channel.transaction is None else channel.transaction.awaited
         return channel.host.publish(routed.route, routed.published, awaited)
     if routed.is_reply and channel.client.replies.deliver(routed.published.message):
         return True
@@ -178,14 +179,14 @@ class _Batch:
 class Confirms:
     """The publisher confirms of one channel: numbered publishes, confirmed in order."""
 
-    def __init__(self, outlet: "Outlet", when_stored: "WhenStored") -> None:
+    def __init__(self, outlet: "Outlet", host: "QueueHost") -> None:
         self._outlet = outlet
-        self._when_stored = when_stored
+        self._host = host
         self.next = 1
         """The number of the next publish, from 1."""
         self.refused: list[int] = []
         """Numbers of publishes of this pass that a queue refused or could not store."""
-        self.awaited: dict[Target, None] = {}
+        self.awaited: Awaited = {}
         """Queues and topics that report messages of this pass as stored only later."""
         self._first = 1
         self._batches: deque[_Batch] = deque()
@@ -199,12 +200,15 @@ class Confirms:
         self._first, self.refused, self.awaited = self.next, [], {}
         self._batches.append(batch)
 
-        def stored(all_stored: bool) -> None:
+        def stored(unstored: "Collection[int]") -> None:
             batch.waits = False
-            batch.lost = not all_stored
+            if unstored is ALL_UNSTORED:
+                batch.lost = True
+            elif unstored:
+                batch.refused = sorted({*batch.refused, *unstored})
             self._send_ready()
 
-        self._when_stored(awaited, stored)
+        self._host.when_stored(awaited, stored)
 
     def _send_ready(self) -> None:
         """Send the confirms of the oldest batches that are complete, in their order."""

@@ -23,7 +23,7 @@ from headrace.queues.permissions.access import NEEDED, Access
 from headrace.queues.port import Consumer, Queue
 from headrace.queues.refusals import QUEUE, Refused, not_found
 from headrace.wire.amqp.field_kinds import IDS
-from headrace.wire.amqp.methods import Method
+from headrace.wire.amqp.methods import Method, encode_method
 from headrace.wire.amqp.model_methods import (
     BasicCancel,
     BasicConsume,
@@ -148,6 +148,18 @@ class QueueChannel:
         """Send the answer of a method, unless the client set `nowait`."""
         if not nowait:
             self.outlet.answer(method)
+
+    def answer_later(self, *, nowait: bool = False) -> Callable[[Method | None], None]:
+        """Hold back later output; return the function that releases it behind a method's answer.
+
+        None releases it without an answer, as for a method that is refused.
+        """
+        release, number = self.outlet.hold(), self.outlet.number
+
+        def answered(method: Method | None) -> None:
+            release(b"" if nowait or method is None else encode_method(number, method))
+
+        return answered
 
     def wake(self) -> None:
         """Let queues deliver to which this channel's acks, requeues or credit gave a reason."""

@@ -11,7 +11,7 @@ from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.hot import Settlement
 
 if TYPE_CHECKING:
-    from headrace.queues.port import Target
+    from headrace.queues.awaited import Awaited
 
 
 class Routed(NamedTuple):
@@ -38,7 +38,7 @@ class Transaction:
         self._publishes: list[Routed] = []
         self.settled: list[tuple[bool | None, list[tuple[int, Held]]]] = []
         """Settlements: `requeue` as in `Settlement`, and the deliveries with their tags."""
-        self.awaited: dict[Target, None] = {}
+        self.awaited: Awaited = {}
         """Queues and topics that store committed messages later."""
 
     def publish(self, routed: Routed) -> None:

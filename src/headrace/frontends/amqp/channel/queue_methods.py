@@ -4,10 +4,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headrace.frontends.amqp.channel import direct_replies
+from headrace.frontends.amqp.replies import reply_to
 from headrace.queues.model.declarations import QueueFlags
 from headrace.queues.model.exchanges import Binding, Destination
 from headrace.queues.refusals import QUEUE, Refused, not_found, resource_text
-from headrace.wire.amqp.methods import encode_method
+from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.model_methods import (
     QueueBind,
     QueueBindOk,
@@ -42,8 +43,11 @@ def declare(channel: "QueueChannel", method: QueueDeclare) -> None:
             client.access,
         )
     channel.last_queue = queue.name
-    info = queue.info()
-    channel.answer(QueueDeclareOk(queue.name, info.ready, info.consumers), nowait=method.nowait)
+    if not method.nowait:
+        answered = channel.answer_later()
+        queue.ask_info(
+            lambda info: answered(QueueDeclareOk(queue.name, info.ready, info.consumers))
+        )
 
 
 def _declare_replies(channel: "QueueChannel", method: QueueDeclare) -> None:
@@ -79,16 +83,18 @@ def _binding(channel: "QueueChannel", method: QueueBind | QueueUnbind) -> Bindin
 def purge(channel: "QueueChannel", method: QueuePurge) -> None:
     """Settle all ready messages of a queue; raise Refused for a stream."""
     queue = channel.readable_queue(method.queue, "queue.purge")
-    release = channel.outlet.hold()
+    answered = channel.answer_later(nowait=method.nowait)
 
-    def purged(count: int) -> None:
-        answer = b"" if method.nowait else encode_method(channel.outlet.number, QueuePurgeOk(count))
-        release(answer)
+    def purged(count: int | Refused) -> None:
+        if isinstance(count, Refused):
+            channel.outlet.fail(reply_to(count), IDS[QueuePurge])
+        else:
+            answered(QueuePurgeOk(count))
 
     try:
         channel.host.purge(queue, purged)
     except Refused:
-        release(b"")
+        answered(None)
         raise
 
 

@@ -1,6 +1,6 @@
 """Methods of the classes confirm and tx; a channel is in one of the two modes at most."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from headrace.frontends.amqp.channel import basic_publish, basic_settle
@@ -28,7 +28,7 @@ def confirm_select(channel: "QueueChannel", method: ConfirmSelect) -> None:
     if channel.transaction is not None:
         raise precondition_failed("cannot switch from tx to confirm mode")
     if channel.confirms is None:
-        channel.confirms = basic_publish.Confirms(channel.outlet, channel.host.when_stored)
+        channel.confirms = basic_publish.Confirms(channel.outlet, channel.host)
     channel.answer(ConfirmSelectOk(), nowait=method.nowait)
 
 
@@ -57,11 +57,11 @@ def tx_commit(channel: "QueueChannel", method: TxCommit) -> None:
         raise _partial()
     awaited, transaction.awaited = transaction.awaited, {}
 
-    def stored(all_stored: bool) -> None:
-        if all_stored:
-            channel.answer(TxCommitOk())
-        else:
+    def stored(unstored: Collection[int]) -> None:
+        if unstored:
             channel.outlet.fail(reply_to(_partial()), IDS[type(method)])
+        else:
+            channel.answer(TxCommitOk())
 
     channel.host.when_stored(awaited, stored)
 

@@ -133,7 +133,7 @@ class ChannelUnacked:
             raise _unknown(tag)
         consumer, position, _, _ = held
         consumer.queue.settle(Disposition.ACKNOWLEDGED, (position,))
-        self._free(consumer, 1)
+        self.free(consumer, 1)
 
     def nack(self, tag: int, *, multiple: bool = False, requeue: bool = True) -> None:
         """Requeue or reject a delivery, or several; raise ChannelClosing for an unknown tag."""
@@ -182,7 +182,7 @@ class ChannelUnacked:
         for consumer, held in _runs(taken):
             positions = list(map(itemgetter(1), held))
             consumer.queue.settle(Disposition.ACKNOWLEDGED, positions)
-            self._free(consumer, len(held))
+            self.free(consumer, len(held))
 
     def settle(self, disposition: Disposition, taken: Iterable[Held]) -> None:
         """Requeue or reject the deliveries that `take` returned, and note their queues in `woken`.
@@ -193,7 +193,7 @@ class ChannelUnacked:
             _, positions, sizes, _ = zip(*held, strict=True)
             consumer.queue.settle(disposition, positions, sizes)
             self.woken[consumer.queue] = None
-            self._free(consumer, len(held))
+            self.free(consumer, len(held))
 
     # Credit
 
@@ -222,7 +222,8 @@ class ChannelUnacked:
         consumer.parked = False
         self.parked.pop(consumer, None)
 
-    def _free(self, consumer: Consumer, count: int) -> None:
+    def free(self, consumer: Consumer, count: int) -> None:
+        """Give back the room of deliveries. Implements `port.Subscriber`."""
         consumer.unacked -= count
         if consumer.counted:
             before = self.unacked

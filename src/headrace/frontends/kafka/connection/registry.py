@@ -235,6 +235,12 @@ PEER_APIS: tuple[Api, ...] = (
     Api(ApiKey.LEASE_PING, "cluster", 0, 0, hot=True, in_turn=True, proof=
         "tests/unit/frontends/kafka/connection/test_peer_apis.py"
         "::test_broker_names_the_leader_epochs_that_a_ping_does_not_know"),
+    Api(ApiKey.QUEUE_CALLS, "cluster", 0, 0, hot=True, in_turn=True, proof=
+        "tests/unit/server/test_queue_links.py"
+        "::test_queue_of_another_broker_is_published_to_and_consumed"),
+    Api(ApiKey.QUEUE_EVENTS, "cluster", 0, 0, hot=True, in_turn=True, proof=
+        "tests/unit/server/test_queue_links.py"
+        "::test_queue_of_another_broker_is_published_to_and_consumed"),
     Api(ApiKey.INITIALIZE_SHARE_GROUP_STATE, "share", 0, 0, hot=True, proof=
         "tests/unit/frontends/kafka/authentication/test_share_state_apis.py"
         "::test_state_begins_once_in_an_epoch_and_is_deleted"),

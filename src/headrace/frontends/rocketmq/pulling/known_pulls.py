@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.frontends.rocketmq.call import RemotingCall
     from headrace.frontends.rocketmq.serving import ServedBroker
 
-FORMS_MAX = 8
+FORMS_MAX = 64
 """Forms of one connection: groups, topics, and versions of subscriptions."""
 QUEUES_MAX = 1024
 """Queues of one form whose checks are kept; beyond it keeping starts again."""

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.queues.message_store import StoredDone, when_all
-from headrace.queues.stores.topic.topic_records import TopicRecord, TopicRecords
 from headrace.record.batch import recompress
 from headrace.record.batch_layout import HEADER_BYTES
 from headrace.record.key_partition import partition_of
 from headrace.record.record_parts import Parts, build_of_parts
 from headrace.record.stored_codec import level_of, stored_codec
+from headrace.vhosts.topic_records import TopicRecord, TopicRecords
 from headrace.wire.amqp.content import Message
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from headrace.log.log import ReadResult
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError, Malformed
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 from headrace.queues.stores.log.record_messages import messages_in
-from headrace.queues.stores.topic import topic_records, topic_writer
-from headrace.queues.stores.topic.topic_records import KEPT_BYTES_MAX, TopicRecords
-from headrace.queues.stores.topic.topic_writer import TopicWriter
 from headrace.record.batch import Record, iterate, records
+from headrace.vhosts import topic_records, topic_writer
+from headrace.vhosts.topic_records import KEPT_BYTES_MAX, TopicRecords
+from headrace.vhosts.topic_writer import TopicWriter
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.field_table import ByteArray, Decimal, Timestamp
 from headrace.wire.amqp.header_texts import header_texts, value_bytes

@@ -1,1 +1,0 @@
-"""Writer of messages that exchanges store as records of a Kafka topic."""

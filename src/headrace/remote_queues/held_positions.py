@@ -1,0 +1,57 @@
+"""Positions that a home holds of a queue whose leader has changed, taken by the new leader.
+
+All unsettled messages are ready at first. Those up to the last held position are taken in order:
+the held ones stay unacknowledged, as deliveries of their consumer, and the others are requeued.
+They were delivered by the former leader, or requeued: no message before a delivered one was not.
+"""
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from headrace.queues.engine.hosted_queue import HostedQueue
+
+if TYPE_CHECKING:
+    from headrace.queues.engine.priority_level import MessageLevel
+
+
+class HeldPositions:
+    """The positions of one consumer, while they are taken."""
+
+    def __init__(self, queue: HostedQueue, positions: Collection[int]) -> None:
+        """Begin; `go_on` takes the messages. A priority queue's positions have the priority."""
+        self.held: dict[int, int] = {}
+        """Bytes of the body of each position that was ready: it is held now."""
+        self._queue = queue
+        self._width = 1 + (queue.settings.priority_max or 0)
+        self._wanted = frozenset(positions)
+        self._others: list[tuple[MessageLevel, int, int]] = []
+        ends: dict[int, int] = {}
+        for position in positions:
+            own, priority = divmod(position, self._width)
+            ends[priority] = max(ends.get(priority, 0), own + 1)
+        self._ends = list(ends.items())
+        """Priorities that are left, each with the position after its last held one."""
+
+    def go_on(self) -> bool:
+        """Take messages; return whether all are taken. If not they are being read: call again."""
+        while self._ends:
+            taken = self._queue.take_below(*self._ends[-1])
+            if taken is None:
+                self._ends.pop()
+                continue
+            if not taken.positions:
+                return False
+            for own, size in zip(taken.positions, taken.sizes, strict=True):
+                position = own * self._width + taken.level.priority
+                if position in self._wanted:
+                    self.held[position] = size
+                else:
+                    self._others.append((taken.level, own, size))
+        self.end()
+        return True
+
+    def end(self) -> None:
+        """Requeue what is taken and not held."""
+        others, self._others = self._others, []
+        self._ends.clear()
+        self._queue.end_hold(len(self.held), others)

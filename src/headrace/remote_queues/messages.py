@@ -1,0 +1,196 @@
+"""Calls from a home to a queue's leader, and events from the leader to the home.
+
+`queue` is the home's number of a queue in the session, never used for another queue or leadership;
+`consumer` its number of a consumer, never used for another one. `request` matches an event to its
+call.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from headrace.queues.port import Disposition, QueueInfo
+from headrace.queues.queue_settings import ConsumerSettings
+from headrace.queues.refusals import Refused
+from headrace.wire.amqp.content import Message
+
+CALL_BYTES = 64
+"""Estimated bytes of a call or an event, without messages and positions."""
+POSITION_BYTES = 8
+
+
+class Open(NamedTuple):
+    """Name a queue by a number for all later calls of the session."""
+
+    queue: int
+    vhost: str
+    name: str
+
+
+class Publish(NamedTuple):
+    """Publish messages, numbered from `first` on; answered by `Stored`."""
+
+    queue: int
+    first: int
+    over_length: bool
+    messages: list[Message]
+
+
+class Hold(NamedTuple):
+    """Hold positions that a consumer of the home was delivered by a former leader."""
+
+    queue: int
+    consumer: int
+    positions: Sequence[int]
+
+
+class Consume(NamedTuple):
+    """Add a consumer with its first credit; answered by `Consuming`."""
+
+    queue: int
+    consumer: int
+    tag: str
+    no_ack: bool
+    exclusive: bool
+    prefetch: int
+    wishes: ConsumerSettings
+    credit: int
+
+
+class Cancel(NamedTuple):
+    """Remove a consumer of which the home has received the first `received` deliveries."""
+
+    queue: int
+    consumer: int
+    received: int
+
+
+class Credit(NamedTuple):
+    """Raise the number of deliveries, counted from the subscription, that a consumer may have."""
+
+    queue: int
+    consumer: int
+    credit: int
+
+
+class Settle(NamedTuple):
+    """Settle deliveries of one consumer."""
+
+    queue: int
+    consumer: int
+    disposition: Disposition
+    positions: list[int]
+
+
+class Get(NamedTuple):
+    """Get one message, held by the number `consumer`; answered by `GotMessage`."""
+
+    queue: int
+    consumer: int
+    request: int
+    no_ack: bool
+
+
+class Purge(NamedTuple):
+    """Settle all ready messages; answered by `PurgeEnded`."""
+
+    queue: int
+    request: int
+
+
+class Info(NamedTuple):
+    """Ask for a queue's counts; answered by `Counted`."""
+
+    queue: int
+    request: int
+
+
+Call = Open | Publish | Hold | Consume | Cancel | Credit | Settle | Get | Purge | Info
+
+
+class QueueCalls(NamedTuple):
+    """A request: calls from the number `first` on."""
+
+    first: int
+    calls: Sequence[Call]
+
+
+class Delivered(NamedTuple):
+    """Messages for a consumer; fields as in `port.Deliveries`."""
+
+    queue: int
+    consumer: int
+    positions: Sequence[int]
+    messages: Sequence[Message]
+    redelivered: bool
+    returns: Sequence[int] | None
+
+
+class Stored(NamedTuple):
+    """Messages from `first` on are stored, but for the numbers in `unstored`."""
+
+    queue: int
+    first: int
+    unstored: Sequence[int]
+
+
+class Consuming(NamedTuple):
+    """A consumer is added, or refused."""
+
+    queue: int
+    consumer: int
+    refused: Refused | None
+
+
+class Cancelled(NamedTuple):
+    """A consumer was cancelled: its queue is deleted, or closed with an error."""
+
+    queue: int
+    consumer: int
+    refused: Refused | None
+
+
+class GotMessage(NamedTuple):
+    """The message of a `Get`, if any, with the number of ready messages left; or the refusal."""
+
+    queue: int
+    request: int
+    position: int
+    message: Sequence[Message]
+    redelivered: bool
+    returns: int
+    ready: int
+    refused: Refused | None
+
+
+class PurgeEnded(NamedTuple):
+    """The number of messages that a purge has settled, or the refusal."""
+
+    queue: int
+    request: int
+    settled: int
+    refused: Refused | None
+
+
+class Counted(NamedTuple):
+    """A queue's counts."""
+
+    queue: int
+    request: int
+    info: QueueInfo
+
+
+Event = Delivered | Stored | Consuming | Cancelled | GotMessage | PurgeEnded | Counted
+
+
+def size_of(message: Call | Event) -> int:
+    """Return the approximate bytes that a call or an event holds."""
+    match message:
+        case Publish() | Delivered():
+            size = sum(len(each.body) + len(each.header) for each in message.messages)
+            return CALL_BYTES * (1 + len(message.messages)) + size
+        case GotMessage(message=messages):
+            return CALL_BYTES + sum(len(each.body) + len(each.header) for each in messages)
+        case Settle(positions=positions) | Hold(positions=positions):
+            return CALL_BYTES + POSITION_BYTES * len(positions)
+        case _:
+            return CALL_BYTES

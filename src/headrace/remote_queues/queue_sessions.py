@@ -1,0 +1,119 @@
+"""The sessions of other brokers with this one, by the registration of each broker.
+
+A home numbers its sessions with a leader. A session begins with its first call or its first poll,
+and ends for good: with a later one of the same home, with the home's registration, or
+`LOST_SECONDS` after its last poll was answered. A home whose session has ended begins another.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from headrace.model.nouns import BrokerId
+from headrace.ports.callbacks import Done, Once
+from headrace.ports.deadlines import Deadline, Deadlines
+from headrace.queues.engine.queue_host import QueueHost
+from headrace.remote_queues.events import Poll
+from headrace.remote_queues.leader_session import LeaderSession
+from headrace.remote_queues.messages import Event, QueueCalls
+
+LOST_SECONDS = 1.0
+"""Seconds without a poll after which a session ends: its home has no connection."""
+POLL_SECONDS = 0.5
+"""Seconds after which a poll is answered without events, so that a lost home is noticed."""
+EventsDone = Done[tuple[int, Sequence[Event]] | None]
+"""Takes the number of the first event and the events; None: the session has ended."""
+
+
+class SessionName(NamedTuple):
+    """A session of a registration of a broker; later ones are greater."""
+
+    epoch: int
+    number: int
+
+
+class _Known(NamedTuple):
+    name: SessionName
+    session: LeaderSession
+    quiet_at: Deadline
+    """When a waiting poll is answered without events, or the session ends without a poll."""
+
+
+class QueueSessions:
+    """The sessions whose queues this broker leads."""
+
+    def __init__(
+        self, hosts: Mapping[str, QueueHost], deadlines: Deadlines, soon: Callable[[], None]
+    ) -> None:
+        """Begin without sessions; the arguments are those of `LeaderSession`, with its timers."""
+        self._hosts = hosts
+        self._deadlines = deadlines
+        self._soon = soon
+        self._known: dict[BrokerId, _Known] = {}
+
+    def of(self, home: BrokerId, name: SessionName, *, first: bool) -> LeaderSession | None:
+        """Return a home's session; None: it has ended, or never began.
+
+        `first`: the request is about the session's first call or event, so it may begin.
+        """
+        known = self._known.get(home)
+        if known is not None and known.name == name and not known.session.ended:
+            return known.session
+        if not first or (known is not None and name <= known.name):
+            return None
+        if known is not None:
+            self._end(home)
+        session = LeaderSession(self._hosts, self._deadlines.clock, self._soon)
+        quiet_at = self._deadlines.deadline(partial(self._quiet, home))
+        self._known[home] = _Known(name, session, quiet_at)
+        quiet_at.set(LOST_SECONDS)
+        return session
+
+    def take(
+        self, home: BrokerId, name: SessionName, calls: QueueCalls, done: Done[int | None]
+    ) -> None:
+        """Carry out a home's calls; then call `done` with the number expected next, or as `of`."""
+        session = self.of(home, name, first=calls.first == 0)
+        if session is None:
+            done(None)
+        else:
+            session.take(*calls, done)
+
+    def poll(self, home: BrokerId, name: SessionName, poll: Poll, done: EventsDone) -> None:
+        """Call `done` with the next events, or none after `POLL_SECONDS`, or with None as `of`."""
+        session = self.of(home, name, first=poll.expected == 0)
+        if session is None:
+            done(None)
+            return
+        known = self._known[home]
+        once = Once(done)
+
+        def answered(first: int, events: Sequence[Event]) -> None:
+            if not session.ended:
+                known.quiet_at.set(LOST_SECONDS)
+            once((first, events))
+
+        known.quiet_at.set(POLL_SECONDS)
+        known.session.poll(poll, answered)
+
+    def keep(self, epochs: Mapping[BrokerId, int]) -> None:
+        """End the sessions of all but the present registrations, by broker."""
+        for home, known in tuple(self._known.items()):
+            if epochs.get(home) != known.name.epoch:
+                self._end(home)
+
+    def close(self) -> None:
+        """End all sessions: the broker stops."""
+        self.keep({})
+
+    def _quiet(self, home: BrokerId) -> None:
+        """Answer a home's waiting polls; without one, its connection is lost: end the session."""
+        if not self._known[home].session.answer_polls():
+            self._end(home)
+
+    def _end(self, home: BrokerId) -> None:
+        """End a home's session; its name stays, so that it does not begin again."""
+        known = self._known[home]
+        known.quiet_at.end()
+        if not known.session.ended:
+            known.session.end()

@@ -1,0 +1,70 @@
+"""A home's questions about a queue of another broker: its counts, and purges."""
+
+from collections.abc import Callable
+
+from headrace.ports.callbacks import Done, Once
+from headrace.ports.clock import Clock
+from headrace.queues.port import PurgeDone, QueueInfo
+from headrace.queues.refusals import Refused
+from headrace.remote_queues.home_session import HomeSession
+from headrace.remote_queues.messages import Counted, Info, Purge, PurgeEnded
+
+INFO_SECONDS_MAX = 1.0
+"""Seconds after which counts known last are reported."""
+
+
+class RemoteQuestions:
+    """The questions of one queue that the leader has not answered."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.known = QueueInfo(0, 0, 0, 0)
+        """The counts known last."""
+        self._clock = clock
+        self._infos: dict[int, Done[QueueInfo]] = {}
+        self._purges: dict[int, PurgeDone] = {}
+
+    def purge(self, session: HomeSession, queue: int, request: int, done: PurgeDone) -> None:
+        """Have the leader settle all ready messages; `done` takes their number."""
+        self._purges[request] = done
+        session.call(Purge(queue, request))
+
+    def ask_info(
+        self, session: HomeSession, queue: int, request: int, done: Callable[[QueueInfo], None]
+    ) -> None:
+        """Call `done` with the leader's counts, or with those known last after a second."""
+        once = Once(done)
+
+        def late() -> None:
+            self._infos.pop(request, None)
+            once(self.known)
+
+        timer = self._clock.call_later(INFO_SECONDS_MAX, late)
+
+        def counted(info: QueueInfo) -> None:
+            timer.cancel()
+            once(info)
+
+        self._infos[request] = counted
+        session.call(Info(queue, request))
+
+    def counted(self, event: Counted) -> None:
+        """Report counts."""
+        self.known = event.info
+        done = self._infos.pop(event.request, None)
+        if done is not None:
+            done(event.info)
+
+    def purged(self, event: PurgeEnded) -> None:
+        """Report the end of a purge."""
+        done = self._purges.pop(event.request, None)
+        if done is not None:
+            done(event.settled if event.refused is None else event.refused)
+
+    def lost(self, refused: Refused) -> None:
+        """Report the counts known last, and refuse purges: the session has ended."""
+        infos, self._infos = self._infos, {}
+        for done in infos.values():
+            done(self.known)
+        purges, self._purges = self._purges, {}
+        for purged in purges.values():
+            purged(refused)

@@ -1,0 +1,217 @@
+"""A queue on another broker whose leader changes: consumers stay, and hold what they held."""
+
+import pytest
+
+from headrace.queues.engine.hosted_queue import HostedQueue
+from headrace.queues.engine.priority_level import Taken
+from headrace.queues.port import Consumer, Disposition
+from headrace.remote_queues import leader_session
+from headrace.remote_queues.messages import Hold
+from tests.support.amqp.deliveries import getter
+from tests.support.queues.moving_place import MovingPlace
+from tests.support.queues.remote_pair import HOME
+
+
+def test_held_messages_are_not_redelivered_by_the_next_leader() -> None:
+    here = MovingPlace()
+    here.consume(prefetch=2)
+    here.publish("a", "b", "c")
+    assert here.sent() == ["1:c:a", "2:c:b"]
+    here.moved()
+    assert here.sent() == []
+    assert here.led == (1, 2)
+    assert here.cancelled == []
+    here.channel.ack(1)
+    assert here.sent() == ["3:c:c*"]  # the kill left no record that it was not delivered
+    here.channel.ack(0, multiple=True)
+    here.settle()
+    assert here.led == (0, 0)
+    here.moved()
+    assert here.sent() == []
+    assert here.led == (0, 0)
+
+
+def test_messages_before_a_held_one_are_redelivered_in_their_order() -> None:
+    here = MovingPlace()
+    gone = here.new_channel(2)
+    other = here.consume("gone", gone, prefetch=2)
+    here.publish("a", "b", "c")
+    assert here.sent() == ["1:gone:a", "2:gone:b"]
+    here.consume(prefetch=1)
+    assert here.sent() == ["1:c:c"]
+    here.cancel(other)
+    gone.close()  # its requeues do not reach the leader
+    here.moved()
+    here.channel.ack(1)
+    assert here.sent() == ["2:c:a*"]
+    here.channel.ack(2)
+    assert here.sent() == ["3:c:b*"]
+
+
+def test_settlements_that_no_leader_has_taken_are_repeated() -> None:
+    here = MovingPlace()
+    here.consume(prefetch=3)
+    here.publish("a", "b", "c")
+    assert len(here.sent()) == 3
+    here.channel.ack(1)
+    here.channel.nack(2, requeue=False)
+    here.network.lose_connection()
+    here.network.session.end()
+    here.channel.ack(3)  # without a session
+    here.moved()
+    assert here.sent() == []
+    assert here.led == (0, 0)
+
+
+def test_requeue_that_was_taken_is_not_repeated() -> None:
+    here = MovingPlace()
+    here.consume(prefetch=1)
+    here.publish("a")
+    assert here.sent() == ["1:c:a"]
+    here.channel.pause()
+    here.consume("d", here.new_channel(2), prefetch=1)
+    here.channel.nack(1)
+    here.network.send()
+    here.network.deliver("calls")  # its answer is lost
+    here.run_leader()
+    here.network.deliver("polls answered")
+    here.network.lose_connection()
+    here.moved()
+    assert here.sent() == ["1:d:a*"]
+    here.channel.resume()
+    assert here.sent() == []
+    assert here.led == (0, 1)
+
+
+def test_deliveries_that_the_home_did_not_receive_are_made_again() -> None:
+    here = MovingPlace()
+    here.consume(prefetch=1)
+    here.settle()
+    here.publish_soon("a")
+    here.network.send()
+    here.network.deliver("calls")
+    for _ in range(5):
+        here.life.end_pass()
+        here.life.wait(0.1)
+    assert here.led == (0, 1)
+    here.network.lose_connection()
+    here.moved()
+    assert here.sent() == ["1:c:a*"]
+    here.channel.ack(1)
+    here.settle()
+    assert here.led == (0, 0)
+
+
+def test_deliveries_of_a_cancelled_consumer_stay_with_their_channel() -> None:
+    here = MovingPlace()
+    consumer = here.consume(prefetch=2)
+    here.publish("a", "b")
+    assert len(here.sent()) == 2
+    here.cancel(consumer)
+    here.moved()
+    here.consume("d", here.new_channel(2))
+    assert here.sent() == []
+    here.channel.nack(1)
+    assert here.sent() == ["1:d:a*"]
+    here.channel.ack(2)
+    here.settle()
+    assert here.led == (0, 1)
+
+
+def test_message_of_a_get_is_held_by_the_next_leader() -> None:
+    here = MovingPlace()
+    here.publish("a", "b")
+    here.settle()
+    given: list[object] = []
+    here.queue.get(getter(here.queue, here.channel, given.append, 0.0), 0.0)
+    here.settle()
+    assert len(given) == 1
+    here.moved()
+    here.settle()
+    assert here.led == (1, 1)
+    here.channel.ack(1)
+    here.settle()
+    assert here.led == (1, 0)
+
+
+def test_positions_of_priorities_are_held() -> None:
+    here = MovingPlace({"x-max-priority": 2})
+    here.consume(prefetch=2)
+    here.publish_soon("low", priority=0)
+    here.publish_soon("high", priority=2)
+    assert len(here.sent()) == 2
+    here.publish_soon("next", priority=1)
+    here.settle()
+    here.moved()
+    assert here.sent() == []
+    assert here.led == (1, 2)
+    here.channel.ack(0, multiple=True)
+    assert here.sent() == ["3:c:next*"]
+
+
+def test_undecided_publishes_are_reported_unstored_when_the_leader_changes() -> None:
+    here = MovingPlace()
+    assert here.publish("a") == [True]
+    undecided = here.publish_soon("b", "c")
+    here.network.send()
+    here.moved()
+    assert undecided == [{2, 3}]
+
+
+def test_consumer_that_waits_for_its_answer_is_added_by_the_next_leader() -> None:
+    here = MovingPlace()
+    told: list[object] = []
+    consumer = here.consume("other")
+    here.cancel(consumer)
+    here.queue.consume(Consumer(here.queue, here.channel, "c"), 0.0, told.append)
+    here.moved()
+    here.settle()
+    assert told == [None]
+    here.publish("a")
+    assert here.sent() == ["1:c:a"]
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_calls_wait_while_held_positions_are_read(
+    monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    here = MovingPlace()
+    here.consume(prefetch=2)
+    here.publish("a", "b", "c")
+    assert len(here.sent()) == 2
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            HostedQueue, "take_below", lambda self, *_: Taken(self._levels[0], (), (), (), False)
+        )
+        here.moved()
+        assert here.sent() == []
+        session = here.network.sessions.of(HOME, here.network.name, first=False)
+        assert session is not None
+        assert session._holding is not None
+        (request,) = session._requests
+        assert len(request.calls) == 1  # the consumer
+        if ends:
+            here.network.sessions.close()
+            here.life.wait(0.1)
+            assert here.led == (3, 0)
+            return
+    here.channel.ack(1)
+    assert here.sent() == ["3:c:c*"]
+    assert here.led == (0, 2)
+
+
+def test_attach_without_positions_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(leader_session._HANDLERS, Hold, lambda *_: None)
+    with pytest.raises(AssertionError, match="3, 0"):
+        test_held_messages_are_not_redelivered_by_the_next_leader()
+
+
+def test_settlement_of_an_ended_consumer_is_dropped() -> None:
+    here = MovingPlace()
+    here.consume(prefetch=1)
+    here.publish("a")
+    assert here.sent() == ["1:c:a"]
+    here.channel.ack(1)
+    here.queue.settle(Disposition.ACKNOWLEDGED, (1 << 80,))
+    here.settle()
+    assert here.led == (0, 0)
