@@ -149,26 +149,6 @@ class Catalog:
         self._epoch_check = Check(znodes.CONTROLLER_EPOCH, node.version + 1)
         return True
 
-    async def depose(self, broker: BrokerId, broker_epoch: int) -> bool:
-        """Delete `/controller` if this registration's session owns it; return whether it did.
-
-        Another election follows and raises the controller epoch, so that the deposed controller
-        writes nothing more, if it lives.
-        """
-        elections = await self.store.get(znodes.CONTROLLER_EPOCH)
-        registration = await self._get(znodes.broker_path(broker))
-        node = await self._get(znodes.CONTROLLER)
-        if registration is None or node is None or node.owner != registration.owner:
-            return False
-        unchanged = Check(znodes.CONTROLLER_EPOCH, elections.version)
-        try:
-            if registration.created == broker_epoch:
-                await self.store.multi([unchanged, Delete(znodes.CONTROLLER, node.version)])
-                return True
-        except (BadVersion, NoNode):
-            pass  # another controller was elected meanwhile
-        return False
-
     async def resume(self) -> bool:
         """Continue as the controller if this session still owns `/controller`.
 

@@ -22,10 +22,11 @@ from headrace.cluster.controller.controller import Controller
 from headrace.cluster.decisions.events import BrokerSuspected
 from headrace.cluster.peers.conversation import Run
 from headrace.cluster.peers.registrations import Registrations, listener_address
-from headrace.cluster.store.catalog import Catalog
+from headrace.cluster.store import znodes
 from headrace.model.errors import ApiError, HeadraceError
 from headrace.model.invariant import invariant
-from headrace.ports.store import StoreError
+from headrace.model.nouns import BrokerId
+from headrace.ports.store import BadVersion, Check, Delete, Node, NoNode, Store, StoreError
 
 _logger = logging.getLogger(__name__)
 
@@ -45,11 +46,11 @@ class BrokerWatches:
     """A connection to each other registered broker, from `start` to `close`."""
 
     def __init__(
-        self, controller: Controller, catalog: Catalog, clients: PeerClients, run: Run
+        self, controller: Controller, store: Store, clients: PeerClients, run: Run
     ) -> None:
         """Create without connections. `run` starts a task on the event loop."""
         self.controller = controller
-        self.catalog = catalog
+        self.store = store
         self.clients = clients
         self.run = run
         self._broker = controller.broker
@@ -152,7 +153,35 @@ class _Watch:
                     await controller.carry_out(BrokerSuspected(suspect.broker_id, suspect.epoch))
                 self._is_decided = True
             elif controller.known.id == suspect.broker_id and not self._is_deposed:
-                catalog = self._watches.catalog
-                self._is_deposed = await catalog.depose(suspect.broker_id, suspect.epoch)
+                store = self._watches.store
+                self._is_deposed = await depose(store, suspect.broker_id, suspect.epoch)
         except (ApiError, StoreError) as error:
             _logger.info("broker %d is suspected; retrying: %s", suspect.broker_id, error)
+
+
+async def depose(store: Store, broker: BrokerId, broker_epoch: int) -> bool:
+    """Delete `/controller` if this registration's session owns it; return whether it did.
+
+    Another election follows and raises the controller epoch, so that the deposed controller writes
+    nothing more, if it lives. Raises StoreError.
+    """
+    elections = await store.get(znodes.CONTROLLER_EPOCH)
+    registration = await _get(store, znodes.broker_path(broker))
+    node = await _get(store, znodes.CONTROLLER)
+    if registration is None or registration.created != broker_epoch:
+        return False
+    if node is None or node.owner != registration.owner:
+        return False
+    unchanged = Check(znodes.CONTROLLER_EPOCH, elections.version)
+    try:
+        await store.multi([unchanged, Delete(znodes.CONTROLLER, node.version)])
+    except (BadVersion, NoNode):
+        return False  # another controller was elected meanwhile
+    return True
+
+
+async def _get(store: Store, path: str) -> Node | None:
+    try:
+        return await store.get(path)
+    except NoNode:
+        return None

@@ -84,7 +84,7 @@ class ClusterLinks:
             from headrace.server.cluster import broker_watches
 
             self._watches = broker_watches.BrokerWatches(
-                controller, catalog, clients, self.replicating.run
+                controller, store, clients, self.replicating.run
             )
         self._balance: LeaderBalance | None = None
         self._orphans = OrphanedLogs(broker, catalog, controller.applier)

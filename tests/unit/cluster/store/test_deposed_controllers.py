@@ -9,6 +9,7 @@ from headrace.cluster.store import znodes
 from headrace.cluster.store.catalog import Catalog
 from headrace.model.nouns import BrokerId
 from headrace.ports.store import BadVersion, Node, Set
+from headrace.server.cluster.broker_watches import depose
 from headrace.testing.sim.ensemble import Ensemble
 from headrace.testing.sim.loop import SimLoop
 
@@ -33,14 +34,14 @@ def test_controller_is_deposed_by_the_registration_of_its_session_alone() -> Non
         path = znodes.broker_path(ONE)
         await first.store.create(path, b"", ephemeral=True)
         registered = (await first.store.get(path)).created
-        assert not await second.depose(ONE, registered), "there is no controller"
+        assert not await depose(second.store, ONE, registered), "there is no controller"
         assert await first.elect(ONE, 1700)
-        assert not await second.depose(ONE, registered - 1), "a former registration"
-        assert not await second.depose(TWO, registered), "not registered"
+        assert not await depose(second.store, ONE, registered - 1), "a former registration"
+        assert not await depose(second.store, TWO, registered), "not registered"
         await second.store.create(znodes.broker_path(TWO), b"", ephemeral=True)
         follower = (await second.store.get(znodes.broker_path(TWO))).created
-        assert not await first.depose(TWO, follower), "another broker is the controller"
-        assert await second.depose(ONE, registered)
+        assert not await depose(first.store, TWO, follower), "another broker is the controller"
+        assert await depose(second.store, ONE, registered)
         assert await second.controller() is None
         await first.multi([Set(znodes.TOPICS, b"written")])  # it still may: none is elected
         assert await second.elect(TWO, 1800)
@@ -66,7 +67,7 @@ def test_controller_that_was_elected_meanwhile_is_not_deposed() -> None:
             return found
 
         second.store.get = reads_late  # type: ignore[method-assign, assignment]
-        assert not await second.depose(ONE, registered)
+        assert not await depose(second.store, ONE, registered)
         assert await first.holds_controller()
 
     play(story)
