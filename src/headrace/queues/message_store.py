@@ -160,6 +160,17 @@ class LateStore(GoesWithQueue, Waited, Protocol):
         """Stop writing and reading, and leave the files on disk: the queue is closed."""
 
 
+@runtime_checkable
+class BatchStore(Protocol):
+    """A store that appends a producer's batch unchanged, and once: an open log."""
+
+    def has_batch(self, batch: bytes, size: int) -> bool:
+        """Tell whether the store has a batch; `size`: see `log_writing.LogWriting.has_batch`."""
+
+    def write(self, batch: bytes | None = None) -> None:
+        """Write the appended messages, those of `batch` as it is."""
+
+
 @cache
 def keeps_late(kind: type) -> bool:
     """Tell whether stores of a type are `LateStore`; cached, as the check is slow."""

@@ -9,11 +9,13 @@ from enum import Enum
 from struct import pack, unpack
 from typing import Any
 
-from headrace.model.errors import Malformed
+from headrace.model.errors import ApiError, Malformed
 from headrace.queues.port import Disposition, QueueInfo
 from headrace.queues.queue_settings import ConsumerSettings, StreamOffset, StreamStart
 from headrace.queues.refusals import RefusalKind, Refused
 from headrace.queues.stores.log.record_messages import batch_of_messages, messages_in
+from headrace.record.batch import parse_header
+from headrace.record.record_parts import ProducerBatch
 from headrace.remote_queues import messages
 from headrace.wire.kafka.reader import Reader
 from headrace.wire.kafka.writer import Writer
@@ -21,6 +23,7 @@ from headrace.wire.schema import (
     Field,
     MessageSchema,
     Type,
+    binary,
     boolean,
     int32,
     int64,
@@ -131,12 +134,39 @@ _EVENTS = (
 )  # fmt: skip
 
 
+class _PublishSchema:
+    """A publish call as its record batch, which has the timestamp and the producer, too."""
+
+    _FIELDS = record(
+        Field("queue", int32), Field("first", int64), Field("over_length", boolean),
+        Field("batch", binary),
+    )  # fmt: skip
+
+    def encode(self, fields: Mapping[str, Any], version: int) -> bytes:
+        batch = batch_of_messages(fields["messages"], fields["timestamp"], fields["producer"])
+        return self._FIELDS.encode({**fields, "batch": batch}, version)
+
+    def decode(self, data: bytes, version: int) -> dict[str, Any]:
+        fields = self._FIELDS.decode(data, version)
+        try:
+            header = parse_header(fields["batch"])
+        except ApiError as error:
+            raise Malformed(str(error)) from None
+        producer = ProducerBatch(header.producer_id, header.producer_epoch, header.base_sequence)
+        messages = messages_in(fields["batch"], 0).messages
+        known = {"messages": messages, "timestamp": header.max_timestamp, "producer": producer}
+        return fields | known
+
+
 class _Kind:
     def __init__(self, made: type[Any]) -> None:
         self.made = made
-        returns = int64 if made is messages.GotMessage else _NUMBERS
-        types = {**_TYPES, "returns": returns}
-        self.schema: MessageSchema = record(*(Field(name, types[name]) for name in made._fields))
+        self.schema: MessageSchema | _PublishSchema
+        if made is messages.Publish:
+            self.schema = _PublishSchema()
+            return
+        types = {**_TYPES, "returns": int64 if made is messages.GotMessage else _NUMBERS}
+        self.schema = record(*(Field(name, types[name]) for name in made._fields))
 
 
 Encoded = dict[str, Any]

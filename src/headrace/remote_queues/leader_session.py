@@ -9,13 +9,13 @@ from headrace.ports.callbacks import Done
 from headrace.ports.clock import Clock
 from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.engine.queue_host import QueueHost
-from headrace.queues.model.published_properties import published, traits_of
 from headrace.queues.port import ALL_UNSTORED, Consumer, Disposition, Getter, Got, QueueInfo
 from headrace.queues.refusals import Refused
 from headrace.remote_queues.calls import CallsIn
 from headrace.remote_queues.events import EventsOut, Poll
 from headrace.remote_queues.held_positions import HeldPositions
 from headrace.remote_queues.leader_answers import got_message, not_led
+from headrace.remote_queues.leader_publishes import published_to
 from headrace.remote_queues.messages import (
     Call,
     Cancel,
@@ -189,13 +189,8 @@ class LeaderSession:
         if led is None or led.host.queues.get(led.queue.name) is not led.queue:
             self._events.add(Stored(call.queue, call.first, numbers))
             return
-        refused: list[int] = []
         awaited: Awaited = {}
-        for number, message in zip(numbers, call.messages, strict=True):
-            content = published(message, traits_of(message.header))
-            content = content._replace(over_length=call.over_length)
-            if not led.host.publish((led.queue.name,), content, awaited):
-                refused.append(number)
+        refused = published_to(led.host, led.queue, call, awaited)
 
         def stored(unstored: Collection[int]) -> None:
             lost = numbers if unstored is ALL_UNSTORED else refused

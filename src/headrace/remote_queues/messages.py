@@ -11,6 +11,7 @@ from typing import NamedTuple
 from headrace.queues.port import Disposition, QueueInfo
 from headrace.queues.queue_settings import ConsumerSettings
 from headrace.queues.refusals import Refused
+from headrace.record.record_parts import NO_PRODUCER, ProducerBatch
 from headrace.wire.amqp.content import Message
 
 CALL_BYTES = 64
@@ -33,6 +34,12 @@ class Publish(NamedTuple):
     first: int
     over_length: bool
     messages: list[Message]
+    timestamp: int = 0
+    """Milliseconds since 1970, the timestamp of the records."""
+    producer: ProducerBatch = NO_PRODUCER
+    """The messages' place in the home's sequence, by which the log recognises them."""
+    batch: bytes = b""
+    """At the leader, the messages as a record batch; the home leaves it empty."""
 
 
 class Hold(NamedTuple):

@@ -31,6 +31,7 @@ from headrace.queues.port import (
 )
 from headrace.queues.queue_settings import Published, QueueSettings
 from headrace.queues.refusals import QUEUE, RefusalKind, Refused
+from headrace.queues.stores.log.log_writing import Crowded
 from headrace.remote_queues.home_session import HomeSession
 from headrace.remote_queues.messages import (
     POSITION_BYTES,
@@ -51,7 +52,11 @@ from headrace.remote_queues.messages import (
     Stored,
 )
 from headrace.remote_queues.remote_consumer import RemoteConsumer
-from headrace.remote_queues.remote_publishes import RemotePublishes
+from headrace.remote_queues.remote_publishes import (
+    BATCH_BYTES_MAX,
+    WAITING_BYTES_MAX,
+    RemotePublishes,
+)
 from headrace.remote_queues.remote_questions import RemoteQuestions
 
 _POSITION_BITS = 64
@@ -64,11 +69,23 @@ class RemoteQueue:
     confirms_late = confirms_transient = True
 
     def __init__(
-        self, vhost: str, queue: DeclaredQueue, title: str, clock: Clock, *, moves: bool = False
+        self,
+        vhost: str,
+        queue: DeclaredQueue,
+        title: str,
+        clock: Clock,
+        *,
+        moves: bool = False,
+        producer_id: int = -1,
+        batch_bytes_max: int = BATCH_BYTES_MAX,
+        crowded: list[Crowded] | None = None,
     ) -> None:
-        """Create the queue without a session: it accepts nothing before `begin`.
+        """Create the queue without a session: no call is answered before `begin`.
 
-        `moves`: another broker leads the queue once its leader is lost.
+        `moves`: another broker leads the queue once its leader is lost. `producer_id`: this
+        broker's, by which logs recognise publishes that are sent again; -1: none.
+        `batch_bytes_max`: bytes of messages that the queue's log takes in one batch. `crowded`:
+        list of queues whose publishers are to be paused; None: they are not.
         """
         self.name = queue.name
         self.title = title
@@ -89,7 +106,8 @@ class RemoteQueue:
         """Unacknowledged positions by the number of their consumer."""
         self._unsent: list[tuple[int, Disposition, list[int]]] = []
         """Settlements that no leader is known to have taken, while there is no session."""
-        self._publishes = RemotePublishes()
+        crowded = [] if crowded is None else crowded
+        self._publishes = RemotePublishes(clock, crowded, producer_id, batch_bytes_max)
         self._consumers: dict[int, RemoteConsumer] = {}
         self._keys: dict[Consumer, int] = {}
         self._consuming: dict[int, ConsumeDone] = {}
@@ -117,13 +135,7 @@ class RemoteQueue:
             self._add(session, remote)
         for key, disposition, positions in unsent:
             session.call(Settle(self._queue, key, disposition, positions))
-
-    def leave(self) -> None:
-        """Stop using the session: another broker leads the queue, or it is deleted."""
-        session = self._session
-        if session is not None:
-            session.remove(self._queue)
-            self.lost(session)
+        self._publishes.release(session, self._queue)
 
     def lost(self, session: HomeSession) -> None:
         """Report what the ended session has not answered; cancel the consumers, or keep them.
@@ -131,7 +143,7 @@ class RemoteQueue:
         Implements `SessionQueue`.
         """
         self._session = None
-        self._publishes.lost()
+        self._publishes.lost(keep=self._moves)
         refused = self._unreachable()
         if self._moves:
             self._keep_settlements(session)
@@ -194,12 +206,13 @@ class RemoteQueue:
 
     def publish(self, published: Published, now: float) -> bool:
         """Send a message to the leader; raise HeadraceError if too many wait for it."""
-        session = self._session
-        if session is None:
+        session, publishes = self._session, self._publishes
+        if session is None and not (self._moves and publishes.repeats):
             raise HeadraceError(str(self._unreachable()))
-        if session.is_full:
+        full = session is not None and session.is_full
+        if full or publishes.waiting_bytes > WAITING_BYTES_MAX:
             raise HeadraceError("too many messages wait for the queue's leader: publish later")
-        self._publishes.add(session, self._queue, published)
+        publishes.add(session, self._queue, published)
         return True
 
     def when_stored(self, done: UnstoredDone) -> None:
@@ -288,8 +301,6 @@ class RemoteQueue:
         if not self._held[key] and key not in self._consumers and key != self._gets_key:
             del self._held[key]
 
-    # Questions
-
     def get(self, getter: Getter, now: float) -> None:
         """Have the leader give the next message to a basic.get; raise Refused without one."""
         session = self._in_session()
@@ -308,15 +319,13 @@ class RemoteQueue:
         else:
             self._questions.ask_info(self._in_session(), self._queue, self._key(), done)
 
-    # Events
-
     def take(self, event: Event) -> Subscriber | None:
         """Take an event of the session. Implements `SessionQueue`."""
         match event:
             case Delivered():
                 return self._delivered(event)
             case Stored(first=first, unstored=unstored):
-                self._publishes.stored(first, unstored)
+                self._publishes.stored(self._session, self._queue, first, unstored)
             case Consuming(consumer=key, refused=refused):
                 self._consuming_told(key, refused)
             case Cancelled(consumer=key, refused=refused):
@@ -375,11 +384,8 @@ class RemoteQueue:
         getter = self._getters.pop(event.request, None)
         if getter is None:
             return
-        if event.refused is not None:
+        if event.refused is not None or not event.message:
             getter.done(event.refused)
-            return
-        if not event.message:
-            getter.done(None)
             return
         (position,) = self._named(self._gets_key, (event.position,))
         if not getter.consumer.no_ack:

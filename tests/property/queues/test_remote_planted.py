@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from headrace.queues.stores.log.log_writing import LogWriting
+from headrace.record.record_parts import NO_PRODUCER
 from headrace.remote_queues import leader_session
 from headrace.remote_queues.calls import CallsIn, CallsOut
 from headrace.remote_queues.events import EventsIn
@@ -13,6 +15,7 @@ from headrace.remote_queues.leader_session import LeaderSession
 from headrace.remote_queues.messages import Call, Credit, Delivered, Event, Hold, Stored
 from headrace.remote_queues.remote_channel import RemoteChannel
 from headrace.remote_queues.remote_consumer import RemoteConsumer
+from headrace.remote_queues.remote_publishes import RemotePublishes
 from headrace.remote_queues.remote_queue import RemoteQueue
 from tests.support.queues.remote_history import play_late_events, played
 
@@ -123,7 +126,7 @@ def confirm_at_the_append(patch: pytest.MonkeyPatch) -> None:
 
     def patched(self: Any, below: int) -> None:
         for queue in tuple(self._queues.values()):
-            for first in tuple(queue._publishes._undecided):
+            for first in tuple(queue._publishes._batches):
                 queue.take(Stored(0, first, ()))
         answered(self, below)
 
@@ -145,7 +148,38 @@ def settlements_are_not_repeated(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RemoteQueue, "_keep", lambda *_: None)
 
 
-@pytest.mark.parametrize("plant", [held_positions_are_not_named, settlements_are_not_repeated])
+def batches_are_sent_again_under_new_numbers(patch: pytest.MonkeyPatch) -> None:
+    """The log does not recognise a batch that its home sends to the next leader."""
+    take_place = RemotePublishes._take_place
+
+    def taken(self: RemotePublishes, batch: Any) -> None:
+        batch.producer = NO_PRODUCER
+        take_place(self, batch)
+
+    patch.setattr(RemotePublishes, "_take_place", taken)
+
+
+def undecided_publishes_are_dropped(patch: pytest.MonkeyPatch) -> None:
+    """The home does not send its undecided batches to the next leader."""
+    lost = RemotePublishes.lost
+    patch.setattr(RemotePublishes, "lost", lambda self, keep: lost(self, keep=False))
+
+
+def repeated_batches_are_appended(patch: pytest.MonkeyPatch) -> None:
+    """The leader does not look whether the log has a batch."""
+    patch.setattr(LogWriting, "has_batch", lambda *_: False)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        held_positions_are_not_named,
+        settlements_are_not_repeated,
+        batches_are_sent_again_under_new_numbers,
+        undecided_publishes_are_dropped,
+        repeated_batches_are_appended,
+    ],
+)
 def test_planted_bug_of_a_leader_change_is_found(
     plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:

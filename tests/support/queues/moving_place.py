@@ -16,6 +16,9 @@ from tests.support.queues.remote_pair import Network, RemotePlace
 if TYPE_CHECKING:
     from tests.support.amqp.deliveries import Delivery
 
+PRODUCER_ID = 7
+BATCH_BYTES_MAX = 900
+"""Bytes of messages that fit into a segment of `lives.CONFIG`."""
 SETTLED_SECONDS = 0.5
 """Seconds after which settlements are on the disk."""
 
@@ -23,7 +26,9 @@ SETTLED_SECONDS = 0.5
 class MovingPlace(RemotePlace):
     """A queue of leaders, one after the other, and channels of another broker."""
 
-    def __init__(self, arguments: dict[str, object] | None = None) -> None:
+    def __init__(
+        self, arguments: dict[str, object] | None = None, *, producer_id: int = PRODUCER_ID
+    ) -> None:
         self.life = BrokerLife({"q": arguments or {}})
         self._sent: list[Delivery] = []
         self.cancelled: list[str] = []
@@ -34,7 +39,19 @@ class MovingPlace(RemotePlace):
         memory = stores_in_memory(MemoryUse())
         self.home = VirtualHosts(clock, lambda: bytes(16), memory).hosts["/"]
         led = self.life.queue()
-        self.remote = RemoteQueue("/", led.declared, led.title, clock, moves=True)
+        for store in led.late_stores:
+            store.want_log()  # a queue that has a leader has its log
+        self.life.settle()
+        self.remote = RemoteQueue(
+            "/",
+            led.declared,
+            led.title,
+            clock,
+            moves=True,
+            producer_id=producer_id,
+            batch_bytes_max=BATCH_BYTES_MAX,
+            crowded=self.life.logs.crowded,
+        )
         self.home.targets["q"] = self.remote
         self.begin()
 

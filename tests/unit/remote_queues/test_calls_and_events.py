@@ -180,6 +180,7 @@ def fields(found: Call | Event) -> tuple[Any, ...]:
         if name in {"message", "messages"}
         else value
         for name, value in found._asdict().items()
+        if name != "batch"
     ]
     return (type(found), *plain)
 

@@ -1,5 +1,7 @@
 """A queue on another broker whose leader changes: consumers stay, and hold what they held."""
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from headrace.queues.engine.hosted_queue import HostedQueue
@@ -7,9 +9,16 @@ from headrace.queues.engine.priority_level import Taken
 from headrace.queues.port import Consumer, Disposition
 from headrace.remote_queues import leader_session
 from headrace.remote_queues.messages import Hold
+from headrace.remote_queues.remote_publishes import CROWDED_BYTES, UNDECIDED_MAX, RemotePublishes
+from headrace.testing.clock import SimClock
 from tests.support.amqp.deliveries import getter
+from tests.support.queues.lives import CONFIG
 from tests.support.queues.moving_place import MovingPlace
+from tests.support.queues.port_place import persistent
 from tests.support.queues.remote_pair import HOME
+
+if TYPE_CHECKING:
+    from headrace.queues.stores.log.log_writing import Crowded
 
 
 def test_held_messages_are_not_redelivered_by_the_next_leader() -> None:
@@ -149,13 +158,108 @@ def test_positions_of_priorities_are_held() -> None:
     assert here.sent() == ["3:c:next*"]
 
 
-def test_undecided_publishes_are_reported_unstored_when_the_leader_changes() -> None:
-    here = MovingPlace()
+def test_undecided_publishes_without_a_producer_id_are_unstored_when_the_leader_changes() -> None:
+    here = MovingPlace(producer_id=-1)
     assert here.publish("a") == [True]
     undecided = here.publish_soon("b", "c")
     here.network.send()
     here.moved()
     assert undecided == [{2, 3}]
+
+
+def stored_once(here: MovingPlace, *bodies: str) -> None:
+    """Assert that the queue has messages of these bodies, each once."""
+    here.consume()
+    assert [each.split(":")[2].rstrip("*") for each in here.sent()] == list(bodies)
+
+
+@pytest.mark.parametrize("appended", [False, True])
+def test_undecided_publishes_are_stored_once_when_the_leader_changes(appended: bool) -> None:
+    here = MovingPlace()
+    assert here.publish("a") == [True]
+    undecided = here.publish_soon("b", "c")
+    here.network.send()
+    if appended:
+        here.network.deliver("calls")
+        for _ in range(5):
+            here.run_leader()  # stored: the home is not told
+    here.network.lose_connection()
+    here.moved()
+    here.settle()
+    assert [*map(bool, undecided)] == [False]
+    assert here.publish("d") == [True]
+    stored_once(here, "a", "b", "c", "d")
+
+
+def test_publishes_without_a_leader_wait_for_the_next() -> None:
+    here = MovingPlace()
+    here.publish("a")
+    here.move()
+    waiting = here.publish_soon("b")
+    assert waiting == []
+    here.begin()
+    here.settle()
+    assert [*map(bool, waiting)] == [False]
+    stored_once(here, "a", "b")
+
+
+def test_publishers_are_paused_while_much_waits_for_a_leader() -> None:
+    here = MovingPlace()
+    logs = here.life.logs
+    here.publish("a")
+    here.move()
+    resumed: list[int] = []
+    body, count = "x" * 700, 0
+    while here.remote._publishes.waiting_bytes < 2 * CROWDED_BYTES:
+        assert bool(logs.crowded) is (here.remote._publishes.waiting_bytes > CROWDED_BYTES)
+        here.publish_soon(body)
+        count += 1
+    assert logs.hold_up(lambda: resumed.append(1)) == 1
+    assert logs.crowded == []
+    here.begin()
+    assert resumed == []  # five batches are under way, others still wait
+    here.settle()
+    assert resumed == [1]
+    stored_once(here, "a", *[body] * count)
+
+
+def test_end_of_a_session_resumes_publishers_of_a_queue_that_does_not_move() -> None:
+    crowded: list[Crowded] = []
+    publishes = RemotePublishes(SimClock(), crowded)
+    while not crowded:
+        publishes.add(None, 1, persistent("x" * 1000))
+    resumed: list[int] = []
+    publishes.held_up.append(lambda: resumed.append(1))
+    publishes.lost(keep=False)
+    assert resumed == [1]
+    assert not publishes.is_crowded
+
+
+def test_no_more_than_five_batches_are_undecided() -> None:
+    here = MovingPlace()
+    here.publish("a")
+    told = []
+    for number in range(8):
+        told.append(here.publish_soon(f"{number}"))
+        here.network.send()  # so that the next one is another batch
+    publishes = here.remote._publishes
+    assert publishes._sent == UNDECIDED_MAX
+    here.settle()
+    assert all(each and not each[0] for each in told)
+    stored_once(here, "a", *map(str, range(8)))
+
+
+def test_batch_that_the_leader_refuses_begins_a_new_epoch_of_the_producer() -> None:
+    here = MovingPlace()
+    assert here.publish("a") == [True]
+    large = "x" * (CONFIG.segment_bytes * 2)
+    first = here.publish_soon(large)
+    here.network.send()
+    second = here.publish_soon("b")
+    here.settle()
+    assert (first, second) == ([{2}], [{2, 3}])  # the log refuses what is behind a gap
+    assert here.publish("c", "d") == [True, True]
+    stored_once(here, "a", "c", "d")
 
 
 def test_consumer_that_waits_for_its_answer_is_added_by_the_next_leader() -> None:

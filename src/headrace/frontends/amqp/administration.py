@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.cluster.settings.user_settings import Deletion
 from headrace.frontends.amqp.listing import Listing, no_vhost
+from headrace.frontends.amqp.rabbit_hash import stored_hash
 from headrace.frontends.amqp.topology import Topology
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.operations.virtual_hosts import (
@@ -25,7 +26,6 @@ from headrace.operations.virtual_hosts import (
 )
 from headrace.queues.permissions.access import Grant, InvalidPermission, Permissions, TopicGrant
 from headrace.queues.permissions.definitions import UNLIMITED, UserDefinition, VhostDefinition
-from headrace.queues.permissions.rabbit_hash import stored_hash
 from headrace.queues.queue_names import DEFAULT_VHOST
 from headrace.security.sasl.scram import NUMBERS
 

@@ -13,11 +13,19 @@ from headrace.queues.engine.dead_letters import DeadLetter
 from headrace.queues.engine.deliveries import Served
 from headrace.queues.engine.message_queue import MessageQueue
 from headrace.queues.engine.priority_level import MessageLevel, Taken
-from headrace.queues.message_store import LateStore, MessageStore, StoredDone, keeps_late, when_all
+from headrace.queues.message_store import (
+    BatchStore,
+    LateStore,
+    MessageStore,
+    StoredDone,
+    keeps_late,
+    when_all,
+)
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.port import ALL_STORED, ALL_UNSTORED, Disposition, Getter, UnstoredDone
-from headrace.queues.queue_settings import QueueType
+from headrace.queues.queue_settings import Overflow, Published, QueueType
 from headrace.queues.refusals import Refused
+from headrace.queues.stores.log.record_messages import record_bytes
 from headrace.queues.stores.memory.memory_messages import MemoryMessages
 from headrace.queues.stores.memory.memory_use import MemoryUse
 
@@ -162,6 +170,24 @@ class HostedQueue(MessageQueue):
             stores[0].when_stored(as_stored(done))
         else:
             when_all(stores, as_stored(done))
+
+    # A producer's batches
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether `publish_batch` may be called: all messages go to one open log, and none is
+        refused for the queue's length."""
+        settings = self.settings
+        refuses = settings.is_limited and settings.overflow is not Overflow.DROP_HEAD
+        return not refuses and self._width == 1 and isinstance(self._plain.store, BatchStore)
+
+    def publish_batch(self, contents: Sequence[Published], batch: bytes, now: float) -> None:
+        """Accept the messages of a batch, unless the log has them; raise HeadraceError."""
+        store = cast("BatchStore", self._plain.store)
+        if not store.has_batch(batch, sum(record_bytes(each.message) for each in contents)):
+            for each in contents:
+                self.publish(each, now)
+            store.write(batch)
 
     # Answers that wait for the disk
 

@@ -1,7 +1,7 @@
 """The running queues of one virtual host, by name, with the vhost's model."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
@@ -208,6 +208,26 @@ class QueueHost:
                 else:
                     note_number(awaited, target, target_number, number)
         return taken
+
+    def publish_batch(
+        self, queue: HostedQueue, contents: Sequence[Published], batch: bytes, awaited: Awaited
+    ) -> bool:
+        """Publish a producer's batch to a queue; return False if it is refused as a whole."""
+        try:
+            queue.publish_batch(contents, batch, self._clock.monotonic())
+        except HeadraceError as error:
+            queue.failure = str(error)
+            return False
+        except InvariantError as error:
+            self.broke(queue, error)
+            return False
+        if queue.takes_turns:
+            self._turns.due(queue, self)
+        if queue.timed or any(each.expiration_ms is not None for each in contents):
+            queue.timed = True
+            queue.arm()
+        awaited[queue] = None
+        return True
 
     def _not_taken(
         self, route: Collection[str], target: Target, failure: str | None, *, first: bool

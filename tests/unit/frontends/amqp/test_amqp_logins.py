@@ -8,9 +8,9 @@ import pytest
 from headrace.frontends.amqp.connection import logins as module
 from headrace.frontends.amqp.connection.logins import UserLogins
 from headrace.frontends.amqp.connection.ports import Credentials, LoginRefused, Peer
+from headrace.frontends.amqp.rabbit_hash import stored_hash
 from headrace.model.secret import Secret
 from headrace.queues.permissions.definitions import Definitions, UserDefinition
-from headrace.queues.permissions.rabbit_hash import stored_hash
 from headrace.security.identity import USER, Principal
 from headrace.security.sasl.sasl import Mechanism
 from headrace.security.sasl.scram import make_credential

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.frontends.amqp.connection.ports import Credentials, LoginDone, LoginRefused, Peer
+from headrace.frontends.amqp.rabbit_hash import is_password
 from headrace.model.loopback import is_loopback
 from headrace.model.secret import Secret
 from headrace.queues.permissions.definitions import GUEST, Definitions
-from headrace.queues.permissions.rabbit_hash import is_password
 from headrace.security.identity import USER, Principal
 from headrace.security.sasl.sasl import Mechanism
 from headrace.security.sasl.scram import ITERATIONS_MIN, Credential, make_credential

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.model.nouns import Offset
 from headrace.ports.callbacks import Done
 from headrace.queues.message_store import GoesWithQueue, MessageStore, StoreListener
 from headrace.queues.queue_settings import Published
@@ -16,6 +17,7 @@ from headrace.queues.stores.log.message_window import WindowsBytes
 from headrace.queues.stores.log.record_messages import batch_of_messages, record_bytes
 from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.queues.stores.memory.memory_use import MemoryUse
+from headrace.record.batch import BatchHeader, check_produced
 from headrace.record.batch_layout import HEADER_BYTES
 from headrace.wire.amqp.content import Message
 
@@ -37,6 +39,17 @@ class Appended(Protocol):
 
     def write(self) -> None:
         """Write the appended messages to the log as a batch."""
+
+
+class Crowded(Protocol):
+    """Messages of one queue that wait for its log, or for a leader on another broker."""
+
+    held_up: list[Callable[[], None]]
+    """Callbacks that resume paused publishers."""
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so much waits that publishers are paused."""
 
 
 class OpenLog(MessageStore, GoesWithQueue, Appended, Protocol):
@@ -84,11 +97,11 @@ class QueueLogs:
         self.memory = memory or MemoryUse()
         self.appended: list[Appended] = []
         """Stores with appended messages that are not written yet."""
-        self.crowded: list[DurableMessages] = []
-        """Stores with too many waiting messages, since publishers were last paused."""
+        self.crowded: list[Crowded] = []
+        """Queues with too many waiting messages, since publishers were last paused."""
 
     def hold_up(self, go_on: Callable[[], None]) -> int:
-        """Call `go_on` for each crowded store once its log exists or failed; return the number."""
+        """Call `go_on` for each crowded queue once less waits or it failed; return the number."""
         crowded, self.crowded = self.crowded, []
         waiting = [messages for messages in crowded if messages.is_crowded]
         for messages in waiting:
@@ -173,15 +186,39 @@ class LogWriting(ABC):
             self._timer = self._clock.call_later(0, self.write)
             self._listener.appended()
 
-    def write(self) -> None:
-        """Write the appended messages as one batch, at the end of a pass over requests."""
+    def has_batch(self, batch: bytes, size: int) -> bool:
+        """Tell whether the log has a producer's batch; write what was appended before it.
+
+        `size`: of its messages, by `record_bytes`. ApiError: the batch is refused, as Kafka
+        producers' are, or does not fit into one of this log.
+        """
+        self.write()
+        if self.error is not None:
+            raise self.error
+        self._begin_batch(size)
+        if size > self._batch_bytes_max:
+            raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes")
+        header: BatchHeader = check_produced(memoryview(batch))
+        first = self._log.producers.check(header, self._clock.wall_ms())
+        if first is None:
+            return False
+        self.appended_to = max(self.appended_to, first.last_offset + 1)
+        committed = partial(self._committed, self.appended_to)
+        self._partition.when_committed(Offset(self.appended_to), committed)
+        return True
+
+    def write(self, batch: bytes | None = None) -> None:
+        """Write the appended messages as one batch, at the end of a pass over requests.
+
+        `batch`: the batch of exactly these messages, as its producer made it.
+        """
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if not self._buffer or self.error is not None:
             return
         messages, self._buffer = self._buffer, []
-        content = batch_of_messages(messages, self._clock.wall_ms())
+        content = batch or batch_of_messages(messages, self._clock.wall_ms())
         expiries, self._expiries = self._expiries, []
         self._buffer_bytes = 0
         self._writing = True  # without a flush the batch is committed at once

@@ -19,7 +19,7 @@ from headrace.ports.disk import Buffer
 from headrace.record.batch import CODEC_MASK, Record, iterate, records
 from headrace.record.batch_layout import ATTRIBUTES, RECORD_COUNT
 from headrace.record.record import encoded_headers, sized
-from headrace.record.record_parts import Parts, build_of_parts
+from headrace.record.record_parts import NO_PRODUCER, Parts, ProducerBatch, build_of_parts
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.field_table import SHORT_STRING_BYTES_MAX, FieldTable
 from headrace.wire.amqp.properties import (
@@ -75,9 +75,11 @@ def record_bytes(message: Message) -> int:
     return len(message.body) + len(message.header) + 4 * names + RECORD_BYTES
 
 
-def batch_of_messages(messages: Sequence[Message], now_ms: int) -> bytes:
+def batch_of_messages(
+    messages: Sequence[Message], now_ms: int, producer: ProducerBatch = NO_PRODUCER
+) -> bytes:
     """Return a batch of messages, with the record timestamp `now_ms`."""
-    return build_of_parts(list(_parts(messages)), now_ms)
+    return build_of_parts(list(_parts(messages)), now_ms, producer=producer)
 
 
 def _parts(messages: Sequence[Message]) -> Iterator[Parts]:
