@@ -69,15 +69,17 @@ class Faults:
         kinds = {name: kind for part in parts for name, kind in part.kinds().items()}
         invariant(tuple(kinds) == FAULTS, f"each fault has its counter: {list(kinds)}")
         all_kinds = [kind for kind in kinds.items() if kind[0] in mix.kinds]
-        if ground.cluster.early_elections:
-            all_kinds += FalseResets(ground).kinds().items()
         chance = ground.random
         if chance.random() < mix.slow_share:
             self._links.slow_all(chance.uniform(*MANY_TIMES_SLOWER) / 2)
         drawn = [kind for kind in all_kinds if chance.random() < mix.kinds_share] or all_kinds
+        if ground.cluster.early_elections:
+            drawn += FalseResets(ground).kinds().items()
         self.names = [name for name, _ in drawn]
         self._kinds: list[Kind] = [kind for _, kind in drawn]
         self._weights = [chance.uniform(0.2, 1) ** 2 for _ in drawn]
+        if ground.cluster.early_elections:
+            self._weights[-1] = sum(self._weights) / 4
         self._tracks = chance.choice(mix.tracks)
         self._pause_seconds_max = chance.choice(mix.pauses_seconds_max)
 
