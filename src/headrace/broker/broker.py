@@ -98,7 +98,7 @@ class Broker:
         """Called with each partition that no longer follows."""
         self._placement = LogPlacement(self.directories)
         self.settle_doubles = self._placement.settle_doubles
-        self.has_replica = self._placement.holds
+        self.has_replica, self.ask_for_directory = self._placement.holds, self._placement.ask_for
         self.prepare_partitions = self._placement.prepare
         self.check_writable = self._placement.check_writable
         self.isr_wanted: PartitionWatcher = ask_nobody

@@ -7,6 +7,7 @@ where a listener, a setting or a command of the protocol is used.
 
 from collections.abc import Mapping
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from headrace.model.errors import Malformed
@@ -59,6 +60,9 @@ class ReservedTopics(NamedTuple):
     """All owners, in `headrace topic list`."""
     closed: frozenset[str] = frozenset()
     """Topics of them that clients neither read nor write, whatever ACLs say: the broker's own."""
+    internal: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+    """The settings of topics with the broker's own state, by name: also of those that are adopted
+    from a log directory after the metadata store was lost."""
     create: str = ""
     """Why CreateTopics is refused: how to create the owner; empty: it is not."""
     partitions: str = ""
@@ -117,6 +121,9 @@ class ProtocolRow(NamedTuple):
     stored_kinds: tuple[str, ...] = ()
     """The names of their nodes below `/config`."""
     topics: ReservedTopics | None = None
+    former_nodes: str = ""
+    """The parent of nodes of the metadata store that earlier versions wrote, and that a start with
+    a listener of the protocol moves to its topics; empty: there are none."""
     process_files: str = ""
     """The first characters of files in log directories that end with the process; empty: none."""
     certificate_users: str = ""
@@ -164,6 +171,19 @@ AMQP_TOPICS = ReservedTopics(
     prefix="__amqp.",
     kept_for="an AMQP queue",
     plural="AMQP's queues",
+    closed=frozenset({"__amqp.declarations"}),
+    internal={
+        "__amqp.declarations": {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            # A declaration is not refused for its size: an operator's arguments have no bound.
+            "max.message.bytes": str(100 * 1024 * 1024),
+            "min.insync.replicas": "1",
+            # A start reads what is not compacted, and compaction leaves the newest segment.
+            "segment.bytes": str(8 * 1024 * 1024),
+            "unclean.leader.election.enable": "false",
+        }
+    },
     create="declare the queue, which makes it",
     partitions="it has a partition for each priority",
     configs="its settings are the queue's",
@@ -199,6 +219,7 @@ AMQP = ProtocolRow(
     stored="headrace.cluster.settings.vhost_settings:stored_settings",
     stored_kinds=("amqp-vhosts", "amqp-users"),
     topics=AMQP_TOPICS,
+    former_nodes="/headrace-amqp/declarations",
     process_files="headrace-amqp-spill-",
     certificate_users="amqp.ssl.cert.login.from",
     administered=True,

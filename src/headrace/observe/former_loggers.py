@@ -46,5 +46,6 @@ FORMER_LOGGERS = {
     "headrace.spark.sink_driver": "headrace.spark.sink.sink_driver",
     "headrace.spark.stream_reader": "headrace.spark.source.stream_reader",
     "headrace.spark.tasks": "headrace.spark.source.tasks",
+    "headrace.vhosts.declaration_nodes": "headrace.vhosts.declarations.takeover",
 }
 """Former logger name to present one."""

@@ -7,6 +7,7 @@ becomes too long is a hash, from which the queue cannot be derived.
     __amqp.queue.orders             the queue `orders` of the vhost `/`
     __amqp.vhost.shop.my__orders    the queue `my_orders` of the vhost `shop`
     __amqp.hash.9f86d081...         a longer one
+    __amqp.declarations             no queue: the log of durable declarations
 
 Kafka's CreateTopics refuses names with this prefix. Kafka's rule that `a.b` and `a_b` exclude each
 other does not apply to them. Exchanges hold no messages and have no topics.
@@ -20,6 +21,8 @@ from headrace.model.nouns import TOPIC_NAME_CHARS_MAX
 from headrace.model.protocols import AMQP_TOPICS
 
 DEFAULT_VHOST = "/"
+DECLARATIONS_TOPIC = f"{AMQP_TOPICS.prefix}declarations"
+"""The topic of durable exchanges, queues and bindings of all vhosts; closed to clients."""
 _OF_DEFAULT_VHOST = f"{AMQP_TOPICS.prefix}queue."
 _OF_VHOST = f"{AMQP_TOPICS.prefix}vhost."
 _HASHED = f"{AMQP_TOPICS.prefix}hash."
@@ -36,7 +39,7 @@ class QueueName(NamedTuple):
 
 def is_queue_topic(topic: str) -> bool:
     """Return whether a topic's name is reserved for queues."""
-    return topic.startswith(AMQP_TOPICS.prefix)
+    return topic.startswith(AMQP_TOPICS.prefix) and topic != DECLARATIONS_TOPIC
 
 
 def queue_topic(vhost: str, queue: str) -> str:

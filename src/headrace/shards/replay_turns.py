@@ -13,10 +13,12 @@ from headrace.ports.clock import Clock
 class ReplayTurns:
     """A queue of slices of replays: one runs, then the loop is free for as long as it took."""
 
-    __slots__ = ("_clock", "_running", "_waiting")
+    __slots__ = ("_clock", "_pauses", "_running", "_waiting")
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, pauses: bool = True) -> None:
+        """Create an empty queue. Without `pauses` slices follow each other: no client is served."""
         self._clock = clock
+        self._pauses = pauses
         self._waiting: deque[Callable[[], None]] = deque()
         self._running = False
 
@@ -41,6 +43,7 @@ class ReplayTurns:
             self._waiting.popleft()()
         finally:
             if self._waiting:
-                self._clock.call_later(self._clock.monotonic() - began, self._next)
+                pause = self._clock.monotonic() - began if self._pauses else 0
+                self._clock.call_later(pause, self._next)
             else:
                 self._running = False

@@ -2,9 +2,9 @@
 
 Changes are gathered and written in rounds:
 
-    1  delete removed declarations from the store
+    1  append the deletion of declarations to their log
     2  delete the topics of deleted queues
-    3  store new declarations; their clients are answered
+    3  append new declarations; their clients are answered
     4  create the topics that messages wait for
 
 So a queue that is declared again begins empty. A topic without its queue is left only by a crash,
@@ -36,7 +36,7 @@ from headrace.queues.model.stored_model import (
     exchange_record,
     queue_record,
 )
-from headrace.queues.model.stored_records import encode_record, record_name
+from headrace.queues.model.stored_records import encode_record, record_key
 from headrace.queues.queue_names import queue_topic
 from headrace.queues.queue_settings import QueueType
 from headrace.queues.stores.log.durable_messages import DurableMessages
@@ -44,7 +44,8 @@ from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.queues.stores.stream.durable_stream import DurableStream
-from headrace.vhosts.declaration_nodes import DeclarationNodes
+from headrace.vhosts.declarations.declaration_log import DeclarationLog
+from headrace.vhosts.declarations.stored_changes import Change
 from headrace.vhosts.exchange_topics import ExchangeTopics
 from headrace.vhosts.queue_topics import topic_config
 
@@ -72,11 +73,11 @@ declarations of all such clients are written with one flush.
 class _Round(NamedTuple):
     """Changes of AMQP declarations and queues' topics that are written together."""
 
-    removed: dict[str, None]
-    """Nodes to delete."""
+    removed: dict[bytes, Change]
+    """Deletions by the keys of their declarations."""
     doomed: dict[str, None]
     """Topics of deleted queues, to be deleted."""
-    added: dict[str, bytes]
+    added: dict[bytes, Change]
     wanted: dict[str, list[DurableMessages]]
     """Message stores that wait for their topic, by topic."""
     awaited: list[KeptDone]
@@ -100,7 +101,7 @@ class DurableQueues:
         self,
         broker: "Broker",
         controller: ControllerPort,
-        declarations: DeclarationNodes,
+        declarations: DeclarationLog,
         memory: MemoryUse | None = None,
     ) -> None:
         """Create the durable declarations of a broker.
@@ -113,8 +114,8 @@ class DurableQueues:
         self._broker = broker
         self._controller = controller
         self._declarations = declarations
-        self._stored: set[str] = set()
-        """Nodes that exist, or will exist after the present round."""
+        self._stored: set[bytes] = set()
+        """Keys of declarations that are stored, may be, or will be after the present round."""
         self._next = _new_round()
         self._running: asyncio.Task[None] | None = None
         self._expected = 0
@@ -122,9 +123,9 @@ class DurableQueues:
         self._gathered: asyncio.Future[None] | None = None
         """Set once `_expected` clients wait; None: no round is waiting for them."""
 
-    def know(self, nodes: Iterable[str]) -> None:
-        """Note the nodes that exist at the start, before anything is declared."""
-        self._stored.update(nodes)
+    def know(self, keys: Iterable[bytes]) -> None:
+        """Note the keys of stored declarations at the start, before anything is declared."""
+        self._stored.update(keys)
 
     def doom(self, topics: Iterable[str]) -> None:
         """Schedule the deletion of topics whose queues do not exist."""
@@ -139,9 +140,9 @@ class DurableQueues:
         record = _record(host, declared)
         if record is None:
             return
-        node = record_name(host.name, record)
-        if node not in self._stored or node in self._next.removed:
-            self._next.added[node] = encode_record(host.name, record)
+        key = record_key(host.name, record)
+        if key not in self._stored or key in self._next.removed:
+            self._next.added[key] = Change(host.name, encode_record(host.name, record))
             self._run_soon()
 
     def removed(self, host: Model, removed: Removed) -> None:
@@ -151,11 +152,11 @@ class DurableQueues:
         """
         upcoming = self._next
         for record in _records_of(removed):
-            node = record_name(host.name, record)
-            added = upcoming.added.pop(node, None)
-            stored = node in self._stored
+            key = record_key(host.name, record)
+            added = upcoming.added.pop(key, None)
+            stored = key in self._stored
             if stored:
-                upcoming.removed[node] = None
+                upcoming.removed[key] = Change(host.name, None)
             if (stored or added) and isinstance(record, QueueRecord):
                 topic = queue_topic(host.name, record.name)
                 upcoming.wanted.pop(topic, None)
@@ -257,20 +258,20 @@ class DurableQueues:
             gathered.set_result(None)
 
     async def _play(self, present: _Round) -> bool:
-        """Write one round; return False if the metadata store failed, so that it is repeated."""
+        """Write one round; return False if that failed, so that it is repeated."""
         self._stored.difference_update(present.removed)
         self._stored.update(present.added)
         problem: HeadraceError | None = None
         try:
-            await self._declarations.remove(present.removed)
+            await self._declarations.append(present.removed)
+            present.removed.clear()
             await self._delete(present.doomed)
-            await self._declarations.add(present.added)
+            await self._declarations.append(present.added)
         except (StoreError, ApiError) as error:
             problem = error
             _logger.error(
-                "AMQP declarations could not be written to the metadata store, retrying: %s: %s."
-                " Connections that wait for them are closed with INTERNAL_ERROR (541)",
-                type(error).__name__, error,
+                "AMQP declarations could not be stored, retrying: %s: %s. Connections that wait for"
+                " them are closed with INTERNAL_ERROR (541)", type(error).__name__, error,
             )  # fmt: skip
             self._put_back(present)
         for done in present.awaited:
@@ -282,13 +283,19 @@ class DurableQueues:
         return problem is None
 
     def _put_back(self, failed: _Round) -> None:
-        """Merge the unwritten rest of a failed round into the next one."""
+        """Merge the unwritten rest of a failed round into the next one.
+
+        Its declarations may have been stored, so they count as that until they are deleted.
+        """
         upcoming = self._next
         self._stored.update(failed.removed)
-        self._stored.difference_update(failed.added)
-        for node, content in failed.added.items():
-            if node not in upcoming.removed:
-                upcoming.added.setdefault(node, content)
+        # The log's order is that of the commands: an exchange is before its bindings.
+        later = dict(upcoming.added)
+        upcoming.added.clear()
+        for key, change in failed.added.items():
+            if key not in upcoming.removed:
+                upcoming.added[key] = change
+        upcoming.added.update(later)
         upcoming.removed.update(failed.removed)
         upcoming.doomed.update(failed.doomed)
         for topic, stores in failed.wanted.items():
@@ -364,7 +371,7 @@ def _record(host: Model, declared: Declared) -> Record | None:
 
 
 def _records_of(removed: Removed) -> Iterable[Record]:
-    """Yield records that name the nodes of removed declarations, with identifying fields only."""
+    """Yield records of removed declarations, with identifying fields only."""
     for name in removed.queues:
         yield QueueRecord(name, False, {})
     for exchange in removed.exchanges:

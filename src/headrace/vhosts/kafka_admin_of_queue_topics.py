@@ -9,7 +9,7 @@ from headrace.posix.awaiting import called_back
 from headrace.queues.engine.delivery_turns import AnyQueue
 from headrace.queues.engine.hosted_queue import Purged
 from headrace.queues.permissions.access import Permission
-from headrace.queues.queue_names import queue_of_topic, queue_topic
+from headrace.queues.queue_names import DECLARATIONS_TOPIC, queue_of_topic, queue_topic
 from headrace.queues.refusals import QUEUE, Refused
 from headrace.queues.stores.log.durable_messages import DurableMessages
 from headrace.vhosts.access import Admission
@@ -156,4 +156,7 @@ def _stores_of(queue: AnyQueue, priority: int | None = None) -> Sequence[Durable
 
 
 def _no_queue(topic: str) -> ApiError:
+    if topic == DECLARATIONS_TOPIC:
+        text = f"{topic} has the declarations of AMQP's exchanges, queues and bindings"
+        return ApiError(ErrorCode.POLICY_VIOLATION, text)
     return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no queue is declared for {topic}")

@@ -10,12 +10,14 @@ from headrace.log.text_files import read_file
 from headrace.model.errors import HeadraceError
 from headrace.posix.awaiting import called_back
 from headrace.queues.engine.queue_host import QueueHost
+from headrace.queues.model.declaration_table import apply
 from headrace.queues.model.declarations import DeclaredQueue
-from headrace.queues.model.stored_model import BindingRecord, QueueRecord, Record, restore
+from headrace.queues.model.stored_model import BindingRecord, QueueRecord, Record
 from headrace.queues.queue_names import is_queue_topic, queue_topic
 from headrace.queues.stores.log.durable_messages import DurableMessages
 from headrace.queues.stores.log.settled_files import settled_path
-from headrace.vhosts.declaration_nodes import DeclarationNodes
+from headrace.vhosts.declarations.declaration_log import DeclarationLog
+from headrace.vhosts.declarations.takeover import DeclarationNodes, take_over
 from headrace.vhosts.durable_queues import DurableQueues
 
 if TYPE_CHECKING:
@@ -42,30 +44,38 @@ class Restoring:
         broker: "Broker",
         durable: DurableQueues,
         virtual_hosts: "VirtualHosts",
-        declarations: DeclarationNodes,
+        declarations: DeclarationLog,
+        nodes: DeclarationNodes,
     ) -> None:
+        """`nodes`: those of earlier versions in the metadata store, which are taken over."""
         self._broker = broker
         self._durable = durable
         self._virtual_hosts = virtual_hosts
         self._declarations = declarations
+        self._nodes = nodes
 
     async def restore(self) -> None:
         """Restore exchanges, queues and bindings, with the messages of queues.
 
         Topics of queues that are not declared are deleted, but only if all declarations could be
-        read.
+        read, and if there ever were any: a topic is created after its queue's declaration.
+
+        Raises ConfigError, StoreError and ApiError.
         """
-        stored = await self._declarations.read()
-        self._durable.know(stored.nodes)
+        stored = await take_over(self._nodes, self._declarations, await self._declarations.load())
+        self._durable.know(stored.records)
+        by_vhost: dict[str, list[Record]] = {}
+        for vhost, record in stored.records.values():
+            by_vhost.setdefault(vhost, []).append(record)
         hosts = self._virtual_hosts.hosts
-        for vhost, records in stored.records.items():
+        for vhost, records in by_vhost.items():
             host = hosts.get(vhost) or self._virtual_hosts.add(vhost)
             self._declare(host, records)
             self._forget_readers(host)
             queues = [queue for queue in host.model.queues.values() if queue.durable]
             await _in_groups(queues, QUEUES_AT_ONCE, partial(self._load, host))
-        if stored.all_read:
-            topics = _topics(stored.records)
+        if stored.all_read and not stored.is_empty:
+            topics = _topics(by_vhost)
             self._durable.doom(
                 topic
                 for topic in self._broker.image.topics
@@ -79,13 +89,14 @@ class Restoring:
             if isinstance(record, BindingRecord):
                 continue
             try:
-                restore(host.model, [record])
+                apply(host.model.table, record)
             except (HeadraceError, ValueError) as error:
                 _logger.error(
                     "the declaration of %r (vhost %r) is not restored: %s. Messages of a queue stay"
                     " on disk", record.name, host.name, error,
                 )  # fmt: skip
-        restore(host.model, bindings)
+        for binding in bindings:
+            apply(host.model.table, binding)
 
     def _forget_readers(self, host: QueueHost) -> None:
         """Delete streams whose topics were deleted while AMQP was not served."""

@@ -286,4 +286,4 @@ def test_topic_of_a_queue_is_listed_with_internal_topics_only(
     channel.basic_publish("", "orders", b"m", pika.BasicProperties(delivery_mode=2))
     assert asked("topic list")[1] == []
     listed = asked("topic list", "--internal")[1]
-    assert [row["topic"] for row in listed] == ["__amqp.queue.orders"]
+    assert [row["topic"] for row in listed] == ["__amqp.declarations", "__amqp.queue.orders"]

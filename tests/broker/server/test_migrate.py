@@ -14,10 +14,14 @@ from headrace.model.errors import ConfigError
 from headrace.ports.store import Create, Delete, SessionEvents, SessionLost, Set, Store
 from headrace.posix.disk import RealDisk
 from headrace.posix.store.embedded_store import EmbeddedStore
+from headrace.queues.model.stored_model import QueueRecord
+from headrace.queues.model.stored_records import encode_record, record_key
 from headrace.server import identity
 from headrace.server.cluster import migrate
 from headrace.testing.broker import BrokerThread
 from headrace.testing.sim.ensemble import Ensemble, EnsembleSession
+from headrace.vhosts.declarations import takeover
+from tests.support.queues.restarts import SETTINGS
 
 CONNECT = "nowhere:1/orders"
 
@@ -101,6 +105,27 @@ def test_the_metadata_are_brought_and_the_store_is_left_aside(
         with pytest.raises(ConfigError, match=f"start it with --zookeeper {CONNECT}"):
             identity.in_directories(configured(directory, connect=None), RealDisk(None))
     assert identity.in_directories(config, RealDisk(None))[0] == 0
+
+
+def test_nodes_of_an_earlier_version_are_taken_over_before_a_migration(
+    used: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = QueueRecord("q", False, {})
+    path = f"{takeover.DECLARATIONS}/{record_key('/', record).hex()}"
+
+    async def write() -> None:
+        store = EmbeddedStore(str(used / file_names.METADATA))
+        await store.create(path, encode_record("/", record), parents=True)
+        await store.close()
+
+    asyncio.run(write())
+    with pytest.raises(ConfigError, match="has nodes of AMQP below /headrace-amqp/declarations"):
+        migrated(configured(used), monkeypatch)
+    BrokerThread(SETTINGS, directory=str(used)).start().stop()
+    done, there = migrated(configured(used), monkeypatch)
+    assert there == done.nodes
+    assert there[znodes.topic_path("__amqp.declarations")]
+    assert path not in there
 
 
 def test_a_second_call_finds_it_done(used: Path, monkeypatch: pytest.MonkeyPatch) -> None:

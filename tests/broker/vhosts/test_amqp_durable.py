@@ -11,9 +11,12 @@ import pytest
 
 from headrace.cli.amqp.ask import ask_amqp
 from headrace.client.sync import connect, run
-from headrace.ports.store import SessionLost
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.queues.model.stored_model import durable_records
+from headrace.queues.model.stored_records import encode_record
 from headrace.testing import BrokerThread
-from headrace.vhosts import declaration_nodes, durable_queues
+from headrace.vhosts import durable_queues
+from headrace.vhosts.declarations.stored_changes import Change
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.control_methods import ChannelClose
 from headrace.wire.amqp.methods import encode_method
@@ -153,15 +156,30 @@ def kept_queues(broker: BrokerThread) -> Any:
     return broker.call(lambda server: cast("Any", server.frontends)._others[0].kept.queues)
 
 
-class FailingStore:
-    """A metadata store that is not to be written to."""
+def queue_hosts(broker: BrokerThread) -> Any:
+    """The hosts of a broker's vhosts."""
+    return broker.call(
+        lambda server: cast("Any", server.frontends)._others[0].broker.virtual_hosts.hosts
+    )
 
-    def __init__(self, store: Any) -> None:
-        self.store = store
 
-    async def multi(self, operations: Any) -> Any:
+def append_raw(broker: BrokerThread, changes: dict[bytes, Change]) -> None:
+    """Append to the log of declarations."""
+    log = kept_queues(broker)._declarations
+
+    async def append(_: object) -> None:
+        await log.append(changes)
+
+    broker.run(append)
+
+
+class FailingLog:
+    """A log of declarations that cannot be appended to."""
+
+    async def append(self, changes: Any) -> None:
         """Fail."""
-        raise SessionLost("the disk is full")
+        if changes:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
 
 
 def test_what_cannot_be_stored_is_said_and_stored_once_it_can_be(
@@ -170,33 +188,34 @@ def test_what_cannot_be_stored_is_said_and_stored_once_it_can_be(
     monkeypatch.setattr(durable_queues, "RETRY_SECONDS", 0.05)
     first = start()
     queues = kept_queues(first.broker)
-    works = queues._declarations._store
-    queues._declarations._store = FailingStore(works)
+    works = queues._declarations
+    queues._declarations = FailingLog()
     first.client.send(encode_method(1, QueueDeclare(queue="q", durable=True)))
     with pytest.raises(
-        Gone, match="the changed declarations could not be stored: the disk is full"
+        Gone, match=r"the changed declarations could not be stored: .*the disk is full"
     ):
         first.client.received()
-    queues._declarations._store = works
-    eventually(lambda: bool(queues._stored) and queues._running is None)
+    queues._declarations = works
+    eventually(lambda: queues._next.is_empty and queues._running is None)
     again = start()
     assert again.ready() == 0
 
 
-class SlowFailingStore(FailingStore):
-    """A store that fails after a while."""
+class SlowFailingLog(FailingLog):
+    """A log that fails after a while."""
 
     asked = failures = 0
 
-    async def multi(self, operations: Any) -> Any:
+    async def append(self, changes: Any) -> None:
         """Fail later."""
-        self.asked += 1
-        await asyncio.sleep(0.3)
-        self.failures += 1
-        return await super().multi(operations)
+        if changes:
+            self.asked += 1
+            await asyncio.sleep(0.3)
+            self.failures += 1
+        await super().append(changes)
 
 
-def test_queue_deleted_while_the_store_is_away_is_deleted_with_its_topic(
+def test_queue_deleted_while_the_log_fails_is_deleted_with_its_topic(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(durable_queues, "RETRY_SECONDS", 0.05)
@@ -204,12 +223,12 @@ def test_queue_deleted_while_the_store_is_away_is_deleted_with_its_topic(
     first.declare()
     first.publish(b"a")
     queues = kept_queues(first.broker)
-    works = queues._declarations._store
-    queues._declarations._store = FailingStore(works)
+    works = queues._declarations
+    queues._declarations = FailingLog()
     first.client.send(encode_method(1, QueueDelete(queue="q")))
     with pytest.raises(Gone):
         first.client.received()
-    queues._declarations._store = works
+    queues._declarations = works
     topics = first.broker.call(lambda server: server.broker.image.topics)
     eventually(lambda: not queues._stored and "__amqp.queue.q" not in topics)
     again = start()
@@ -222,13 +241,13 @@ def test_queue_deleted_while_its_declaration_fails_does_not_come_back(
     monkeypatch.setattr(durable_queues, "RETRY_SECONDS", 0.05)
     first = start()
     queues = kept_queues(first.broker)
-    works = queues._declarations._store
-    failing = queues._declarations._store = SlowFailingStore(works)
+    works = queues._declarations
+    failing = queues._declarations = SlowFailingLog()
     first.client.send(encode_method(1, QueueDeclare(queue="q", durable=True)))
     eventually(lambda: failing.asked > 0)
     first.client.send(encode_method(1, QueueDelete(queue="q")))
     eventually(lambda: failing.failures > 0)
-    queues._declarations._store = works
+    queues._declarations = works
     eventually(lambda: queues._next.is_empty and queues._running is None)
     assert not queues._stored
     again = start()
@@ -242,13 +261,12 @@ def test_a_declaration_that_nobody_can_read_leaves_all_messages_where_they_are(
     first.declare()
     first.publish(b"a")
     queues = kept_queues(first.broker)
-    (node,) = queues._stored
-    path = f"{declaration_nodes.DECLARATIONS}/{node}"
-    good = first.broker.run(lambda server: server._store.get(path))  # type: ignore[union-attr]
-    first.broker.run(lambda server: server._store.set(path, b"?"))  # type: ignore[union-attr]
+    (key,) = queues._stored
+    (record,) = durable_records(queue_hosts(first.broker)["/"].model)
+    append_raw(first.broker, {key: Change("/", b"?")})
     second = start()
     assert second.topics() == ["__amqp.queue.q"]
-    second.broker.run(lambda server: server._store.set(path, good.value))  # type: ignore[union-attr]
+    append_raw(second.broker, {key: Change("/", encode_record("/", record))})
     assert start().gets() == ["a"]
 
 

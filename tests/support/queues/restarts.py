@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from headrace.queues.queue_names import DECLARATIONS_TOPIC
 from headrace.testing import BrokerThread
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.control_methods import ConfirmSelect
@@ -74,8 +75,9 @@ class Started:
         return found
 
     def topics(self) -> list[str]:
-        """The topics that there are."""
-        return self.broker.call(lambda server: sorted(server.broker.image.topics))
+        """The topics that there are, but for the log of declarations."""
+        topics = self.broker.call(lambda server: sorted(server.broker.image.topics))
+        return [topic for topic in topics if topic != DECLARATIONS_TOPIC]
 
     def ready(self, name: str = "q") -> int:
         """How many messages are ready."""

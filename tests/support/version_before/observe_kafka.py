@@ -22,6 +22,8 @@ SHARE_QUIET_SECONDS = 4
 OPEN_TOPIC = "v-open"
 OPEN_ID = "v-open"
 """The topic and the transactional id of the transaction that stays open."""
+NEW = "__amqp.declarations"
+"""A topic that a start of this version creates, closed to clients."""
 GROUPS = ("g-classic", "g-consumer", "g-transactional")
 
 
@@ -58,12 +60,12 @@ def read(
 
 
 def places(admin: AdminClient) -> list[TopicPartition]:
-    """Every partition of topics that are not internal."""
+    """Every partition of topics that are not the broker's own."""
     topics = admin.list_topics(timeout=20).topics
     return [
         TopicPartition(topic, partition)
         for topic in sorted(topics)
-        if topic not in ("__consumer_offsets", "__transaction_state", "__share_group_state")
+        if topic not in ("__consumer_offsets", "__transaction_state", "__share_group_state", NEW)
         for partition in sorted(topics[topic].partitions)
     ]
 
@@ -101,7 +103,8 @@ def committed(broker: StoredBroker) -> dict[str, Any]:
 
 def topics(broker: StoredBroker) -> list[Any]:
     """Ids, partitions and configs; replicas, but for leader epochs, which grow with each start."""
-    found = broker.ask("topic", "describe", "-r", ".*")
+    described = broker.ask("topic", "describe", "-r", ".*")
+    found = [topic for topic in described if topic["topic"] != NEW]
     for topic in found:
         for partition in topic["partitions"]:
             del partition["leader_epoch"]
@@ -126,7 +129,7 @@ def logins(broker: StoredBroker) -> dict[str, bool]:
 
 def settings(broker: StoredBroker) -> dict[str, Any]:
     """Configs that are set, quotas, users and ACLs."""
-    configs = broker.ask("config", "list")
+    configs = [each for each in broker.ask("config", "list") if each["name"] != NEW]
     for each in configs:  # those of the server.properties are this start's
         for name in [n for n, c in each["configs"].items() if c["source"] == "static"]:
             del each["configs"][name]

@@ -1,17 +1,16 @@
 """What several clients declare at once is written together."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.ports.store import NodeExists, Operation
 from headrace.posix.clock import RealClock
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.vhosts import durable_queues
-from headrace.vhosts.declaration_nodes import DeclarationNodes
+from headrace.vhosts.declarations.stored_changes import Change
 from headrace.vhosts.durable_queues import DurableQueues
 from tests.support.queues.queues import settings
 
@@ -21,15 +20,16 @@ if TYPE_CHECKING:
 HOST: Any = SimpleNamespace(name="/", exchanges={}, queues={})
 
 
-class NotedStore:
+class NotedLog:
     """How many declarations were written together, round by round."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
 
-    async def multi(self, operations: Sequence[Operation]) -> None:
-        self.sizes.append(len(operations))
-        await asyncio.sleep(0.001)
+    async def append(self, changes: Mapping[bytes, Change]) -> None:
+        if changes:
+            self.sizes.append(len(changes))
+            await asyncio.sleep(0.001)
 
 
 def rounds(*counts: int) -> list[int]:
@@ -37,10 +37,10 @@ def rounds(*counts: int) -> list[int]:
 
     async def play() -> list[int]:
         loop = asyncio.get_running_loop()
-        noted = NotedStore()
-        store: Any = noted
+        noted = NotedLog()
+        log: Any = noted
         broker: Any = SimpleNamespace(disk=None, clock=RealClock(loop), partition=None)
-        queues = DurableQueues(broker, broker, DeclarationNodes(store))
+        queues = DurableQueues(broker, broker, log)
 
         async def client(number: int, count: int) -> None:
             for at in range(count):
@@ -73,41 +73,3 @@ def test_who_declares_alone_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_who_does_not_come_back_is_not_waited_for_long() -> None:
     assert rounds(1, 3) == [2, 1, 1]
-
-
-class HalfWrittenStore(NotedStore):
-    """A store that has one of three nodes, from a round that failed after writing it."""
-
-    def __init__(self, at: int) -> None:
-        super().__init__()
-        self.at = at
-        self.asked: list[str] = []
-        self.made: list[str] = []
-
-    async def multi(self, operations: Sequence[Operation]) -> None:
-        paths = [operation.path for operation in operations]
-        self.asked = self.asked or paths
-        if self.asked[self.at] in paths:
-            raise NodeExists(paths[0])
-        self.made += paths
-
-
-@pytest.mark.parametrize("at", range(3))
-def test_declarations_beside_those_of_a_half_written_round_are_stored(at: int) -> None:
-    async def play() -> HalfWrittenStore:
-        loop = asyncio.get_running_loop()
-        half = HalfWrittenStore(at)
-        store: Any = half
-        broker: Any = SimpleNamespace(disk=None, clock=RealClock(loop), partition=None)
-        queues = DurableQueues(broker, broker, DeclarationNodes(store))
-        for name in ("first", "second", "third"):
-            queues.added(HOST, DeclaredQueue(name, True, False, None, {}, settings()))
-        kept: asyncio.Future[HeadraceError | None] = loop.create_future()
-        queues.when_kept(kept.set_result)
-        assert await asyncio.wait_for(kept, 10) is None
-        await queues.close([])
-        return half
-
-    half = asyncio.run(play())
-    assert len(half.asked) == 3
-    assert half.made == [path for path in half.asked if path != half.asked[at]]

@@ -15,7 +15,7 @@ from headrace.posix.clock import RealClock
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.queue_names import queue_topic
 from headrace.queues.queue_settings import Published
-from headrace.vhosts.declaration_nodes import DeclarationNodes
+from headrace.vhosts.declarations.declaration_log import DeclarationLog
 from headrace.vhosts.durable_queues import DurableQueues
 from tests.support.log.log import World
 from tests.support.queues.log import CONFIG, PLACE, message
@@ -41,6 +41,13 @@ class Controller:
         return list(topics)
 
 
+class NothingDeclared(DeclarationLog):
+    """A log of declarations for a test that declares nothing."""
+
+    def __init__(self) -> None:
+        """It has no topic."""
+
+
 def test_refused_publish_has_the_log_of_its_queue_created_again() -> None:
     async def play() -> Controller:
         world, made = World(config=CONFIG), Controller(refused=2)
@@ -54,7 +61,7 @@ def test_refused_publish_has_the_log_of_its_queue_created_again() -> None:
             partition=lambda *_: partition,
         )
         controller: Any = made
-        queues = DurableQueues(broker, controller, DeclarationNodes(controller))
+        queues = DurableQueues(broker, controller, NothingDeclared())
         store = queues.make_store("/", QUEUE, 0)
         published = Published(message("a"), 0, None, True)
         stored: list[bool] = []

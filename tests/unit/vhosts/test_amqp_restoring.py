@@ -1,21 +1,23 @@
 """What was declared, put back at a start: what is left alone, what goes, what cannot be read."""
 
 import asyncio
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
-from headrace.ports.store import Node
+from headrace.ports.store import NoNode
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.stored_model import ExchangeRecord, QueueRecord, Record
-from headrace.queues.model.stored_records import encode_record, record_name
+from headrace.queues.model.stored_records import record_key
 from headrace.queues.stores.log.durable_messages import DurableMessages
 from headrace.queues.stores.log.log_writing import QueueLogs
 from headrace.queues.stores.log.settled_files import SettledFiles, settled_path
 from headrace.vhosts import restore
-from headrace.vhosts.declaration_nodes import DeclarationNodes
+from headrace.vhosts.declarations.stored_changes import Loaded
+from headrace.vhosts.declarations.takeover import DeclarationNodes
 from headrace.vhosts.restore import Restoring
 from tests.support.amqp.channels import QueueRoom
 from tests.support.log.log import World
@@ -28,32 +30,28 @@ QUEUE = QueueRecord("q", False, {})
 
 
 class Stored:
-    """A metadata store with declarations, and a broker that starts. `Store`, `DurableQueues`"""
+    """A log of declarations, a broker that starts. `DeclarationLog`, `Store`, `DurableQueues`"""
 
     def __init__(self, *records: Record, vhost: str = "/") -> None:
-        self.nodes: dict[str, bytes | None] = {}
-        for record in records:
-            self.nodes[record_name(vhost, record)] = encode_record(vhost, record)
+        self.records = {record_key(vhost, record): (vhost, record) for record in records}
+        self.all_read, self.is_empty = True, False
         self.topics: dict[str, Any] = {}
-        self.known: list[str] = []
+        self.known: list[bytes] = []
         self.doomed: list[str] = []
         self.made: list[DurableMessages] = []
         self.partition_error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         self.world = World()
         self.hosts: VirtualHosts = QueueRoom().broker.virtual_hosts
 
-    async def create(self, path: str, value: bytes) -> None:
-        """It is there."""
-
     async def children(self, path: str) -> list[str]:
-        return list(self.nodes)
+        """No earlier version was here."""
+        raise NoNode(path)
 
-    async def get_all(self, paths: list[str]) -> list[Node | None]:
-        found = [self.nodes[path.rpartition("/")[2]] for path in paths]
-        return [None if value is None else Node(value, 0, 0, 0) for value in found]
+    async def load(self) -> Loaded:
+        return Loaded(dict(self.records), self.all_read, self.is_empty)
 
-    def know(self, nodes: list[str]) -> None:
-        self.known += nodes
+    def know(self, keys: Iterable[bytes]) -> None:
+        self.known += keys
 
     def doom(self, topics: Any) -> None:
         self.doomed += topics
@@ -74,13 +72,20 @@ class Stored:
             disk=SimpleNamespace(run=lambda work, done: done(work())),
         )
         itself: Any = self
-        asyncio.run(Restoring(broker, itself, self.hosts, DeclarationNodes(itself)).restore())
+        nodes = DeclarationNodes(itself)
+        asyncio.run(Restoring(broker, itself, self.hosts, itself, nodes).restore())
 
 
 def test_topics_of_nobody_go_and_only_those_that_are_kept_for_queues() -> None:
     here = Stored(QUEUE)
     here.topics = dict.fromkeys(
-        ("orders", "__consumer_offsets", "__amqp.queue.q", "__amqp.queue.gone"),
+        (
+            "orders",
+            "__consumer_offsets",
+            "__amqp.declarations",
+            "__amqp.queue.q",
+            "__amqp.queue.gone",
+        ),
         SimpleNamespace(partitions=[]),
     )
     here.restore()
@@ -97,16 +102,14 @@ def test_the_topic_of_a_queue_in_another_vhost_stays() -> None:
     assert list(here.hosts.hosts["shop"].queues) == ["q"]
 
 
-def test_nodes_are_known_also_those_that_nobody_can_read_but_not_those_that_went() -> None:
+@pytest.mark.parametrize(("all_read", "is_empty"), [(False, False), (True, True)])
+def test_no_topic_is_deleted_while_declarations_are_unknown(all_read: bool, is_empty: bool) -> None:
     here = Stored(QUEUE, EXCHANGE)
-    here.nodes |= {"unreadable": b"?", "gone": None}
+    here.all_read, here.is_empty = all_read, is_empty
     here.topics["__amqp.queue.gone"] = SimpleNamespace(partitions=[])
     here.restore()
-    assert sorted(here.known) == sorted([*(set(here.nodes) - {"gone"})])
+    assert here.known == list(here.records)
     assert here.doomed == [], "what cannot be read may be its queue"
-    store: Any = here
-    found = asyncio.run(DeclarationNodes(store).read())
-    assert (found.all_read, len(found.records["/"])) == (False, 2)
 
 
 def test_a_queue_that_cannot_be_restored_keeps_no_other_from_it(

@@ -9,10 +9,11 @@ from headrace.model.nouns import (
     SHARE_STATE_TOPIC,
     TRANSACTIONS_TOPIC,
 )
+from headrace.model.protocols import reserved_topics
 
 
 def internal_config(name: str, config: BrokerConfig) -> dict[str, str]:
-    """Return the topic settings of internal topic `name`; none for any other topic."""
+    """Return the topic settings of internal topic `name`, of any protocol; none for another."""
     if name == OFFSETS_TOPIC:
         return {
             "compression.type": "producer",
@@ -36,7 +37,8 @@ def internal_config(name: str, config: BrokerConfig) -> dict[str, str]:
             "retention.ms": "-1",
             "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
         }
-    return {}
+    reserved = reserved_topics(name)
+    return {} if reserved is None else dict(reserved.internal.get(name, {}))
 
 
 def completed(wanted: NewTopic, broker: Broker) -> NewTopic:

@@ -26,7 +26,8 @@ from headrace.queues.stores.memory.spill_files import SpillFiles
 from headrace.security.configured import parse_super_users, topics_are_open
 from headrace.vhosts.access import Admission
 from headrace.vhosts.alarms import ResourceAlarms
-from headrace.vhosts.declaration_nodes import DeclarationNodes
+from headrace.vhosts.declarations.declaration_log import DeclarationLog
+from headrace.vhosts.declarations.takeover import DeclarationNodes
 from headrace.vhosts.durable_queues import DurableQueues
 from headrace.vhosts.kafka_admin_of_queue_topics import TopicsOfQueues
 from headrace.vhosts.password_migration import PasswordMigration
@@ -52,7 +53,8 @@ class Parts(Protocol):
 
     @property
     def store(self) -> Store | None:
-        """The open metadata store, which has the declarations; None: not available."""
+        """The open metadata store, which has an earlier version's declarations; None: it is not
+        available."""
 
     @property
     def operations(self) -> Operations:
@@ -69,7 +71,8 @@ class Durable:
     def __init__(
         self,
         parts: Parts,
-        declarations: DeclarationNodes,
+        declarations: DeclarationLog,
+        nodes: DeclarationNodes,
         admission: Admission,
         durable: DurableQueues,
         queues: QueueBroker,
@@ -78,6 +81,7 @@ class Durable:
         self.writes = WritePass(parts.writes)
         self._broker = parts.broker
         self._declarations = declarations
+        self._nodes = nodes
         self._admission = admission
         self.queues = durable
         self._virtual_hosts = queues.virtual_hosts
@@ -86,7 +90,7 @@ class Durable:
     async def start(self) -> None:
         """Restore declarations and queues, and begin to follow changes of Kafka topics."""
         broker, virtual_hosts = self._broker, self._virtual_hosts
-        restoring = Restoring(broker, self.queues, virtual_hosts, self._declarations)
+        restoring = Restoring(broker, self.queues, virtual_hosts, self._declarations, self._nodes)
         await restoring.restore()
         topics = TopicsOfQueues(broker, self.queues, virtual_hosts, self._admission)
         broker.topic_keepers.add(AMQP_TOPICS, topics)
@@ -98,6 +102,7 @@ class Durable:
         await self.queues.close(
             [store for queue in self._virtual_hosts.queues() for store in queue.late_stores]
         )
+        self._declarations.close()
         await removed
 
     def _removed_spill(self, done: Callable[[None], None]) -> None:
@@ -134,7 +139,8 @@ def frontend(parts: Parts) -> AmqpFrontend:
     )
     bounds = bounds_of(keys)
     memory = MemoryUse(bounds.memory_bytes_max)
-    declarations = DeclarationNodes(store)
+    nodes = DeclarationNodes(store)
+    declarations = DeclarationLog(broker, parts.controller, nodes.mark_moved)
     durable = DurableQueues(broker, parts.controller, declarations, memory)
     queues = QueueBroker(
         broker.clock,
@@ -150,7 +156,7 @@ def frontend(parts: Parts) -> AmqpFrontend:
         queues,
         settings_of(keys, "headrace"),
         broker.clock,
-        Durable(parts, declarations, admission, durable, queues),
+        Durable(parts, declarations, nodes, admission, durable, queues),
         migration.stop,
     )
     _watch_resources(broker, queues, made.block)

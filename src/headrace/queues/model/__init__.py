@@ -1,6 +1,8 @@
 """Declarations of a vhost, and the routing of messages.
 
-virtual_host      exchanges, queues and bindings of one vhost: RabbitMQ's checks and texts
+virtual_host      commands that change a vhost: RabbitMQ's checks and texts
+vhost_table       exchanges, queues and bindings of one vhost
+declaration_table the same, changed by records of the log of declarations
 declarations, bindings, exchanges   parts of it
 routing           from an exchange and a key to queues; on topic_trie and headers_matching
 arguments         checks of queues' and consumers' arguments

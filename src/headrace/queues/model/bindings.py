@@ -48,25 +48,28 @@ class Bindings:
         source = self._exchanges.get(binding.source)
         return source is not None and binding.identity in source.bindings
 
-    def remove(self, binding: Binding) -> Removed:
-        """Remove an existing binding; return it with auto-delete exchanges left unbound."""
-        return self._remove([binding], [])
+    def remove(self, binding: Binding, *, unbound: bool = True) -> Removed:
+        """Remove an existing binding; return all that was removed.
 
-    def remove_exchange(self, exchange: Exchange) -> Removed:
-        """Remove an exchange with its bindings; return all that was deleted with it."""
+        `unbound`: also auto-delete exchanges that are left without a binding.
+        """
+        return self._remove([binding], [], unbound)
+
+    def remove_exchange(self, exchange: Exchange, *, unbound: bool = True) -> Removed:
+        """Remove an exchange with its bindings; return all that was removed, as `remove`."""
         del self._exchanges[exchange.name]
-        return self._remove([], [exchange])
+        return self._remove([], [exchange], unbound)
 
-    def remove_to(self, destination: Destination) -> Removed:
-        """Remove all bindings to a destination; return all that was deleted with them."""
-        return self._remove(list(self._to.get(destination, {}).values()), [])
+    def remove_to(self, destination: Destination, *, unbound: bool = True) -> Removed:
+        """Remove all bindings to a destination; return all that was removed, as `remove`."""
+        return self._remove(list(self._to.get(destination, {}).values()), [], unbound)
 
     def to(self, destination: Destination) -> list[Binding]:
         """Return the vhost's bindings to a queue or an exchange."""
         return list(self._to.get(destination, {}).values())
 
-    def _remove(self, bindings: list[Binding], gone: list[Exchange]) -> Removed:
-        """Remove bindings, those of deleted exchanges, and auto-delete exchanges left unbound."""
+    def _remove(self, bindings: list[Binding], gone: list[Exchange], unbound: bool) -> Removed:
+        """Remove bindings and those of removed exchanges, which `unbound` ones become."""
         removed: list[Binding] = []
         ended = 0
         while bindings or ended < len(gone):
@@ -74,7 +77,7 @@ class Bindings:
                 binding = bindings.pop()
                 if self._take(binding):
                     removed.append(binding)
-                    source = self._exchanges.get(binding.source)
+                    source = self._exchanges.get(binding.source) if unbound else None
                     if source is not None and source.auto_delete and not source.bindings:
                         del self._exchanges[source.name]
                         gone.append(source)

@@ -4,23 +4,19 @@ Records are plain values; `stored_records` encodes their arguments as field tabl
 types. A binding is durable if both its ends are.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 from headrace.model.errors import Malformed
-from headrace.queues.model.arguments import queue_settings
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.durability import Model
 from headrace.queues.model.exchanges import (
     DEFAULT_EXCHANGE,
     RESERVED_PREFIX,
     Binding,
-    Destination,
     Exchange,
-    ExchangeType,
 )
-from headrace.queues.model.virtual_host import VirtualHost
-from headrace.queues.refusals import QUEUE, resource_text
+from headrace.queues.refusals import QUEUE
 
 Stored = Mapping[str, object]
 
@@ -99,48 +95,10 @@ def binding_record(host: Model, binding: Binding) -> BindingRecord | None:
     return BindingRecord(binding.source, kind, name, binding.routing_key, binding.arguments)
 
 
-def durable_records(host: VirtualHost) -> Iterator[Record]:
+def durable_records(host: Model) -> Iterator[Record]:
     """Yield the records of a vhost, exchanges and queues before bindings."""
     found: list[Record | None] = [exchange_record(each) for each in host.exchanges.values()]
     found += [queue_record(queue) for queue in host.queues.values()]
     for exchange in host.exchanges.values():
         found += [binding_record(host, binding) for binding in exchange.bindings.values()]
     yield from (record for record in found if record is not None)
-
-
-def restore(host: VirtualHost, records: Iterable[Record]) -> list[BindingRecord]:
-    """Declare stored records in a new vhost; return the bindings with a missing end.
-
-    Raises Refused if a queue's arguments are invalid.
-    """
-    bindings = []
-    for record in records:
-        match record:
-            case ExchangeRecord():
-                host.add_exchange(
-                    Exchange(
-                        record.name,
-                        ExchangeType(record.exchange_type),
-                        durable=True,
-                        auto_delete=record.auto_delete,
-                        internal=record.internal,
-                        arguments=record.arguments,
-                    )
-                )
-            case QueueRecord(name, auto_delete, arguments):
-                settings = queue_settings(arguments, resource_text(QUEUE, name, host.name))
-                host.add_queue(DeclaredQueue(name, True, auto_delete, None, arguments, settings))
-            case BindingRecord():
-                bindings.append(record)
-    return [record for record in bindings if not _bound(host, record)]
-
-
-def _bound(host: VirtualHost, record: BindingRecord) -> bool:
-    ends = host.queues if record.destination_kind == QUEUE else host.exchanges
-    if record.source not in host.exchanges or record.destination not in ends:
-        return False
-    destination = Destination(record.destination_kind, record.destination)
-    binding = Binding(record.source, destination, record.routing_key, record.arguments)
-    host.bindings.add(binding)
-    host.router.forget()
-    return True

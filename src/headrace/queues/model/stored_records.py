@@ -1,4 +1,4 @@
-"""The encoding of durable declarations in the metadata store.
+"""The encoding of durable declarations in their log.
 
     u32   length of the first table, big-endian
     table the vhost, the kind of record, its fields but the arguments
@@ -36,8 +36,8 @@ _VHOST = "vhost"
 _KIND = "kind"
 
 
-def record_name(vhost: str, record: Record) -> str:
-    """Return the node name of a record, 64 hex digits of a hash of its identity."""
+def record_key(vhost: str, record: Record) -> bytes:
+    """Return the key of a record, a hash of its identity with 32 bytes."""
     parts = [vhost, _NAMES[type(record)]]
     match record:
         case BindingRecord(source, kind, destination, routing_key, arguments):
@@ -48,11 +48,11 @@ def record_name(vhost: str, record: Record) -> str:
             identity = b""
     names = [part.encode("utf-8", "surrogateescape") for part in parts]
     content = b"".join(_LENGTH.pack(len(name)) + name for name in names)
-    return sha256(content + identity).hexdigest()
+    return sha256(content + identity).digest()
 
 
 def encode_record(vhost: str, record: Record) -> bytes:
-    """Encode a durable declaration with its vhost, for the metadata store."""
+    """Encode a durable declaration with its vhost."""
     fields: dict[str, FieldValue] = {_VHOST: vhost, _KIND: _NAMES[type(record)]}
     fields |= {name: value for name, value in record._asdict().items() if name != "arguments"}
     table = encode_table(fields)

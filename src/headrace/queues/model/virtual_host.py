@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from headrace.queues.field_values import kind_of
 from headrace.queues.model import arguments as queue_arguments
-from headrace.queues.model.bindings import Bindings, Removed
+from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declarations import (
     Arguments,
     Declared,
@@ -34,10 +34,9 @@ from headrace.queues.model.exchanges import (
     ExchangeType,
     check_name,
     check_not_default,
-    predeclared_exchanges,
 )
 from headrace.queues.model.headers_matching import check_match_argument
-from headrace.queues.model.routing import Router
+from headrace.queues.model.vhost_table import VhostTable
 from headrace.queues.permissions.access import FULL_ACCESS, Access, Permission
 from headrace.queues.queue_settings import QueueType
 from headrace.queues.refusals import (
@@ -77,11 +76,9 @@ class VirtualHost:
         self.kept = kept or NothingKept()
         self.queues_max = queues_max
         self._random_bytes = random_bytes
-        self.exchanges = {exchange.name: exchange for exchange in predeclared_exchanges()}
-        self.queues: dict[str, DeclaredQueue] = {}
-        self.bindings = Bindings(self.exchanges)
-        self.router = Router(name, self.exchanges, self.queues)
-        self._of_owners: dict[Owner, set[str]] = {}
+        self.table = VhostTable(name)
+        self.exchanges, self.queues = self.table.exchanges, self.table.queues
+        self.bindings, self.router = self.table.bindings, self.table.router
 
     def declare_exchange(
         self,
@@ -124,9 +121,7 @@ class VirtualHost:
 
     def add_exchange(self, exchange: Exchange) -> None:
         """Add a new exchange to the vhost without checks."""
-        self.exchanges[exchange.name] = exchange
-        self.router.forget()
-        self.router.has_topics |= exchange.stored is not None
+        self.table.add_exchange(exchange)
         self.kept.added(self, exchange)
 
     def check_exchange(self, name: str) -> Exchange:
@@ -156,8 +151,7 @@ class VirtualHost:
             return Removed()
         if if_unused and exchange.bindings:
             raise precondition_failed(f"{self._text(EXCHANGE, name)} in use")
-        self.router.forget()
-        return self._removed(self.bindings.remove_exchange(exchange))
+        return self._removed(self.table.remove_exchange(exchange))
 
     def declare_queue(
         self,
@@ -200,12 +194,7 @@ class VirtualHost:
 
     def add_queue(self, queue: DeclaredQueue) -> None:
         """Add a new queue to the vhost without checks."""
-        self.queues[queue.name] = queue
-        if queue.settings.topic is not None:
-            self.router.read_topics[queue.name] = queue.settings.topic
-            self.router.has_topics = True
-        if queue.owner is not None:
-            self._of_owners.setdefault(queue.owner, set()).add(queue.name)
+        self.table.add_queue(queue)
         self.kept.added(self, queue)
 
     def check_reads(self, queue: DeclaredQueue, access: Access) -> None:
@@ -264,24 +253,13 @@ class VirtualHost:
 
     def remove_queue(self, name: str) -> Removed:
         """Remove an existing queue and its bindings: it was deleted or has expired."""
-        queue = self.queues.pop(name)
-        self.router.read_topics.pop(name, None)
-        if queue.owner is not None:
-            of_owner = self._of_owners[queue.owner]
-            of_owner.discard(name)
-            if not of_owner:
-                del self._of_owners[queue.owner]
-        removed = self.bindings.remove_to(Destination(QUEUE, name))
-        if removed.bindings:
-            self.router.forget()
-        return self._removed(removed._replace(queues=(name,)))
+        return self._removed(self.table.remove_queue(name))
 
     def remove_exchanges(self) -> None:
         """Remove all declared exchanges and their bindings: the vhost is deleted."""
         for exchange in list(self.exchanges.values()):
             if exchange.name in self.exchanges and exchange.name:
-                self._removed(self.bindings.remove_exchange(exchange))
-        self.router.forget()
+                self._removed(self.table.remove_exchange(exchange))
 
     def _removed(self, removed: Removed) -> Removed:
         self.kept.removed(self, removed)
@@ -296,7 +274,7 @@ class VirtualHost:
 
     def connection_closed(self, owner: Owner) -> list[Removed]:
         """Remove the queues that were exclusive to a closed connection."""
-        return [self.remove_queue(name) for name in sorted(self._of_owners.get(owner, ()))]
+        return [self.remove_queue(name) for name in self.table.owned_by(owner)]
 
     def bind(self, binding: Binding, owner: Owner | None, access: Access = FULL_ACCESS) -> bool:
         """Bind a queue or an exchange; return False if the binding exists; raise Refused."""
@@ -309,9 +287,8 @@ class VirtualHost:
         if source.exchange_type is ExchangeType.HEADERS:
             check_match_argument(binding.arguments)
         self._check_destination(destination, owner)
-        added = self.bindings.add(binding)
+        added = self.table.add_binding(binding)
         if added:
-            self.router.forget()
             self.kept.added(self, binding)
         return added
 
@@ -323,8 +300,7 @@ class VirtualHost:
         if not self.bindings.has(binding):
             return Removed()
         self._check_destination(binding.destination, owner)
-        self.router.forget()
-        return self._removed(self.bindings.remove(binding))
+        return self._removed(self.table.remove_binding(binding))
 
     def _checked(self, binding: Binding, access: Access) -> Binding:
         """Check permissions for a binding (Refused); return it without line ends in its names."""

@@ -9,7 +9,7 @@ A crash between any two steps is harmless (ADR 26), and running the migration ag
 5 the note in ZooKeeper is removed; brokers may start
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from headrace.log.directory.log_directory import read_identity
 from headrace.log.text_files import read_file
 from headrace.model.errors import ConfigError
 from headrace.model.nouns import BrokerId
+from headrace.model.protocols import ROWS
 from headrace.ports.disk import BrokerDisk
 from headrace.ports.store import Operation, SessionEvents
 from headrace.posix.store.embedded_store import EmbeddedStore
@@ -42,8 +43,8 @@ async def migrate(config: BrokerConfig, disk: BrokerDisk, *, dry_run: bool = Fal
     """Copy the metadata of the broker of `config.log_dirs` into `config.zookeeper_connect`.
 
     `dry_run`: write nothing, neither there nor in the directories. ConfigError: the broker runs,
-    the directories do not belong to one broker, or ZooKeeper has another cluster. Raises
-    StoreError.
+    the directories do not belong to one broker, an earlier version's nodes are not taken over yet,
+    or ZooKeeper has another cluster. Raises StoreError.
     """
     connect = config.zookeeper_connect
     if connect is None:
@@ -60,6 +61,8 @@ async def migrate(config: BrokerConfig, disk: BrokerDisk, *, dry_run: bool = Fal
                 _check_done(config, disk, found.cluster_id, migrant)
                 return Migrated(migrant, nodes, ())
             migration.check(found, migrant)
+            if found.begun is None:
+                _check_taken_over(config, nodes)
             if dry_run:
                 return Migrated(migrant, nodes, await migration.differences(target, nodes))
             await migration.begin(target, found, migrant)
@@ -137,6 +140,19 @@ async def _content(path: str, migrant: Migrant) -> dict[str, bytes]:
             f" belongs to ({file_names.META_PROPERTIES}): has one of them been copied there?"
         )
     return nodes
+
+
+def _check_taken_over(config: BrokerConfig, nodes: Mapping[str, bytes]) -> None:
+    """Raise ConfigError if the store has nodes that a start would move to a protocol's topics."""
+    for row in ROWS:
+        parent = f"{row.former_nodes}/"
+        if row.former_nodes and any(nodes[path] for path in nodes if path.startswith(parent)):
+            raise ConfigError(
+                f"log.dirs={config.log_dirs[0]}: its metadata store has nodes of {row.name} below"
+                f" {row.former_nodes}, which an earlier version wrote: start headrace serve on it"
+                f" once with a listener of {row.listeners[0].name}, which moves them to a topic,"
+                " and stop it"
+            )
 
 
 def _leave(config: BrokerConfig, disk: BrokerDisk, connect: str) -> None:

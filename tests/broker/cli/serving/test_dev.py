@@ -6,6 +6,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import pika
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -90,12 +91,23 @@ def test_who_names_a_port_of_amqp_that_is_taken_gets_no_cluster_without_it() -> 
     assert f"listeners=AMQP://127.0.0.1:{port}: address already in use" in ended.stderr
 
 
+def amqp_port(place: Path) -> int:
+    """The port of AMQP that the newest start has said."""
+    said = re.findall("listens on AMQP://127.0.0.1:([0-9]+)", (place / "output").read_text())
+    return int(said[-1])
+
+
 def test_a_trial_serves_rabbitmqs_clients(tmp_path: Path) -> None:
-    with trial(tmp_path, "--brokers", "2"):
-        (port,) = re.findall(
-            "listens on AMQP://127.0.0.1:([0-9]+)", (tmp_path / "output").read_text()
-        )
-        assert answers(Address(int(port)))
+    for ready in (0, 1):
+        with trial(tmp_path, "--brokers", "2", "--data", str(tmp_path / "data")):
+            port = amqp_port(tmp_path)
+            assert answers(Address(port))
+            with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port)) as opened:
+                channel = opened.channel()
+                channel.confirm_delivery()
+                found = channel.queue_declare("kept", durable=True).method.message_count
+                assert found == ready, "the first broker has all declarations"
+                channel.basic_publish("", "kept", b"m", pika.BasicProperties(delivery_mode=2))
 
 
 def test_the_first_broker_lets_rabbitmqs_clients_and_guest_in_where_that_is_said(

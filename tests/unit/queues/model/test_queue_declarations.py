@@ -119,7 +119,7 @@ def test_exclusive_queues_go_with_their_connection() -> None:
     assert [removed.queues for removed in host.connection_closed(ME)] == [("a",), ("b",)]
     assert set(host.queues) == {"other", "shared"}
     assert host.connection_closed(ME) == []
-    assert host._of_owners.keys() == {OTHER}
+    assert host.table._of_owners.keys() == {OTHER}
 
 
 def test_a_queue_without_a_name_is_given_one() -> None:

@@ -1,10 +1,14 @@
 """What of a vhost is stored, and what comes back from it."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from headrace.model.errors import Malformed
+from headrace.queues.model.bindings import Removed
+from headrace.queues.model.declaration_table import Applied, apply
+from headrace.queues.model.declarations import QueueCounts
 from headrace.queues.model.stored_model import (
     BindingRecord,
     ExchangeRecord,
@@ -12,11 +16,12 @@ from headrace.queues.model.stored_model import (
     Record,
     durable_records,
     from_store,
-    restore,
     to_store,
 )
 from headrace.queues.model.virtual_host import VirtualHost
+from headrace.queues.refusals import Refused
 from tests.support.queues.virtual_hosts import (
+    ME,
     bind,
     exchange,
     queue,
@@ -24,6 +29,11 @@ from tests.support.queues.virtual_hosts import (
     to_queue,
     virtual_host,
 )
+
+
+def restore(host: VirtualHost, records: Iterable[Record]) -> list[Applied]:
+    """Apply stored records to the table of a vhost."""
+    return [apply(host.table, record) for record in records]
 
 
 def furnished() -> VirtualHost:
@@ -51,7 +61,7 @@ def furnished() -> VirtualHost:
 def test_what_is_durable_survives_with_the_bindings_between() -> None:
     records = list(durable_records(furnished()))
     host = virtual_host()
-    assert restore(host, records) == []
+    restore(host, records)
     assert set(host.queues) == {"kept", "amq.gen-AAAAAAAAAAAAAAAAAAAAAA"}
     assert host.queues["kept"].settings.length_max == 5
     assert host.queues["kept"].durable
@@ -66,7 +76,7 @@ def test_what_is_durable_survives_with_the_bindings_between() -> None:
 
 def test_a_declaration_repeated_after_a_restart_is_the_same() -> None:
     host = virtual_host()
-    restore(host, durable_records(furnished()))
+    restore(host, list(durable_records(furnished())))
     assert not queue(host, "kept", {"x-max-length": 5}, durable=True).created
     assert not exchange(host, "e", "topic", {"alternate-exchange": "amq.fanout"}, durable=True)
 
@@ -77,7 +87,7 @@ def test_a_binding_without_an_end_is_told() -> None:
         BindingRecord("amq.direct", "queue", "none", "k", {}),
         BindingRecord("none", "exchange", "amq.direct", "k", {}),
     ]
-    assert restore(host, lost) == lost
+    assert restore(host, lost) == [Applied(), Applied()]
 
 
 def test_a_record_is_a_plain_dictionary_and_back() -> None:
@@ -123,7 +133,7 @@ def test_an_end_of_the_other_kind_with_the_same_name_is_not_the_end() -> None:
         BindingRecord("amq.direct", "queue", "amq.fanout", "k", {}),
         BindingRecord("amq.direct", "exchange", "q", "k", {}),
     ]
-    assert restore(host, lost) == lost
+    assert restore(host, lost) == [Applied(), Applied()]
 
 
 def test_a_binding_is_as_durable_as_its_end_and_not_as_what_else_has_that_name() -> None:
@@ -134,3 +144,42 @@ def test_a_binding_is_as_durable_as_its_end_and_not_as_what_else_has_that_name()
         bind(host, to_queue("amq.direct", name), to_exchange("amq.direct", name))
     ends = [record[1:3] for record in durable_records(host) if isinstance(record, BindingRecord)]
     assert ends == [("queue", "a"), ("exchange", "b")]
+
+
+def test_record_that_differs_replaces_the_queue_with_its_bindings() -> None:
+    host = virtual_host()
+    exchange(host, "e", durable=True, auto_delete=True)
+    queue(host, "q", durable=True)
+    bind(host, to_queue("e", "q", "k"))
+    (same,) = (each for each in durable_records(host) if isinstance(each, QueueRecord))
+    assert apply(host.table, same) == Applied()
+    changed = apply(host.table, same._replace(arguments={**same.arguments, "x-max-length": 3}))
+    assert changed.removed == Removed(queues=("q",), bindings=(to_queue("e", "q", "k"),))
+    assert host.queues["q"].settings.length_max == 3
+    assert "e" in host.exchanges, "only a command deletes what is left unbound"
+
+
+def test_record_that_differs_replaces_the_exchange_with_its_bindings() -> None:
+    host = virtual_host()
+    exchange(host, "e", durable=True)
+    queue(host, "q", durable=True)
+    bind(host, to_queue("e", "q", "k"))
+    changed = apply(host.table, ExchangeRecord("e", "fanout", False, False, {}))
+    assert changed.removed.bindings == (to_queue("e", "q", "k"),)
+    assert host.router.route("e", "k") == ()
+    host.delete_queue("q", ME, QueueCounts())
+    assert set(host.exchanges) == {*virtual_host().exchanges, "e"}
+
+
+def test_invalid_record_changes_nothing() -> None:
+    host = virtual_host()
+    queue(host, "q", durable=True)
+    exchange(host, "e", durable=True)
+    before = list(durable_records(host))
+    for record in (
+        QueueRecord("q", False, {"x-max-length": -1}),
+        ExchangeRecord("e", "nonsense", False, False, {}),
+    ):
+        with pytest.raises((Refused, ValueError)):
+            apply(host.table, record)
+    assert list(durable_records(host)) == before

@@ -13,7 +13,7 @@ from headrace.queues.model.stored_model import (
     QueueRecord,
     Record,
 )
-from headrace.queues.model.stored_records import decode_record, encode_record, record_name
+from headrace.queues.model.stored_records import decode_record, encode_record, record_key
 from headrace.wire.amqp.field_table import FieldTable, Int8, Long, encode_table
 
 NAMES = st.binary(max_size=20).map(lambda name: name.decode("utf-8", "surrogateescape"))
@@ -55,13 +55,13 @@ def test_what_is_another_declaration_has_another_name(
         return vhost, type(record), record.name
 
     same = identity(vhost, record) == identity(other_vhost, other)
-    assert (record_name(vhost, record) == record_name(other_vhost, other)) is same
+    assert (record_key(vhost, record) == record_key(other_vhost, other)) is same
 
 
 def test_a_queue_has_its_name_whatever_its_arguments_are() -> None:
-    known = record_name("/", QueueRecord("q", False, {}))
-    assert record_name("/", QueueRecord("q", True, {"x-max-length": 1})) == known
-    assert record_name("/", ExchangeRecord("q", "topic", False, False, {})) != known
+    known = record_key("/", QueueRecord("q", False, {}))
+    assert record_key("/", QueueRecord("q", True, {"x-max-length": 1})) == known
+    assert record_key("/", ExchangeRecord("q", "topic", False, False, {})) != known
 
 
 def test_bindings_that_differ_in_anything_have_names_of_their_own() -> None:
@@ -71,7 +71,7 @@ def test_bindings_that_differ_in_anything_have_names_of_their_own() -> None:
         BindingRecord("e", "exchange", "q", "r", {}),
         BindingRecord("e", "queue", "q", "r", {"x": 1}),
     ]
-    assert len({record_name("/", binding) for binding in bindings}) == len(bindings)
+    assert len({record_key("/", binding) for binding in bindings}) == len(bindings)
 
 
 @pytest.mark.parametrize(

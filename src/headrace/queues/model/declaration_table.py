@@ -1,0 +1,143 @@
+"""Records of the log of declarations, applied to the table of a vhost.
+
+    apply   add the declaration of a record, in place of another one of its identity
+    remove  remove the declaration of a key: a tombstone
+
+Both are idempotent: a log may be applied from any earlier offset again. Applied in the log's order,
+compacted or not, the records give the durable part of the model that the commands made.
+"""
+
+from typing import NamedTuple, assert_never
+
+from headrace.queues.model.arguments import queue_settings
+from headrace.queues.model.bindings import Removed
+from headrace.queues.model.declarations import DeclaredQueue
+from headrace.queues.model.durability import Declared
+from headrace.queues.model.exchanges import Binding, Destination, Exchange, ExchangeType
+from headrace.queues.model.stored_model import (
+    BindingRecord,
+    ExchangeRecord,
+    QueueRecord,
+    Record,
+    durable_records,
+    exchange_record,
+    queue_record,
+)
+from headrace.queues.model.stored_records import encode_record, record_key
+from headrace.queues.model.vhost_table import VhostTable
+from headrace.queues.refusals import QUEUE, resource_text
+
+
+class Applied(NamedTuple):
+    """The change of a table by a record."""
+
+    added: Declared | None = None
+    """None: the table has the declaration already, or an end of the binding is missing."""
+    removed: Removed = Removed()
+    """A declaration that was replaced, with its bindings."""
+
+
+_UNCHANGED = Applied()
+
+
+def apply(table: VhostTable, record: Record) -> Applied:
+    """Add a declaration to a table. Refused, ValueError: the record is invalid; no change."""
+    match record:
+        case ExchangeRecord():
+            return _apply_exchange(table, record)
+        case QueueRecord():
+            return _apply_queue(table, record)
+        case BindingRecord():
+            return _apply_binding(table, record)
+        case _:
+            assert_never(record)
+
+
+def remove(table: VhostTable, record: Record) -> Removed:
+    """Remove the declaration that a record identifies; its other fields are not compared."""
+    match record:
+        case ExchangeRecord():
+            exchange = table.exchanges.get(record.name)
+            if exchange is None:
+                return Removed()
+            return table.remove_exchange(exchange, unbound=False)
+        case QueueRecord():
+            if record.name not in table.queues:
+                return Removed()
+            return table.remove_queue(record.name, unbound=False)
+        case BindingRecord():
+            binding = _binding(record)
+            if not table.bindings.has(binding):
+                return Removed()
+            return table.remove_binding(binding, unbound=False)
+        case _:
+            assert_never(record)
+
+
+class DeclarationTable:
+    """The table of a vhost, with its durable declarations by their keys in the log."""
+
+    def __init__(self, table: VhostTable) -> None:
+        """Index the durable declarations that the table has."""
+        self._table = table
+        self._records = {record_key(table.name, each): each for each in durable_records(table)}
+
+    def apply(self, record: Record) -> Applied:
+        """Add the declaration of a record. Refused, ValueError: it is invalid; no change."""
+        applied = apply(self._table, record)
+        self._records[record_key(self._table.name, record)] = record
+        return applied
+
+    def remove(self, key: bytes) -> Removed:
+        """Remove the declaration of a key, if it exists."""
+        record = self._records.pop(key, None)
+        return Removed() if record is None else remove(self._table, record)
+
+
+def _apply_exchange(table: VhostTable, record: ExchangeRecord) -> Applied:
+    current = table.exchanges.get(record.name)
+    if current is not None and _same(table, exchange_record(current), record):
+        return _UNCHANGED
+    exchange = Exchange(
+        record.name,
+        ExchangeType(record.exchange_type),
+        durable=True,
+        auto_delete=record.auto_delete,
+        internal=record.internal,
+        arguments=record.arguments,
+    )
+    removed = remove(table, record)
+    table.add_exchange(exchange)
+    return Applied(exchange, removed)
+
+
+def _apply_queue(table: VhostTable, record: QueueRecord) -> Applied:
+    name, auto_delete, arguments = record
+    current = table.queues.get(name)
+    if current is not None and _same(table, queue_record(current), record):
+        return _UNCHANGED
+    settings = queue_settings(arguments, resource_text(QUEUE, name, table.name))
+    removed = remove(table, record)
+    queue = DeclaredQueue(name, True, auto_delete, None, arguments, settings)
+    table.add_queue(queue)
+    return Applied(queue, removed)
+
+
+def _apply_binding(table: VhostTable, record: BindingRecord) -> Applied:
+    ends = table.queues if record.destination_kind == QUEUE else table.exchanges
+    if record.source not in table.exchanges or record.destination not in ends:
+        return _UNCHANGED
+    binding = _binding(record)
+    return Applied(binding) if table.add_binding(binding) else _UNCHANGED
+
+
+def _binding(record: BindingRecord) -> Binding:
+    destination = Destination(record.destination_kind, record.destination)
+    return Binding(record.source, destination, record.routing_key, record.arguments)
+
+
+def _same(table: VhostTable, current: Record | None, record: Record) -> bool:
+    """Compare a declaration with a record as they are stored, which keeps arguments' types."""
+    if current is None:
+        return False
+    return encode_record(table.name, current) == encode_record(table.name, record)
