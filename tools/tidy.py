@@ -33,6 +33,7 @@ NO_AWAIT = tuple(
     for room in (
         "broker",
         "coordination",
+        "copies",
         "delivery",
         "log",
         "logtools",

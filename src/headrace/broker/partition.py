@@ -12,6 +12,7 @@ All calls come from the one deciding thread and never block.
 """
 
 from headrace.broker.appended import Appended
+from headrace.broker.replica.joining import joins
 from headrace.broker.replica.partition_role import PartitionRole
 from headrace.broker.watchable import Watched
 from headrace.config.log_config import LogConfig
@@ -45,7 +46,7 @@ class Partition(Watched):
 
     __slots__ = (
         "_closed", "_flush_later", "_flush_soon", "_internal", "_waiters", "inspected",
-        "keys_needed", "log", "role", "topic_partition", "traffic", "when_committed",
+        "keys_needed", "log", "may_join", "role", "topic_partition", "traffic", "when_committed",
     )  # fmt: skip
 
     def __init__(self, log: Log, *, flusher: Flusher, flush_on_ack: bool = True) -> None:
@@ -67,6 +68,8 @@ class Partition(Watched):
         The code that decodes a Produce request does it, as records are not decoded here. Internal
         topics accept no client records.
         """
+        self.may_join = joins(self.topic_partition.topic)
+        """Whether a follower that has the log has all else that a member of the ISR needs."""
         self.inspected = False
         """Whether clients' records must be decoded: for `keys_needed`, or for the topic's own
         codec."""

@@ -14,6 +14,7 @@ AMQP queues and RocketMQ's pop consumers.
     cursor          the engine: acquire, settle, renew, expire; the lowest offset still wanted
     changes         changes that must be stored, and up to where records may be delivered
     cursor_state    the persisted form: start offset, state batches, delays; its store
+    settled_state   the encoding of a queue's settled positions; settled_runs: runs by the million
     batches         which parts of a log are records for delivery
     start_offset    the first offset of a partition without state
     partition_delivery  drives a cursor: reads the partition, times leases, stores changes

@@ -113,6 +113,20 @@ def _marker(header: BatchHeader, batch: memoryview) -> ControlMarker | None:
     return None if record is None else parse_control(record)
 
 
+def follow_start(log: Log, start: Offset) -> None:
+    """Move a follower's log start up to its leader's, at most to the own high watermark.
+
+    The leader's holds have decided about the records below; there may be none here. StorageError
+    if the directory has failed.
+    """
+    start = min(start, log.high_watermark)
+    if start > log.start_offset:
+        log.check_appendable()
+        log.begin_at(start)
+        log.context.events.publish((log,))
+        log.context.events.start_moved()
+
+
 def _allow_gaps(log: Log, batches: Sequence[_Batch]) -> None:
     """Record the offset gaps before these batches, so that the next start accepts them as valid.
 

@@ -34,9 +34,10 @@ def apply_retention(log: Log, now_ms: int) -> int:
 def delete_below_start(log: Log) -> int:
     """Delete the segments below the log's start offset; return their number.
 
-    Raises StorageError.
+    Holds were asked when the start moved; a follower's moves with its leader's. Raises
+    StorageError.
     """
-    return _delete(log, _below_start(log, _bound(log)), "below the log's start")
+    return _delete(log, _below_start(log), "below the log's start")
 
 
 def _bound(log: Log) -> Offset:
@@ -51,9 +52,10 @@ def _end_of(log: Log, at: int) -> Offset:
     return log.end_offset
 
 
-def _below_start(log: Log, bound: Offset) -> int:
+def _below_start(log: Log) -> int:
+    bound = min(log.start_offset, log.high_watermark)
     count = 0
-    while count < len(log.segments) - 1 and _end_of(log, count) <= min(log.start_offset, bound):
+    while count < len(log.segments) - 1 and _end_of(log, count) <= bound:
         count += 1
     return count
 

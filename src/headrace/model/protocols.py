@@ -69,6 +69,9 @@ class ReservedTopics(NamedTuple):
     """Why CreatePartitions is refused; empty: it is not."""
     configs: str = ""
     """Why AlterConfigs is refused; empty: it is not."""
+    positions_copied: bool = False
+    """Whether a replica that joins the ISR needs a copy of the settled positions; not if
+    `closed`."""
 
 
 class Command(NamedTuple):
@@ -187,6 +190,7 @@ AMQP_TOPICS = ReservedTopics(
     create="declare the queue, which makes it",
     partitions="it has a partition for each priority",
     configs="its settings are the queue's",
+    positions_copied=True,
 )
 AMQP = ProtocolRow(
     "AMQP",
@@ -330,6 +334,12 @@ def is_closed(topic: str) -> bool:
     """Return whether no client may read or write a topic, as a protocol keeps its state there."""
     reserved = reserved_topics(topic)
     return reserved is not None and topic in reserved.closed
+
+
+def are_positions_copied(topic: str) -> bool:
+    """Return whether a replica needs a copy of the topic's settled positions to be in sync."""
+    reserved = reserved_topics(topic)
+    return reserved is not None and reserved.positions_copied and topic not in reserved.closed
 
 
 def other_topic_names(topic: str) -> dict[str, str]:

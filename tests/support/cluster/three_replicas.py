@@ -12,6 +12,7 @@ from headrace.broker.partition import Partition
 from headrace.broker.replica.follower import Follower
 from headrace.broker.replica.in_sync_replicas import IsrChange, ReplicaFetch, Replicas
 from headrace.broker.replica.leader_term import LeaderTerm
+from headrace.broker.replica.replica_reads import diverging
 from headrace.config.log_config import LogConfig
 from headrace.log.log import Log
 from headrace.model.errors import ApiError
@@ -54,6 +55,7 @@ class Answer:
     data: bytes
     high_watermark: Offset
     diverging: tuple[LeaderEpoch, Offset] | None
+    log_start: Offset
 
 
 @dataclass
@@ -86,7 +88,8 @@ class Node:
     def content(self) -> Content:
         """Offset to value of all records; read again only where the log has changed."""
         log = self.log
-        key = (log, log.end_offset, log.truncations)
+        bases = tuple(segment.base_offset for segment in log.segments)
+        key = (log, log.end_offset, log.truncations, bases)
         if self.cached[0] != key:
             data = b"".join(segment.file.read(0, segment.size) for segment in log.segments)
             self.cached = key, {record.offset: record.value for record in records_of(data)}
@@ -100,15 +103,19 @@ class ThreeReplicas:
     """Planted: a follower begins by cutting its log to its own high watermark."""
     cuts_below_high_watermark = False
     """Planted: a cut goes one batch further than it must."""
+    weights: tuple[float, ...] = (15, 50, 50, 50, 20, 15, 3, 5, 1.5, 6)
+    """How often each action of `step` is drawn."""
 
     def __init__(self, seed: int) -> None:
         self.drawn = Random(seed)
         config = LogConfig(
-            segment_bytes=600, index_interval_bytes=200, segment_index_bytes=1024,
-            min_insync_replicas=self.drawn.choice((1, 2, 2)),
+            segment_bytes=self.segment_bytes(), index_interval_bytes=200, segment_index_bytes=1024,
+            min_insync_replicas=self.drawn.choice((1, 2, 2)), retention_ms=-1,
         )  # fmt: skip
         self.controller = Controller()
-        self.nodes = [Node(broker, World(config=config, broker_id=broker)) for broker in BROKERS]
+        self.nodes = [
+            self.make_node(broker, World(config=config, broker_id=broker)) for broker in BROKERS
+        ]
         self.now = 0.0
         self.values = 0
         self.acked: dict[int, bytes] = {}
@@ -123,13 +130,19 @@ class ThreeReplicas:
             node.world.settle()
             self.order(node)
 
+    def segment_bytes(self) -> int:
+        return 600
+
+    def make_node(self, broker: BrokerId, world: World) -> Node:
+        return Node(broker, world)
+
     # --- what happens ---------------------------------------------------------------------------
 
     def step(self) -> None:
         (action,) = self.drawn.choices(
             (self.append, self.fetch, self.answer, self.flush, self.order, self.ask_controller,
              self.shrink, self.elect, self.end_process, self.start),
-            (15, 50, 50, 50, 20, 15, 3, 5, 1.5, 6),
+            self.weights,
         )  # fmt: skip
         leading = [node for node in self.nodes if node.term is not None]
         of_leaders = action in (self.append, self.ask_controller, self.shrink)
@@ -173,18 +186,25 @@ class ThreeReplicas:
         term = leader.term
         if term is None or leader.partition.leader_epoch != node.partition.leader_epoch:
             return
-        if log.flushed_offset < log.end_offset or log.end_offset < leader.log.start_offset:
+        if log.flushed_offset < log.end_offset:
+            return
+        if log.end_offset < leader.log.start_offset:
+            self.fell_behind(node, leader.log.start_offset)
             return
         end, latest = log.end_offset, log.epochs.latest
-        known = leader.partition.end_offset_for_epoch(latest) if end else (latest, end)
-        mark = leader.log.high_watermark
-        if known[0] != latest or known[1] < end:
-            node.answers.append(Answer(follower, end, b"", mark, known))
+        mark, start = leader.log.high_watermark, leader.log.start_offset
+        cut = diverging(leader.partition, end, latest)
+        if cut is not None:
+            node.answers.append(Answer(follower, end, b"", mark, cut, start))
             return
-        term.note_fetch(ReplicaFetch(node.id, end, log.flushed_offset, node.registration), self.now)
+        fetch = ReplicaFetch(node.id, end, log.flushed_offset, node.registration, log.start_offset)
+        term.note_fetch(fetch, self.now, may_join=leader.partition.may_join(node.id))
         found = read(leader.log, end, self.drawn.choice((1, 400)), below=leader.log.end_offset)
         mark = leader.log.high_watermark
-        node.answers.append(Answer(follower, end, bytes(found.data), mark, None))
+        node.answers.append(Answer(follower, end, bytes(found.data), mark, None, start))
+
+    def fell_behind(self, node: Node, leader_start: Offset) -> None:
+        """A follower's log ends below its leader's start."""
 
     def answer(self, node: Node) -> None:
         """A follower hears an answer, late perhaps, or never."""
@@ -196,6 +216,7 @@ class ThreeReplicas:
         try:
             if answer.diverging is None:
                 answer.follower.append(memoryview(answer.data), answer.high_watermark, NOW_MS)
+                answer.follower.move_start(answer.log_start)
                 return
             cut = answer.follower.offset_to_cut(*answer.diverging)
         except ApiError:
@@ -342,7 +363,7 @@ class ThreeReplicas:
     def judge_leader(self, leader: Node, term: LeaderTerm) -> None:
         content = leader.content()
         for offset, value in self.acked.items():
-            if content.get(offset) != value:
+            if content.get(offset) != value and not self.may_lack(value):
                 raise Violation(f"G1: {value!r}, acknowledged at {offset}, is not on {leader.id}")
         mark = leader.log.high_watermark
         for broker in self.controller.in_sync:
@@ -353,6 +374,10 @@ class ThreeReplicas:
             if mark < self.end_seen:
                 raise Violation(f"G6: clients were told {self.end_seen}, and now {mark}")
             self.end_seen = mark
+
+    def may_lack(self, value: bytes) -> bool:
+        """Whether a value may be deleted."""
+        return False
 
     def close(self) -> None:
         for node in self.nodes:

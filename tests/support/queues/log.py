@@ -88,6 +88,9 @@ class LogQueue:
         self.store.load(loaded.append)
         self.world.settle()
         assert loaded == [None]
+        self.make_queue()
+
+    def make_queue(self) -> None:
         self.queue = MessageQueue(
             "queue 'q' in vhost '/'", self.settings, lambda _: self.store, self.now
         )

@@ -3,6 +3,7 @@
 import pytest
 
 from headrace.config.log_config import LogConfig
+from headrace.log.follower_append import follow_start
 from headrace.log.log import Log
 from headrace.log.retention import apply_retention
 from headrace.model.errors import ApiError, ErrorCode, StorageError
@@ -30,6 +31,23 @@ def test_deleted_records_stop_at_what_anybody_holds_until_it_is_let_go() -> None
     world.directory.holds.remove(PLACE, first)
     world.directory.holds.remove(PLACE, first)
     assert log.delete_records(Offset(4)) == 4
+    world.close()
+
+
+def test_follower_deletes_below_its_leaders_start_what_is_held_here() -> None:
+    world = World(config=LogConfig(retention_ms=0, segment_bytes=200))
+    log = world.log()
+    for _ in range(4):
+        append(log, b"x" * 100)
+    world.flush(log)
+    world.directory.holds.holds_all = lambda partition: partition == PLACE
+    follow_start(log, Offset(2))
+    assert log.start_offset == 2
+    assert apply_retention(log, now_ms=1 << 50) == 2, "and not by age"
+    follow_start(log, Offset(9))
+    assert log.start_offset == 4, "the high watermark"
+    follow_start(log, Offset(1))
+    assert log.start_offset == 4
     world.close()
 
 

@@ -6,7 +6,7 @@ The fetcher passes in the fetched data. The fetch offset is the log's end once a
 import logging
 from typing import Protocol
 
-from headrace.log.follower_append import append_as_follower
+from headrace.log.follower_append import append_as_follower, follow_start
 from headrace.log.log import Log
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset
@@ -75,10 +75,7 @@ class Follower:
         ApiError: NOT_LEADER_OR_FOLLOWER as `append`. Raises StorageError.
         """
         self._check()
-        log = self._following.log
-        start = min(leader_start, log.high_watermark)
-        if start > log.start_offset:
-            log.delete_records(start)
+        follow_start(self._following.log, leader_start)
 
     def offset_to_cut(self, epoch: LeaderEpoch, end: Offset) -> Offset | None:
         """Return the offset at which to truncate, given the end of the leader's `epoch`.

@@ -65,7 +65,8 @@ def note_fetch(
     """Record a follower's fetch; request that it joins the ISR if it may.
 
     `at`: time of the fetch in monotonic seconds. `registered`: its broker's current epoch. A
-    follower with another epoch is recorded but may not join. ApiError: NOT_LEADER_OR_FOLLOWER for
+    follower with another epoch is recorded but may not join, nor one that lacks what
+    `Partition.may_join` requires. ApiError: NOT_LEADER_OR_FOLLOWER for
     an older epoch.
     """
     if fetch.replica_epoch < registered:
@@ -73,6 +74,6 @@ def note_fetch(
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
             f"broker {fetch.replica} is registered as {registered}, not as {fetch.replica_epoch}",
         )
-    may_join = fetch.replica_epoch == registered
+    may_join = fetch.replica_epoch == registered and partition.may_join(fetch.replica)
     if term.note_fetch(fetch, at, may_join=may_join) is not None:
         isr_wanted(partition)

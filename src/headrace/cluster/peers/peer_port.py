@@ -7,6 +7,7 @@ from headrace.broker.replica.leading_right import Ping, PingAnswer
 from headrace.cluster.decisions.orders import Failed
 from headrace.cluster.peers.peer_call import Fields
 from headrace.cluster.store.znodes import ProducerIdBlock
+from headrace.copies.messages import CopyAnswer, CopyQuestion
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.remote_queues.queue_sessions import QueueSessions
@@ -45,6 +46,9 @@ class PeerPort(Protocol):
 
     async def allocate_producer_ids(self, broker: BrokerId, broker_epoch: int) -> ProducerIdBlock:
         """Reserve a block of producer ids for `broker`, as the controller."""
+
+    async def copy_settled(self, questions: Sequence[CopyQuestion]) -> Sequence[CopyAnswer]:
+        """Write frames of settled positions for their leaders; return the answers in order."""
 
     def pinged(self, ping: Ping) -> PingAnswer:
         """Return the leader epochs that a ping does not know.

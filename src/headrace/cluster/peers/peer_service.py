@@ -4,7 +4,7 @@ Implements `PeerPort`.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from headrace.broker.metadata_image import BrokerInfo
 from headrace.broker.replica.leading_right import Ping, PingAnswer
@@ -17,21 +17,28 @@ from headrace.cluster.settings.entity_settings import store_failed
 from headrace.cluster.store import znodes
 from headrace.cluster.store.catalog import Catalog
 from headrace.cluster.store.znodes import ProducerIdBlock
+from headrace.copies.messages import CopyAnswer, CopyQuestion
+from headrace.copies.settled_follower import SettledFollower
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.store import StoreError
+from headrace.posix.awaiting import called_back
 from headrace.remote_queues.queue_sessions import QueueSessions
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
+
+Followed = Callable[[], SettledFollower]
+"""Returns the copies of settled positions on this broker."""
 
 
 class PeerService:
     """Applies a controller's requests, one at a time, and serves requests to the controller."""
 
-    def __init__(self, controller: Controller, catalog: Catalog) -> None:
+    def __init__(self, controller: Controller, catalog: Catalog, followed: Followed) -> None:
         """Create the service. `catalog`: the store, for topic settings and registrations."""
         self._controller = controller
         self._catalog = catalog
         self._broker = controller.broker
+        self._followed = followed
         self.queue_sessions: QueueSessions | None = None
         """Sessions of other brokers with queues that this broker leads; None: it has no queues."""
         self._turn = asyncio.Lock()
@@ -91,6 +98,10 @@ class PeerService:
         return await self._controller.in_term(
             lambda term: term.allocate_producer_ids(broker, broker_epoch)
         )
+
+    async def copy_settled(self, questions: Sequence[CopyQuestion]) -> Sequence[CopyAnswer]:
+        """Write frames of settled positions for their leaders; return the answers."""
+        return await called_back(lambda done: self._followed().answer(questions, done))
 
     def pinged(self, ping: Ping) -> PingAnswer:
         """Return the leader epochs that a ping does not know."""

@@ -19,8 +19,8 @@ log/
     message_reader    committed messages, read back from the log
     message_window    messages in memory that are delivered next
     settlement        settled positions, as they change
-    settled_runs      runs of positions, by the million
-    settled_state     the encoding of settled positions; settled_files: when files are written
+    settlement_frame  changes of them that are being written; settled_files: when and where
+    copies_port       their copies on other brokers
 stream/
     durable_stream    messages of a stream, and the positions of its consumers
     stream_log        a stream's log

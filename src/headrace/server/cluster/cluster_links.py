@@ -1,6 +1,7 @@
 """A cluster broker's links: to the controller, to the other brokers, and to the store's session."""
 
 from collections.abc import Callable, Collection
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from headrace.server.cluster.broker_watches import BrokerWatches
     from headrace.server.cluster.lease_pings import LeasePings
+    from headrace.server.cluster.settled_copies import SettledCopies
     from headrace.server.cluster.unreleased import Unreleased
 
 
@@ -64,7 +66,7 @@ class ClusterLinks:
         client = _client(config, broker.broker_id, clients)
         channel = ControllerChannel(client, catalog, config.inter_broker_listener_name)
         self.link = ControllerLink(controller, channel)
-        self.service = PeerService(controller, catalog)
+        self.service = PeerService(controller, catalog, lambda: self.settled_copies.followed)
         self.replicating = Replicating(
             broker,
             controller.applier,
@@ -76,6 +78,7 @@ class ClusterLinks:
             fatal,
         )
         """Fetchers of the replicas that follow here, and ISRs of the partitions led here."""
+        self._clients = clients
         self._pings: LeasePings | None = None
         if unreleased is not None and unreleased.sole_leaders is not None:
             self._pings = self._lease_pings(unreleased.sole_leaders, world, clients)
@@ -93,6 +96,14 @@ class ClusterLinks:
             self._balance = LeaderBalance(controller, self.replicating.run)
         self.isr_keeper = self.replicating.keep_in_sync(self.link)
         controller.forward(self.link.create_topic, self.link.allocate_producer_ids)
+
+    @cached_property
+    def settled_copies(self) -> "SettledCopies":
+        """The copies of queues' settled positions; made with the first queue or request."""
+        from headrace.server.cluster.settled_copies import SettledCopies
+
+        listener = self._broker.config.inter_broker_listener_name
+        return SettledCopies(self._broker, listener, self._clients, self.replicating.run)
 
     def _lease_pings(
         self, sole_leaders: "Callable[[str], bool]", world: World, clients: PeerClients
@@ -139,6 +150,8 @@ class ClusterLinks:
             self._balance.close()
         if self._watches is not None:
             self._watches.close()
+        if "settled_copies" in self.__dict__:
+            self.settled_copies.close()
         if self._pings is not None:
             self._pings.close()
         for work in self._work:

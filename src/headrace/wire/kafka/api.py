@@ -105,6 +105,7 @@ class ApiKey(IntEnum):
     AMQP_ADMINISTRATION = 20_000
     """Operations of all protocols; the name that metrics and the audit log have is AMQP's."""
     ADMINISTRATION = AMQP_ADMINISTRATION
+    COPY_SETTLED = 20_003
     LEASE_PING = 20_004
     QUEUE_CALLS = 20_005
     QUEUE_EVENTS = 20_006

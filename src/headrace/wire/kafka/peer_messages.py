@@ -15,6 +15,7 @@ from headrace.wire.schema import (
     MessageSchema,
     Type,
     array,
+    binary,
     boolean,
     int8,
     int16,
@@ -274,6 +275,37 @@ _ALLOCATE_PRODUCER_IDS = PeerMessages(
     ),
 )
 
+_COPIED_PARTITION = struct(
+    Field("topicName", string),
+    Field("topicId", uuid),
+    Field("partitionIndex", int32),
+    Field("leaderEpoch", int32),
+    Field("followsEpoch", int32),
+    Field("followsNumber", int64),
+    Field("lastEpoch", int32),
+    Field("lastNumber", int64),
+    Field("wholeBytes", int64),
+    Field("position", int64),
+    Field("readFrom", int64),
+    Field("content", binary),
+)
+_COPY_ANSWER = struct(
+    Field("errorCode", int16),
+    Field("lastEpoch", int32),
+    Field("lastNumber", int64),
+    Field("partEnd", int64),
+    Field("fileBytes", int64),
+    Field("content", binary),
+)
+_COPY_SETTLED = PeerMessages(
+    MessageSchema([Field("brokerId", int32), Field("partitions", array(_COPIED_PARTITION))]),
+    MessageSchema([Field("errorCode", int16), Field("partitions", array(_COPY_ANSWER))]),
+)
+"""Frames of settled positions, and what a follower has of them (`copies.messages`).
+
+The answers are in the order of the request's partitions.
+"""
+
 _KNOWN_EPOCH = struct(Field("partitionIndex", int32), Field("leaderEpoch", int32))
 _LEASE_PING = PeerMessages(
     MessageSchema([Field("brokerId", int32), Field("incarnation", int64), Field("number", int64)]),
@@ -298,6 +330,7 @@ PEER_MESSAGES: dict[ApiKey, PeerMessages] = {
     ApiKey.CONTROLLED_SHUTDOWN: _CONTROLLED_SHUTDOWN,
     ApiKey.ALTER_PARTITION: _ALTER_PARTITION,
     ApiKey.ALLOCATE_PRODUCER_IDS: _ALLOCATE_PRODUCER_IDS,
+    ApiKey.COPY_SETTLED: _COPY_SETTLED,
     ApiKey.LEASE_PING: _LEASE_PING,
     ApiKey.QUEUE_CALLS: PeerMessages(*queue_messages.CALLS),
     ApiKey.QUEUE_EVENTS: PeerMessages(*queue_messages.EVENTS),
@@ -310,6 +343,7 @@ PEER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.CONTROLLED_SHUTDOWN: (2, 3),
     ApiKey.ALTER_PARTITION: (2, 3),
     ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0),
+    ApiKey.COPY_SETTLED: (0, 0),
     ApiKey.LEASE_PING: (0, 0),
     ApiKey.QUEUE_CALLS: (0, 0),
     ApiKey.QUEUE_EVENTS: (0, 0),

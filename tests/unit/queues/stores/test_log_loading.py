@@ -4,7 +4,7 @@ import pytest
 
 from headrace.log.log import Log
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
-from headrace.queues.stores.log import log_loading, message_reader
+from headrace.queues.stores.log import message_reader, settled_files
 from headrace.queues.stores.log.settled_files import settled_path
 from tests.support.log.log import NOW_MS, batch_of
 from tests.support.queues.log import LogQueue
@@ -34,7 +34,7 @@ def test_what_keeps_the_file_of_what_is_settled_from_being_read_is_told(
     def broken(*_: object) -> bytes:
         raise OSError(5, "broken")
 
-    monkeypatch.setattr(log_loading, "read_file", broken)
+    monkeypatch.setattr(settled_files, "read_file", broken)
     (error,) = loaded(unloaded(here))
     assert isinstance(error, ApiError)
     assert error.code is ErrorCode.KAFKA_STORAGE_ERROR

@@ -6,13 +6,6 @@ import pytest
 
 from headrace.queues.stores.log import settled_files
 from headrace.queues.stores.log.settled_files import FILE_NAME, SettledFiles
-from headrace.queues.stores.log.settled_runs import runs_of
-from headrace.queues.stores.log.settled_state import (
-    SettledState,
-    decode_frames,
-    encode_frame,
-    fold,
-)
 from headrace.queues.stores.unacked_positions import HandedOut
 from headrace.testing.disk_crash import crash_states
 from tests.support.log.log import batch_of
@@ -208,6 +201,21 @@ def test_a_whole_file_tells_runs_that_are_not_reached_yet_since_the_start(
     assert again.killed().gets() == ["a*", "b*", "d*", "f*"]
 
 
+@pytest.mark.parametrize("settled", ["acknowledged", "purged"])
+def test_message_behind_many_settled_ones_is_delivered_after_a_start(settled: str) -> None:
+    here = LogQueue(ahead=10)
+    here.published(*(str(number) for number in range(30)))
+    here.gets(1 if settled == "purged" else 30)
+    if settled == "purged":
+        here.q.purge()
+    else:
+        here.acknowledge(*range(2, 31))
+    here.wait()
+    again = here.stopped()
+    again.published("behind")
+    assert again.gets() == ["0*", "behind"]
+
+
 def test_no_file_is_made_before_the_first_message() -> None:
     here = LogQueue()
     here.wait()
@@ -216,18 +224,6 @@ def test_no_file_is_made_before_the_first_message() -> None:
     assert again.q.ready == 0
     again.published("a")
     assert again.world.disk.exists(path_of(again))
-
-
-def test_frames_are_read_as_written_and_a_torn_one_ends_them() -> None:
-    runs = runs_of([(7, 9), (13, 14)])
-    state = SettledState(4, 5, 20, runs, ((11, 3),), 15, 8, 900, True, True)
-    frame = encode_frame(state)
-    assert [found for found, _ in decode_frames(frame + frame)] == [state, state]
-    for size in range(len(frame), 2 * len(frame)):
-        assert len(list(decode_frames((frame + frame)[:size]))) == 1
-    folded = fold(frame, lambda epoch: 9 if epoch == 4 else 99).state
-    assert (folded.start, folded.handed_out, folded.returns) == (5, 9, ())
-    assert folded.runs == runs_of([(7, 8)])
 
 
 def test_holes_cost_less_than_sixteen_bytes_each() -> None:

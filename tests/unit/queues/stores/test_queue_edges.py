@@ -4,6 +4,7 @@ from typing import cast
 
 import pytest
 
+from headrace.delivery.settled_state import SettledState, decode_frames
 from headrace.log.text_files import read_file
 from headrace.model.errors import HeadraceError
 from headrace.queues.engine.dead_letters import DeathReason
@@ -16,7 +17,6 @@ from headrace.queues.refusals import Refused
 from headrace.queues.stores.log import settlement
 from headrace.queues.stores.log.record_messages import messages_in
 from headrace.queues.stores.log.settled_files import FILE_NAME
-from headrace.queues.stores.log.settled_state import SettledState, decode_frames
 from headrace.queues.stores.memory.memory_messages import MemoryMessages
 from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.record.batch import build, new_record

@@ -2,8 +2,8 @@
 
 import pytest
 
+from headrace.delivery.settled_runs import runs_of
 from headrace.model.nouns import Offset
-from headrace.queues.stores.log.settled_runs import runs_of
 from headrace.queues.stores.unacked_positions import BLOCK_POSITIONS, HandedOut
 from headrace.testing.disk_crash import crash_states
 from tests.support.log.log import NOW_MS, Held, batch_of

@@ -232,6 +232,9 @@ PEER_APIS: tuple[Api, ...] = (
     Api(ApiKey.ALLOCATE_PRODUCER_IDS, "cluster", 0, 0, hot=True, in_turn=True, proof=
         "tests/unit/frontends/kafka/connection/test_peer_apis.py"
         "::test_brokers_are_given_producer_ids_block_by_block"),
+    Api(ApiKey.COPY_SETTLED, "cluster", 0, 0, hot=True, in_turn=True, proof=
+        "tests/unit/frontends/kafka/connection/test_copy_settled.py"
+        "::test_follower_writes_the_frames_of_its_leader"),
     Api(ApiKey.LEASE_PING, "cluster", 0, 0, hot=True, in_turn=True, proof=
         "tests/unit/frontends/kafka/connection/test_peer_apis.py"
         "::test_broker_names_the_leader_epochs_that_a_ping_does_not_know"),

@@ -151,6 +151,7 @@ class DurableMessages:
             drops_transient=settings.queue_type is QueueType.CLASSIC,
             keeps_settled=settings.keeps_settled,
             windows=logs.windows,
+            copies=logs.copies,
         )
 
     def _write_waiting(self, messages: OpenLog) -> None:

@@ -1,12 +1,14 @@
 """Loading of a queue's log: settled positions are read, other messages are counted."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.log.text_files import read_file
 from headrace.model.errors import HeadraceError
 from headrace.ports.callbacks import Done
 from headrace.queues.message_store import Kept
-from headrace.queues.stores.log.message_reader import MessageReader, Read, as_error
+from headrace.queues.stores.log.copies_port import Copies
+from headrace.queues.stores.log.message_reader import MessageReader, Read
+from headrace.queues.stores.log.settled_files import read_settled
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
@@ -27,10 +29,12 @@ class LogLoading:
         clock: "Clock",
         *,
         drops_transient: bool,
+        copies: Copies | None = None,
     ) -> None:
         """Create the loading of a partition.
 
-        `drops_transient`: messages that are not persistent are settled while loading.
+        `drops_transient`: messages that are not persistent are settled while loading. `copies`: the
+        copies of settled positions on other brokers.
         """
         self._partition = partition
         self._settlement = settlement
@@ -38,30 +42,50 @@ class LogLoading:
         self._disk = disk
         self._clock = clock
         self._drops_transient = drops_transient
+        self._copies = copies
         self._dropped: list[int] = []
 
     def load(self, done: Done[Kept | HeadraceError], settled: bytes | None = None) -> None:
         """Load, then call `done` with the contents or the error.
 
-        `settled` is the content of the file of settled positions; None: read it.
+        `settled` is the content of the file of settled positions; None: read it. If other brokers
+        may have copies, the newest one is read, and messages that are not persistent stay.
         """
-        settlement, disk = self._settlement, self._disk
-
-        def have_read(content: bytes | BaseException | None) -> None:
-            if isinstance(content, BaseException):
-                done(as_error(content))
-                return
-            handed_out = settlement.load(content or b"")
-            if self._drops_transient and settlement.transient:
-                settlement.count_anew()  # stored counts may include messages that are dropped now
-            self._count(handed_out, self._partition.readable_end(True), done)
-
-        if settled is not None:
-            have_read(settled)
-        elif disk.exists(settlement.path):
-            disk.run(lambda: read_file(disk, settlement.path), have_read)
+        if self._copies is not None:
+            have_newest = partial(self._have_newest, self._copies, done)
+            self._copies.newest(self._partition, have_newest)
+        elif settled is not None:
+            self._load(settled, done)
         else:
-            have_read(None)
+            read_settled(self._disk, self._settlement.path, partial(self._have_own, done))
+
+    def _have_newest(
+        self, copies: Copies, done: Done[Kept | HeadraceError], content: bytes | HeadraceError
+    ) -> None:
+        if isinstance(content, HeadraceError):
+            done(content)
+            return
+        partition = self._partition
+        self._settlement.copies = copies.lead(partition, self._settlement)
+        self._load(content, done, copied=partition.role.term is not None)
+
+    def _have_own(self, done: Done[Kept | HeadraceError], content: bytes | HeadraceError) -> None:
+        if isinstance(content, HeadraceError):
+            done(content)
+        else:
+            self._load(content, done)
+
+    def _load(
+        self, content: bytes, done: Done[Kept | HeadraceError], *, copied: bool = False
+    ) -> None:
+        settlement = self._settlement
+        handed_out = settlement.load(content, copied=copied)
+        if copied:
+            self._drops_transient = False
+            settlement.want_whole()
+        if self._drops_transient and settlement.transient:
+            settlement.count_anew()  # stored counts may include messages that are dropped now
+        self._count(handed_out, self._partition.readable_end(True), done)
 
     def _count(self, handed_out: int, end: int, done: Done[Kept | HeadraceError]) -> None:
         """Count committed messages that are not counted yet, one read after the other."""

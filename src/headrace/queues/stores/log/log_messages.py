@@ -23,6 +23,7 @@ from headrace.model.invariant import InvariantError
 from headrace.model.nouns import Offset
 from headrace.ports.callbacks import Done
 from headrace.queues.message_store import Kept, StoreListener
+from headrace.queues.stores.log.copies_port import Copies
 from headrace.queues.stores.log.log_loading import LogLoading
 from headrace.queues.stores.log.log_writing import LogWriting
 from headrace.queues.stores.log.message_reader import MessageReader, Read
@@ -82,15 +83,18 @@ class LogMessages(LogWriting):
         cache_bytes_max: int = CACHE_BYTES_MAX,
         handed_out_ahead: int = HANDED_OUT_AHEAD,
         windows: WindowsBytes | None = None,
+        copies: Copies | None = None,
     ) -> None:
         """Make the store; use it after `load`. `ttl_ms` is the queue's message TTL.
 
-        `drops_transient`: `load` settles messages that are not persistent. `keeps_settled`: settled
-        messages are deleted by the topic's retention only.
+        `drops_transient`: `load` settles messages that are not persistent, if the queue has one
+        replica. `keeps_settled`: settled messages are deleted by the topic's retention only.
+        `copies`: the copies of settled positions on other brokers; None: the broker has no cluster.
         """
         super().__init__(partition, clock, listener)
         self._new_window = partial(MessageWindow, bytes_max=cache_bytes_max, windows=windows)
         self._settlement = Settlement(partition, files, self._settled_durable, handed_out_ahead)
+        self._copies = copies
         self._keeps_settled = keeps_settled
         self._reader = MessageReader(partition, files.disk, clock, ttl_ms, self._settlement)
         self._loading = LogLoading(
@@ -100,6 +104,7 @@ class LogMessages(LogWriting):
             files.disk,
             clock,
             drops_transient=drops_transient,
+            copies=copies,
         )
         self._reading = False
         self._window = self._new_window(0)
@@ -152,8 +157,11 @@ class LogMessages(LogWriting):
         settlement.change(soon=True)
 
     def drop(self) -> None:
-        """Release memory and the log's hold: the queue is deleted, and its partition with it."""
+        """Release memory and the log's hold: the queue is deleted, or another broker leads it."""
         self._stop_writing()
+        self._settlement.abandon()
+        if self._copies is not None:
+            self._copies.end(self._partition)
         self._log.context.holds.remove(self._log.topic_partition, self._settlement)
         self._window.release()
         self._again.clear()
@@ -264,7 +272,7 @@ class LogMessages(LogWriting):
     def read(self, position: int, count: int) -> tuple[Sequence[int], Sequence[Message]]:
         """Return the lowest unsettled positions and their messages, from `position` on."""
         settlement, window = self._settlement, self._window
-        if self.error is not None:
+        if self.error is not None or not settlement.may_deliver:
             return (), ()
         if position < settlement.mark:
             found = self._again.get(position)

@@ -13,6 +13,7 @@ from headrace.model.nouns import Offset
 from headrace.ports.callbacks import Done
 from headrace.queues.message_store import GoesWithQueue, MessageStore, StoreListener
 from headrace.queues.queue_settings import Published
+from headrace.queues.stores.log.copies_port import Copies
 from headrace.queues.stores.log.message_window import WindowsBytes
 from headrace.queues.stores.log.record_messages import batch_of_messages, record_bytes
 from headrace.queues.stores.log.settled_files import SettledFiles
@@ -85,12 +86,15 @@ class QueueLogs:
         clock: "Clock",
         ask_for_log: AskForLog,
         memory: MemoryUse | None = None,
+        copies: Copies | None = None,
     ) -> None:
         """Create the shared state.
 
-        `memory` counts messages that wait for a log, with those of queues in memory.
+        `memory` counts messages that wait for a log, with those of queues in memory. `copies`: the
+        copies of settled positions on other brokers; None: the broker has no cluster.
         """
         self.files = files
+        self.copies = copies
         self.clock = clock
         self.ask_for_log = ask_for_log
         self.windows = WindowsBytes()

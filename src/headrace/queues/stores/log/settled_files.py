@@ -9,11 +9,16 @@ A change is written after SETTLED_WRITE_SECONDS, or after the flush under way if
 From then on it survives the kill of the process; after one more flush it survives a power failure.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from headrace.log.text_files import read_file
+from headrace.model.errors import HeadraceError
+from headrace.ports.callbacks import Done
 from headrace.ports.clock import Clock, Timer
 from headrace.ports.disk import Disk, DiskFile
+from headrace.queues.stores.log.message_reader import as_error
 
 SETTLED_WRITE_SECONDS = 0.05
 """Seconds until a change is written; with a quick flush it is durable in twice that time."""
@@ -27,6 +32,18 @@ FILE_NAME = "headrace-settled"
 def settled_path(directory: str) -> str:
     """Return the path of the file of settled positions in a partition's directory."""
     return f"{directory}/{FILE_NAME}"
+
+
+def read_settled(disk: Disk, path: str, done: Done[bytes | HeadraceError]) -> None:
+    """Read a file of settled positions on a thread; a missing one is empty."""
+
+    def have_read(content: bytes | BaseException | None) -> None:
+        done(as_error(content) if isinstance(content, BaseException) else content or b"")
+
+    if disk.exists(path):
+        disk.run(lambda: read_file(disk, path), have_read)
+    else:
+        done(b"")
 
 
 class SettledFrame(Protocol):
@@ -73,6 +90,16 @@ class SettledFiles:
         self._flushing = False
         self._making: set[Changing] = set()
         """Queues whose files are being replaced, or whose new names are being synced."""
+        self._writing: dict[str, list[Callable[[], None]]] = {}
+        """Paths of the files that frames are written to now; callbacks for the end of that."""
+
+    def when_idle(self, path: str, done: Callable[[], None]) -> None:
+        """Call `done` when no frame is being written to a file: now, or when that has ended."""
+        waiting = self._writing.get(path)
+        if waiting is None:
+            done()
+        else:
+            waiting.append(done)
 
     def note_changed(self, queue: Changing, *, soon: bool = False) -> None:
         """Have a queue's frame written after the delay, or with `soon` in the loop's next turn."""
@@ -100,6 +127,7 @@ class SettledFiles:
             frame = queue.take_frame()
             if frame is None:
                 continue
+            self._writing[frame.path] = []
             if frame.at is None:
                 self._replace(queue, frame)
             else:
@@ -128,7 +156,7 @@ class SettledFiles:
                 file.write_at(frame.at or 0, (frame.content,))
                 flushed.append((queue, frame))
             except OSError as error:
-                frame.written(error)
+                self._written(frame, error)
 
         def synced(error: OSError | None) -> None:
             for file in files:
@@ -136,7 +164,7 @@ class SettledFiles:
             new = [] if error else [(queue, frame) for queue, frame in flushed if frame.at == 0]
             for _, frame in flushed:
                 if error is not None or frame.at != 0:
-                    frame.written(error)
+                    self._written(frame, error)
             if new:
                 self._enter(new)
             if waiting:
@@ -157,9 +185,15 @@ class SettledFiles:
             raise result
         for queue, frame in made:
             self._making.discard(queue)
-            frame.written(result)
+            self._written(frame, result)
             if queue in self._changed:
                 self.note_changed(queue, soon=True)
+
+    def _written(self, frame: SettledFrame, error: OSError | None) -> None:
+        waiting = self._writing.pop(frame.path)
+        frame.written(error)
+        for done in waiting:
+            done()
 
     def _flushed(self) -> None:
         self._flushing = False

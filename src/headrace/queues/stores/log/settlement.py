@@ -5,20 +5,22 @@ all settled | delivered, each settled or in `out`   | not delivered; settled bef
             ^ start                                 ^ mark
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.delivery.settled_runs import NO_RUNS, runs_of, union
+from headrace.delivery.settled_state import SettledState, fold
 from headrace.model.invariant import invariant
 from headrace.model.nouns import LeaderEpoch, Offset
 from headrace.queues.stores.log.record_messages import Found
 from headrace.queues.stores.log.settled_files import FILE_BYTES_MAX, SettledFiles, settled_path
-from headrace.queues.stores.log.settled_runs import NO_RUNS, runs_of, union
-from headrace.queues.stores.log.settled_state import SettledState, encode_frame, fold
+from headrace.queues.stores.log.settlement_frame import SettlementFrame
 from headrace.queues.stores.unacked_positions import HandedOut
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
+    from headrace.queues.stores.log.copies_port import FrameCopies
 
 HANDED_OUT_AHEAD = 10_000
 """Positions beyond the delivered ones that are recorded as possibly delivered.
@@ -37,42 +39,11 @@ class Counts(NamedTuple):
     body_bytes: int = 0
 
 
-class _Frame:
-    """A frame that is being written. Implements `settled_files.SettledFrame`."""
-
-    def __init__(
-        self,
-        settlement: "Settlement",
-        at: int | None,
-        state: SettledState,
-        out: HandedOut | None = None,
-        mark: int = 0,
-    ) -> None:
-        """Create a frame to write.
-
-        `out`: the unsettled deliveries below `mark`, for a frame of the complete state.
-        """
-        self.path = settlement.path
-        self.at = at
-        self.start = state.start
-        self.handed_out = state.handed_out
-        self._settlement = settlement
-        self._state = state
-        self._out = out
-        self._mark = mark
-
-    @cached_property
-    def content(self) -> bytes:
-        """The encoded frame; a complete state is encoded on the thread that writes it."""
-        state, out = self._state, self._out
-        if out is not None:
-            gaps = runs_of(out.gaps(state.start, self._mark))
-            state = state._replace(runs=union((gaps, state.runs)))
-        return encode_frame(state)
-
-    def written(self, error: OSError | None) -> None:
-        """Report a frame's write, or its error, to the settlement."""
-        self._settlement.frame_written(self, error)
+def end_of_epoch(partition: "Partition", epoch: LeaderEpoch) -> Offset:
+    """Return the position below which a log has what the leaders up to an epoch wrote."""
+    log = partition.log
+    _, end = partition.end_offset_for_epoch(epoch)
+    return log.end_offset if end < 0 else min(end, log.end_offset)
 
 
 class Settlement:
@@ -101,6 +72,10 @@ class Settlement:
         """Position below which messages may be delivered, as that is recorded durably."""
         self.start_durable = 0
         """Position below which all is settled, durably."""
+        self.may_deliver = True
+        """Whether no replica is so late that nothing more must be delivered."""
+        self.copies: FrameCopies | None = None
+        """The copies of the file on other brokers; None: it has none and never will."""
         self.closed = False
         """Whether the store is closing: the next frame has the exact position of delivery."""
         self._partition = partition
@@ -116,12 +91,15 @@ class Settlement:
         """Positions settled since the last frame, in order of settlement."""
         self._purged: list[tuple[int, int]] = []
         """Runs settled since then that were never delivered: purged, or without messages."""
-        self._being_written: tuple[Sequence[int], Sequence[tuple[int, int]]] = (), ()
-        """`_settled` and `_purged` of the frame that is being written."""
+        self._unconfirmed: deque[SettlementFrame] = deque()
+        """Frames that are being written, here or by another replica, in order."""
+        self._number = 0
+        """The number of the last frame."""
         self._returned: set[int] = set()
         self._told = 0
         self._file_end: int | None = None
         """Byte position of the next frame; None: it replaces the file, 0: no file exists."""
+        self._whole_wanted = False
         self._whole_bytes = 0
         self._counted_written = 0
         self._changed = False
@@ -153,14 +131,18 @@ class Settlement:
 
     # Loading
 
-    def load(self, content: bytes) -> int:
+    def load(self, content: bytes, *, copied: bool = False) -> int:
         """Load a file's content, as far as the log still has what each frame's epoch wrote.
+
+        `copied`: other replicas have copies of the file; the content may be that of one, and the
+        next frame, a complete one, replaces all of them.
 
         Returns the position below which messages may have been delivered. `waiting` says up to
         which position messages are counted.
         """
         state, end = fold(content, self._end_of_epoch)
-        self._file_end = end if end == len(content) else None
+        self._file_end = end if end == len(content) and not copied else None
+        self._number = state.number
         start = max(state.start, self._log.start_offset)
         runs = state.runs.above(start)
         if runs.firsts and runs.firsts[0] == start:
@@ -168,7 +150,8 @@ class Settlement:
             runs = runs.above(start)
         self._runs = runs
         self.returns = {position: count for position, count in state.returns if position >= start}
-        self.mark = self.start_durable = self._told = self.told_durable = start
+        self.mark = self._told = self.told_durable = start
+        self.start_durable = self._log.start_offset if copied else start
         self.expiring = state.expiring
         self.transient = state.transient
         counted = state.counted_to >= start and self._log.start_offset <= state.start
@@ -181,8 +164,7 @@ class Settlement:
         return self._floor
 
     def _end_of_epoch(self, epoch: int) -> int:
-        _, end = self._partition.end_offset_for_epoch(LeaderEpoch(epoch))
-        return self._log.end_offset if end < 0 else min(end, self._log.end_offset)
+        return end_of_epoch(self._partition, LeaderEpoch(epoch))
 
     def count_anew(self) -> None:
         """Reset the counts: all messages from the mark on must be counted again."""
@@ -281,8 +263,14 @@ class Settlement:
 
     def tell_ahead(self) -> None:
         """Have a higher limit for deliveries written to the file soon, if the mark is near it."""
-        if self._told - self.mark <= self._ahead // 2 and self._log.end_offset > self.mark:
+        if self._is_told_due() and self._log.end_offset > self.mark:
             self.change(soon=True)
+
+    def _is_told_due(self) -> bool:
+        """Return whether the limit for deliveries is near the next message that is not settled."""
+        if not self._runs.firsts:
+            return self._told - self.mark <= self._ahead // 2
+        return self._told - self._runs.following(self.mark) <= self._ahead // 2
 
     def change(self, *, soon: bool = False) -> None:
         """Have changed settled positions written after the delay, or `soon`."""
@@ -291,21 +279,30 @@ class Settlement:
 
     # Writing
 
-    def take_frame(self) -> _Frame | None:
+    def want_whole(self) -> None:
+        """Have the file replaced by a complete frame soon: a copy needs one."""
+        self._whole_wanted = True
+        self.change(soon=True)
+
+    def take_frame(self) -> SettlementFrame | None:
         """Return a frame of the changes; None: no changes, or a frame is being written."""
         if self._writing or not self._changed or self._log.closed or self._abandoned:
             return None
+        if self.copies is not None and self._partition.refusal is not None:
+            return None  # another broker leads: the file follows the leader's now
         self._changed = False
         self._writing = True
         start = self.start
         self._told = max(self.mark if self.closed else self._told_next(), self._floor)
         at = self._file_end
         replaces = at is None or (at > FILE_BYTES_MAX and at > 2 * self._whole_bytes)
+        replaces |= self._whole_wanted and at != 0
+        self._whole_wanted = False
         whole = replaces or at == 0
         settled, self._settled = self._settled, []
         purged, self._purged = self._purged, []
         returned, self._returned = self._returned, set()
-        self._being_written = settled, purged
+        self._number += 1
         if whole:
             runs, returned = self._runs.above(self.mark), set(self.returns)
         else:
@@ -324,19 +321,25 @@ class Settlement:
             self.expiring,
             whole,
             self.transient,
+            self._number,
         )
         self._counted_written = waiting.counted_to
         out = self.out.copy() if whole else None
-        return _Frame(self, None if replaces else at, state, out, self.mark)
+        place = None if replaces else at
+        frame = SettlementFrame(self, place, state, (settled, purged), out, self.mark)
+        self._unconfirmed.append(frame)
+        if self.copies is not None:
+            self.copies.taken(frame)
+        return frame
 
     def _told_next(self) -> int:
-        due = self._told - self.mark <= self._ahead // 2
-        return self.mark + self._ahead if due else self._told
+        if not self._is_told_due():
+            return self._told
+        return self._runs.following(self.mark) + self._ahead
 
-    def frame_written(self, frame: _Frame, error: OSError | None) -> None:
+    def frame_written(self, frame: SettlementFrame, error: OSError | None) -> None:
         """Note that a frame is durable; an error fences the log directory."""
         self._writing = False
-        self._being_written = (), ()
         if self._log.closed:
             self._changed = False
             self._durable()
@@ -350,8 +353,22 @@ class Settlement:
             self._whole_bytes = self._file_end = size
         else:
             self._file_end = frame.at + size
-        self.told_durable = frame.handed_out
-        self.start_durable = min(frame.start, self._log.high_watermark)
+        if self.copies is None:
+            self.confirm(frame.number)
+        else:
+            self.copies.written(frame)
+        self._durable()
+
+    def confirm(self, number: int) -> None:
+        """Note that all replicas that count have the frames up to a number durably."""
+        frames = self._unconfirmed
+        while frames and frames[0].number <= number:
+            frame = frames.popleft()
+            self.told_durable = frame.handed_out
+            self.start_durable = min(frame.start, self._log.high_watermark)
+
+    def report(self) -> None:
+        """Have the queue deliver, as other replicas have confirmed frames."""
         self._durable()
 
     # Retention: `Holder`
@@ -367,9 +384,9 @@ class Settlement:
             return True
         if self.out.has_any(first, below):
             return True
-        written, passed = self._being_written
+        unconfirmed = (frame.settled for frame in self._unconfirmed)
         return any(
             any(first <= position < below for position in settled)
             or any(begin < below and first <= end for begin, end in runs)
-            for settled, runs in ((self._settled, self._purged), (written, passed))
+            for settled, runs in ((self._settled, self._purged), *unconfirmed)
         )

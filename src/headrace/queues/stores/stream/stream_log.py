@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.broker.replica.joining import by_log
 from headrace.log.directory.holds import WantsNothing
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.ports.callbacks import Done
@@ -92,6 +93,7 @@ class StreamLog(NothingSettled, LogWriting):
     def load(self, done: Done[HeadraceError | None], settled: bytes | None = None) -> None:
         """Watch the partition and begin to serve; call `done(None)`."""
         self._partition.watch(self._advance)
+        self._partition.may_join = by_log
         if self._holder is not None:
             self._log.context.holds.add(self._log.topic_partition, self._holder)
         done(None)

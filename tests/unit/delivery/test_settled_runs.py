@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.queues.stores.log.settled_runs import (
+from headrace.delivery.settled_runs import (
     NO_RUNS,
     Runs,
     pack_runs,

@@ -1,0 +1,82 @@
+"""`RemoteCopies`: requests about copies of settled positions to other brokers, without a retry."""
+
+from collections.abc import Sequence
+
+from headrace.broker.broker import Broker
+from headrace.client.calls.call import error_code
+from headrace.client.transport.peer import Peer, fixed
+from headrace.client.transport.peer_clients import PeerClients
+from headrace.client.transport.port import Address
+from headrace.cluster.peers.conversation import Conversation, Limits, Run
+from headrace.cluster.peers.peer_call import Fields, PeerCall
+from headrace.cluster.peers.registrations import RegisteredPeers
+from headrace.copies.message_fields import answer_of, fields_of_question
+from headrace.copies.messages import CopyAnswer, CopyQuestion
+from headrace.model.errors import ApiError, ErrorCode, Malformed
+from headrace.model.nouns import BrokerId
+from headrace.ports.callbacks import Done
+from headrace.wire.kafka.api import ApiKey
+
+ANSWER_SECONDS_MAX = 5.0
+"""Seconds after which a request without an answer has failed; it is sent again."""
+LIMITS = Limits(requests_max=2, questions_max=1)
+"""Questions of the conversation are whole requests. The second one is that of a new leader."""
+
+_Questions = Sequence[CopyQuestion]
+_Answers = Sequence[CopyAnswer]
+
+
+class RemoteCopies:
+    """Requests of one broker. Implements `copies.messages.CopyTransport`."""
+
+    def __init__(self, broker: Broker, listener: str, clients: PeerClients, run: Run) -> None:
+        """Create without connections.
+
+        `listener`: name of the inter-broker listener. `run` starts a task on the event loop.
+        """
+        self._broker = broker
+        self._clients = clients
+        self._run = run
+        self._peers = RegisteredPeers(broker.image, listener, self._begin)
+
+    def ask(self, broker: BrokerId, questions: _Questions, done: Done[_Answers | ApiError]) -> None:
+        """Ask a broker once; NETWORK_EXCEPTION: the frames may or may not have been written."""
+        conversation = self._peers.to(broker)
+        if conversation is None:
+            error = ApiError(ErrorCode.NETWORK_EXCEPTION, f"broker {broker} is not registered")
+            # Later, as with any other error: the caller may be about to wait for it.
+            self._broker.clock.call_later(0, lambda: done(error))
+        else:
+            conversation.ask(questions, done)
+
+    def close(self) -> None:
+        """Close all connections; each question without an answer ends with NETWORK_EXCEPTION."""
+        self._peers.close()
+
+    def _begin(self, address: Address) -> Conversation[_Questions, _Answers]:
+        own = self._broker.broker_id
+        client = self._clients.make(
+            f"broker-{own}-copies", request_timeout_seconds=ANSWER_SECONDS_MAX
+        )
+
+        async def exchange(peer: Peer, asked: Sequence[_Questions]) -> Sequence[_Answers]:
+            return [await peer.ask(copy_call(own, asked[0]))]
+
+        return Conversation(Peer(client, fixed(address)), exchange, self._run, limits=LIMITS)
+
+
+def copy_call(own: BrokerId, questions: Sequence[CopyQuestion]) -> PeerCall[Sequence[CopyAnswer]]:
+    """Return the request of broker `own` with questions; it returns their answers in order."""
+
+    def parse(response: Fields) -> Sequence[CopyAnswer]:
+        code = error_code(response["errorCode"])
+        if code is not ErrorCode.NONE:
+            raise ApiError(code)
+        answers = [answer_of(fields) for fields in response["partitions"]]
+        if len(answers) != len(questions):
+            raise Malformed(f"{len(answers)} answers to {len(questions)} questions")
+        return answers
+
+    partitions = [fields_of_question(question) for question in questions]
+    fields = {"brokerId": own, "partitions": partitions}
+    return PeerCall(ApiKey.COPY_SETTLED, fields, parse)

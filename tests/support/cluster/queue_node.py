@@ -1,0 +1,136 @@
+"""A broker of `replicated_queue`: its partition, its copies, and the queue while it leads."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from headrace.broker.partition import Partition
+from headrace.copies.copying import Copying
+from headrace.copies.messages import CopyAnswer, CopyQuestion
+from headrace.copies.settled_follower import SettledFollower
+from headrace.model.errors import ApiError, HeadraceError
+from headrace.model.invariant import InvariantError
+from headrace.model.nouns import BrokerId
+from headrace.ports.callbacks import Done
+from headrace.queues.engine.message_queue import MessageQueue
+from headrace.queues.stores.log.log_messages import LogMessages
+from headrace.queues.stores.log.settled_files import SettledFiles
+from tests.support.amqp.deliveries import ChannelKit
+from tests.support.cluster.three_replicas import Node
+from tests.support.queues.log import PLACE
+from tests.support.queues.queues import settings
+
+_Heard = Sequence[CopyAnswer] | ApiError
+
+
+@dataclass
+class Request:
+    """A request about copies that is on its way, or its answer."""
+
+    source: "QueueNode"
+    process: int
+    """The process of the source that sent it."""
+    target: BrokerId
+    questions: Sequence[CopyQuestion]
+    done: Done[_Heard]
+    answers: Sequence[CopyAnswer] | None = None
+
+    def end(self, answers: _Heard) -> None:
+        if self.source.process == self.process and self.source.alive:
+            self.done(answers)
+
+
+class Wire:
+    """Carries a broker's requests. Implements `CopyTransport`."""
+
+    def __init__(self, node: "QueueNode", requests: list[Request]) -> None:
+        self.node = node
+        self.requests = requests
+
+    def ask(self, broker: BrokerId, questions: Sequence[CopyQuestion], done: Done[_Heard]) -> None:
+        self.requests.append(Request(self.node, self.node.process, broker, questions, done))
+
+
+@dataclass
+class QueueNode(Node):
+    """A broker, with the queue while it leads."""
+
+    requests: list[Request] = field(default_factory=list)
+    process: int = 0
+    store: LogMessages | None = None
+    queue: MessageQueue | None = None
+    epoch: int = -1
+    """The leader epoch in which the queue was hosted, or went on."""
+    sent: dict[int, str] = field(default_factory=dict)
+    """Published messages that are not confirmed, by position."""
+    held: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """Unacknowledged messages and their positions, by delivery tag."""
+    acked: dict[str, int] = field(default_factory=dict)
+    """Positions of acknowledged messages that are not known to be durably so."""
+    stored: Callable[[int, str], None] = lambda *_: None
+    """Called with the position of a confirmed message, and its body."""
+
+    def open(self) -> None:
+        self.process += 1
+        self.store = self.queue = None
+        log = self.world.log(PLACE)
+        self.partition = Partition(log, flusher=self.world.directory.flusher)
+        self.files = SettledFiles(self.world.disk, self.world.clock)
+        self.followed = SettledFollower(self.files, lambda _: self.partition)
+        self.copying = Copying(
+            self.id, self.files, self.world.clock, Wire(self, self.requests), self.followed
+        )
+
+    @property
+    def now(self) -> float:
+        return self.world.clock.monotonic()
+
+    def host(self) -> None:
+        """Load the queue, as its leader."""
+        self.unhost()
+        store = self.store = LogMessages(
+            self.partition,
+            self.files,
+            self.world.clock,
+            self,
+            handed_out_ahead=5,
+            copies=self.copying,
+        )
+        self.channel = ChannelKit(1)
+
+        def loaded(error: HeadraceError | None) -> None:
+            if error is None and self.store is store:
+                self.queue = MessageQueue("queue 'q'", settings(), lambda _: store, self.now)
+
+        store.load(loaded)
+
+    def unhost(self) -> None:
+        """End the queue here: another broker leads."""
+        if self.store is not None:
+            self.store.drop()
+        self.store = self.queue = None
+        self.sent.clear()
+        self.held.clear()
+        self.acked.clear()
+
+    # The listener of the store
+
+    def appended(self) -> None:
+        """Note nothing: the turn's end writes."""
+
+    def broke(self, error: InvariantError) -> None:
+        raise error
+
+    def confirmed(self, upto: int) -> None:
+        for position in [at for at in self.sent if at < upto]:
+            self.stored(position, self.sent.pop(position))
+
+    def readable(self) -> None:
+        """Note nothing: the next delivery looks again."""
+
+    def arrived(self, count: int, size: int) -> None:
+        if self.queue is not None:
+            self.queue.note_arrived(0, count, size, self.now)
+
+    def failed(self, error: HeadraceError) -> None:
+        """Drop the queue: it is loaded again with the next term."""
+        self.queue = None

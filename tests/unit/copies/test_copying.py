@@ -1,0 +1,191 @@
+"""When a leader delivers, and which replicas may join the ISR, by what copies have confirmed."""
+
+from headrace.copies.frame_copy import UNSENT_BYTES_MAX
+from headrace.delivery.settled_state import decode_frames
+from headrace.model.nouns import LeaderEpoch
+from tests.support.log.log import content
+from tests.support.queues.copied import OTHER, CopiedQueue
+from tests.support.queues.followers import FOLLOWER, LEADER, LOST
+
+
+def loaded() -> CopiedQueue:
+    here = CopiedQueue()
+    here.load_late()
+    return here
+
+
+def test_no_message_is_delivered_before_all_members_have_its_position() -> None:
+    here = loaded()
+    here.published("a")
+    here.pass_time(0.3, answers=False)
+    assert here.gets() == []
+    here.pass_time(0.3)
+    assert here.gets() == ["a"]
+
+
+def test_replica_outside_of_the_isr_holds_up_nothing() -> None:
+    here = loaded()
+    here.published("a")
+    here.pass_time(0.3)
+    assert here.gets() == ["a"]
+    assert not here.partition.may_join(OTHER)
+
+
+def test_replica_joins_once_it_has_a_complete_frame() -> None:
+    here = loaded()
+    here.fetching = [FOLLOWER, OTHER]
+    term = here.partition.role.term
+    assert term is not None
+    here.pass_time(0.3)
+    assert OTHER not in term.maximal
+    here.answer(OTHER)
+    here.pass_time(0.1)
+    assert OTHER in term.maximal
+
+
+def test_replica_that_lags_behind_confirmed_frames_may_not_join() -> None:
+    here = loaded()
+    here.pass_time(0.3)
+    here.answer(OTHER)
+    here.published(*"abc")
+    here.pass_time(0.3)
+    assert here.gets(2) == ["a", "b"]
+    here.acknowledge(1, 2)
+    here.pass_time(0.3)
+    assert not here.partition.may_join(OTHER)
+    here.answer(OTHER)
+    here.pass_time(0.2)
+    here.answer(OTHER)
+    assert here.partition.may_join(OTHER)
+
+
+def test_leader_that_is_alone_waits_for_a_replica_that_joins() -> None:
+    here = CopiedQueue(in_sync=(LEADER,))
+    here.fetching = []
+    here.load_late()
+    here.published(*"abc")
+    here.pass_time(0.3)
+    here.answer(OTHER)
+    assert here.partition.may_join(OTHER)
+    assert here.gets(1) == ["a"]
+    here.acknowledge(1)
+    here.pass_time(0.2)
+    assert here.partition.may_join(OTHER), "the frame is confirmed with the replica only"
+    here.pass_time(0.5)
+    assert not here.partition.may_join(OTHER), "it does not answer"
+    assert here.gets(1) == ["b"]
+
+
+def test_second_without_a_confirmation_stops_deliveries() -> None:
+    here = loaded()
+    here.published(*"abc")
+    here.pass_time(0.3)
+    assert here.gets(1) == ["a"]
+    here.acknowledge(1)
+    here.pass_time(0.9, answers=False)
+    assert here.gets(1) == ["b"]
+    here.pass_time(0.4, answers=False)
+    assert here.gets(1) == []
+    told = here.readable_told
+    here.answer()
+    here.pass_time(0.2)
+    assert here.readable_told > told
+    assert here.gets(1) == ["c"]
+
+
+def test_deliveries_go_on_when_the_late_member_has_left_the_isr() -> None:
+    here = loaded()
+    here.published(*"ab")
+    here.pass_time(0.3)
+    assert here.gets(1) == ["a"]
+    here.acknowledge(1)
+    here.pass_time(1.5, answers=False)
+    assert here.gets(1) == []
+    here.commit_isr(LEADER)
+    here.pass_time(0.2, answers=False)
+    assert here.gets(1) == ["b"]
+
+
+def test_broker_without_an_answer_is_sent_no_complete_frame_until_it_answers() -> None:
+    here = loaded()
+    here.pass_time(0.3)
+    here.bring_forward(OTHER)
+    here.transport.refuse(LOST)
+    here.copying._led[here.partition].by_broker[OTHER].lose_base()
+    number = here.store._settlement._number
+    for _ in range(3):
+        here.pass_time(0.2)
+        here.bring_forward(OTHER)
+        asked = here.transport.refuse(LOST)
+        assert [question.content for question in asked] == [b""]
+    assert here.store._settlement._number == number
+    here.pass_time(0.2)
+    here.answer(OTHER)
+    here.pass_time(0.3)
+    here.answer(OTHER)
+    assert here.partition.may_join(OTHER)
+
+
+def test_too_many_unsent_frames_are_replaced_by_a_complete_one() -> None:
+    here = loaded()
+    here.pass_time(0.3)
+    here.answer(OTHER)
+    copy = here.copying._led[here.partition].by_broker[OTHER]
+    copy.add(copy.confirmed, bytes(UNSENT_BYTES_MAX + 1), whole=False)
+    assert copy.needs_whole
+    here.published("a")
+    here.pass_time(0.3)
+    (asked,) = (each for each in here.transport.asked if each[0] == OTHER)
+    (question,) = asked[1]
+    assert question.whole_bytes == len(question.content)
+
+
+def test_first_frame_of_a_leader_is_complete_and_numbers_go_on() -> None:
+    here = loaded()
+    here.published(*"ab")
+    here.pass_time(0.3)
+    assert here.gets(1) == ["a"]
+    here.acknowledge(1)
+    here.pass_time(0.3)
+    path = here.store._settlement.path
+    frames = [state for state, _ in decode_frames(content(here.world.disk, path))]
+    again = CopiedQueue(here.world.after_power_cut(here.world.disk.left_by_a_kill()))
+    again.load_late()
+    again.pass_time(0.3)
+    first, *_ = (state for state, _ in decode_frames(content(again.world.disk, path)))
+    assert first.whole
+    assert first.number == frames[-1].number + 1
+    assert first.start == 1
+
+
+def test_transient_messages_stay_when_another_replica_takes_over() -> None:
+    here = loaded()
+    here.publish("a", persistent=False)
+    here.pass_time(0.3)
+    again = CopiedQueue(here.world.after_power_cut(here.world.disk.left_by_a_kill()))
+    again.load_late()
+    again.pass_time(0.3)
+    assert again.gets() == ["a*"]
+
+
+def test_queue_with_one_replica_in_a_cluster_waits_for_no_other() -> None:
+    here = CopiedQueue()
+    here.partition.role.lead(LeaderEpoch(3))
+    here.fetching = []
+    here.load_late()
+    here.published("a")
+    assert here.gets() == ["a"]
+    here.acknowledge(1)
+    here.pass_time(0.2)
+    assert here.transport.asked == []
+    assert here.store.settled().durably == 1
+
+
+def test_end_of_a_term_sends_nothing_more() -> None:
+    here = loaded()
+    here.published("a")
+    here.store.drop()
+    here.transport.asked.clear()
+    here.pass_time(0.5)
+    assert here.transport.asked == []
+    assert not here.partition.may_join(FOLLOWER)
