@@ -61,10 +61,7 @@ class BrokersLeft(NamedTuple):
 
 
 class BrokerSuspected(NamedTuple):
-    """A registered broker has ended its connections and refuses new ones: its process is dead.
-
-    Unless the network deceives: so the leaders that follow are from the ISR only.
-    """
+    """A registered broker refuses connections: its process is dead, or the network deceives."""
 
     broker: BrokerId
     broker_epoch: int

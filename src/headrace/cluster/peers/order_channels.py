@@ -77,10 +77,7 @@ class OrderChannel:
         late: Late,
         suspects: Mapping[BrokerId, int],
     ) -> None:
-        """Create an open channel. It owns `client`. `facts` are those of the controller's term.
-
-        `suspects`: broker epochs of brokers whose answers are not waited for.
-        """
+        """Create an open channel. It owns `client`. `facts` are those of the controller's term."""
         self.broker = broker
         self.facts = facts
         self._teller = teller
