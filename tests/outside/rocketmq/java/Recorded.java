@@ -105,7 +105,7 @@ public class Recorded {
     sc("retry-to-dlq", () -> { c.start(); waitFor(() -> n.get() >= 3, 75); Thread.sleep(3000); for (String s : seen) say("retry " + s); });
     label("-"); c.shutdown();
     DefaultMQPushConsumer d = push(g + "d", "%DLQ%" + g, "*"); AtomicReference<String> got = new AtomicReference<>(""); d.registerMessageListener((MessageListenerConcurrently) (ms, x) -> { got.set(ms.get(0).toString()); return ConsumeConcurrentlyStatus.CONSUME_SUCCESS; });
-    sc("dlq-read", () -> { d.start(); waitFor(() -> got.get().length() > 0, 8); say("dlq: " + got.get()); });
+    sc("dlq-read", () -> { d.start(); waitFor(() -> got.get().length() > 0, 30); say("dlq: " + got.get()); });
     label("-"); d.shutdown(); p.shutdown();
   }
   static void order() throws Exception {
