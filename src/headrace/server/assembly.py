@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
     from headrace.log.directory.log_directory import LogDirectory
     from headrace.server.cluster.cluster_links import ClusterLinks
+    from headrace.server.cluster.unreleased import Unreleased
     from headrace.server.inter_broker_clients import InterBrokerClients
 
 log = logging.getLogger(__name__)
@@ -67,13 +68,13 @@ class Server:
         *,
         controller: Callable[[Broker, Store, SessionEvents], Controller] | None = None,
         authorizer: Authorizer | None = None,
-        sole_leaders: Callable[[str], bool] | None = None,
+        unreleased: "Unreleased | None" = None,
     ) -> None:
         """Store the parts of a broker; nothing is opened before `start`.
 
         `fatal` is called with a broken invariant: the process must end, uncleanly. `controller`
         makes the controller instead of `Controller`, `authorizer` replaces the configured one,
-        `sole_leaders` says whether a topic's leader must be the only one (ADR 78); tests pass them.
+        `unreleased` turns on parts of a cluster that no setting does; tests pass them.
         """
         self.config = config
         self.world = world
@@ -104,7 +105,7 @@ class Server:
         self._fatal = fatal
         self._make_controller = controller or self._controller_of
         self._authorizer = authorizer
-        self._sole_leaders = sole_leaders
+        self._unreleased = unreleased
         self._stopping = False
 
     async def start(self) -> None:
@@ -222,7 +223,7 @@ class Server:
 
             self.cluster_links = ClusterLinks(
                 self.controller, store, self._session, self.world, self._peer_clients(),
-                self.directories, self._fatal, self._sole_leaders,
+                self.directories, self._fatal, self._unreleased,
             )  # fmt: skip
             self.cluster_links.replicating.writes.ended = self.free_space.wrote
         config_of = await self.controller.log_configs()

@@ -14,6 +14,7 @@ from headrace.cluster.decisions.decide import decide
 from headrace.cluster.decisions.events import (
     BrokersJoined,
     BrokersLeft,
+    BrokerSuspected,
     ElectionAsked,
     ElectionType,
     Event,
@@ -246,6 +247,23 @@ class Cluster(RuleBasedStateMachine):
         if broker in self.facts.brokers:
             self.facts.leaving.add(broker)
             self.happens(ShutdownAsked(broker), fate)
+
+    @rule(broker=brokers, fate=fates)
+    def suspect(self, broker: BrokerId, fate: str) -> None:
+        """A broker seems to be dead: what it leads changes to members of the ISR only."""
+        if broker not in self.facts.brokers:
+            return
+        before = {
+            (topic.name, index): topic.states[index]
+            for topic, index in self.facts.partitions_of([broker])
+        }
+        event = BrokerSuspected(broker, self.facts.brokers[broker].epoch)
+        for change in self.happens(event, fate).taken:
+            for index, state in change.states:
+                former = before.get((change.topic, index))
+                if former is not None and self.sure and fate == "written":
+                    assert set(state.isr) == set(former.isr) - {broker}
+                    assert state.leader in state.isr
 
     @precondition(lambda self: self.there())
     @rule(data=st.data(), kind=st.sampled_from(ElectionType), fate=fates)

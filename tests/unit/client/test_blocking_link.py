@@ -13,7 +13,14 @@ from headrace.client.sync import run
 from headrace.client.transport import blocking
 from headrace.client.transport.blocking import BlockingLink, BlockingTransport
 from headrace.client.transport.events import EventLink, EventTransport
-from headrace.client.transport.port import Address, CannotConnect, ConnectionLost, TimedOut
+from headrace.client.transport.port import (
+    Address,
+    CannotConnect,
+    ConnectionLost,
+    NotListening,
+    TimedOut,
+    cannot_connect,
+)
 from headrace.model.invariant import InvariantError
 from tests.support.net.net import framed
 
@@ -163,6 +170,28 @@ def test_nobody_there_is_said_with_address_and_reason() -> None:
     with pytest.raises(CannotConnect) as refused:
         asyncio.run(EventTransport(never).connect(address, 0.01))
     assert str(refused.value) == f"cannot connect to {address}: no answer"
+
+
+@pytest.mark.parametrize(
+    ("error", "is_refused"),
+    [
+        (ConnectionRefusedError(111, "Connection refused"), True),
+        (
+            OSError("Multiple exceptions: [Errno 111] Connect, [Errno 111] Connect"),
+            True,
+        ),
+        (
+            OSError("Multiple exceptions: [Errno 111] Connect, [Errno 113] No route"),
+            False,
+        ),
+        (OSError(113, "No route to host"), False),
+        (OSError("no address"), False),
+    ],
+)
+def test_refusal_by_all_addresses_shows_that_no_process_listens(
+    error: OSError, is_refused: bool
+) -> None:
+    assert isinstance(cannot_connect(Address("h", 1), error), NotListening) == is_refused
 
 
 def test_a_socket_sends_small_requests_at_once() -> None:

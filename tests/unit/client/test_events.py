@@ -163,3 +163,23 @@ def test_a_connection_works_on_a_brokers_own_loop_as_on_any(
         assert bytes(await link.send([b"a"]).wait(10)) == b"answer"
 
     told(framed(b"answer"), story, new_loop)
+
+
+def test_end_of_a_connection_is_waited_for_whoever_ends_it() -> None:
+    async def story(link: EventLink) -> None:
+        waiting = [asyncio.ensure_future(link.wait_ended()) for _ in range(2)]
+        await asyncio.sleep(0)
+        waiting.pop().cancel()
+        assert not waiting[0].done()
+        link.close()
+        await waiting[0]
+        await link.wait_ended()
+
+    told(b"", story)
+
+    async def ended_there(link: EventLink) -> None:
+        link.send([b"\x00" * 4])
+        await link.wait_ended()
+        assert link.closed
+
+    told(b"\x00\x00\x00\x00", ended_there)

@@ -87,6 +87,8 @@ class EventLink(asyncio.BufferedProtocol):
         self._filled = 0
         self._large = bytearray()
         self._retiring = False
+        self._ended: asyncio.Future[None] | None = None
+        """Done at the end of the connection; None: nothing waits for it."""
 
     @property
     def address(self) -> Address:
@@ -184,6 +186,12 @@ class EventLink(asyncio.BufferedProtocol):
         if not self._waiting:
             self.close()
 
+    async def wait_ended(self) -> None:
+        """Return once the connection has ended, by either side."""
+        if not self.closed:
+            self._ended = self._ended or asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._ended)
+
     def _give_up(self, why: str) -> None:
         self._end(ConnectionLost(f"{self._address}: {why}"))
 
@@ -194,6 +202,8 @@ class EventLink(asyncio.BufferedProtocol):
             transport.abort()
         while self._waiting:
             self._waiting.popleft().lost(error)
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(None)
 
 
 Connect = Callable[[Callable[[], EventLink], str, int], Awaitable[EventLink]]

@@ -1,6 +1,8 @@
 """The network interface that the client needs, and its errors."""
 
+import re
 from collections.abc import Sequence
+from errno import ECONNREFUSED
 from typing import NamedTuple, Protocol
 
 from headrace.model.errors import HeadraceError
@@ -42,6 +44,10 @@ class CannotConnect(ClientError):
     """No connection could be opened to the address."""
 
 
+class NotListening(CannotConnect):
+    """The address refuses connections: the machine answers, and no process listens there."""
+
+
 class Unanswered(CannotConnect):
     """The address did not answer a connection attempt in time."""
 
@@ -78,11 +84,21 @@ def cannot_connect(address: Address, error: OSError) -> CannotConnect:
     if isinstance(error, ssl.SSLCertVerificationError):
         return CertificateRefused(f"{where}: its certificate is refused: {error.verify_message}")
     if not isinstance(error, ssl.SSLError):
-        return CannotConnect(f"{where}: {(error.strerror or str(error)).lower()}")
+        kind = NotListening if _is_refused(error) else CannotConnect
+        return kind(f"{where}: {(error.strerror or str(error)).lower()}")
     return _certificate_refused(address, error) or Untrusted(
         f"{where}: no TLS connection: {_words(error.reason or str(error))}"
         " (does the listener speak TLS?)"
     )
+
+
+def _is_refused(error: OSError) -> bool:
+    """Return whether each address of the host refused the connection.
+
+    asyncio puts the errors of several addresses into the text of one without a number.
+    """
+    numbers = re.findall(r"\[Errno (-?\d+)\]", str(error)) if error.errno is None else ()
+    return error.errno == ECONNREFUSED or {*map(int, numbers)} == {ECONNREFUSED}
 
 
 def connection_lost(address: Address, error: object) -> "ConnectionLost | CertificateRefused":

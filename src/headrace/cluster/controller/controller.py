@@ -77,10 +77,11 @@ class Controller:
         """Receives the orders for this broker, from whichever controller."""
         self._peers = NoPeers() if peers is None else peers
         self._peers.late = self._answered_late
+        self.known = KnownController(broker)
+        self._peers.suspects = self.known.suspects
         self._late: list[tuple[BrokerId, Orders, Failed]] = []
         self._late_leaders = LateLeaders()
         self._term: ControllerTerm | None = None
-        self.known = KnownController(broker)
         self._registration = registration = OwnRegistration(broker, store)
         self.applier.session = lambda: registration.session
         self._topics = TopicRequests(broker, self._decided)
@@ -201,7 +202,7 @@ class Controller:
         broker, catalog, now_ms = self.broker, self._catalog, self.broker.clock.wall_ms()
         if await catalog.elect(broker.broker_id, now_ms) or await catalog.resume():
             term = ControllerTerm(broker, catalog, self._peer)
-            await term.begin()
+            await term.begin(self.known.suspects)
             self._term = term
             self.known.id = broker.broker_id
             if self._store.shared:
@@ -323,8 +324,6 @@ class Controller:
         if self._term is None:
             raise self.known.refusal()
         return self._term
-
-    # --- topics --------------------------------------------------------------------------------
 
     async def create_topics(
         self,

@@ -1,6 +1,6 @@
 """`Peers`: the interface by which the controller's orders reach other brokers."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from headrace.broker.metadata_image import BrokerInfo
@@ -14,6 +14,8 @@ class Peers(Protocol):
 
     late: Late
     """Called with the outcome of orders that were answered too late."""
+    suspects: Mapping[BrokerId, int]
+    """Broker epochs of brokers whose answers are not waited for, as they seem to be dead."""
 
     def __call__(self, broker: BrokerId, facts: ClusterFacts) -> OrderTaker | None:
         """Return the order channel to a broker.
@@ -33,6 +35,7 @@ class NoPeers:
 
     def __init__(self) -> None:
         self.late: Late = unheard
+        self.suspects: Mapping[BrokerId, int] = {}
 
     def __call__(self, broker: BrokerId, facts: ClusterFacts) -> OrderTaker | None:
         """Return None: there are no channels."""

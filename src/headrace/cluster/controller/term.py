@@ -18,6 +18,7 @@ from headrace.cluster.decisions import changes
 from headrace.cluster.decisions.events import (
     BrokersJoined,
     BrokersLeft,
+    BrokerSuspected,
     Event,
     IsrAsked,
     LeadersRestarted,
@@ -72,11 +73,11 @@ class ControllerTerm:
         self._takers = takers
         self._writer = Writer(catalog, self.facts)
 
-    async def begin(self) -> None:
+    async def begin(self, suspects: Mapping[BrokerId, int]) -> None:
         """Read the cluster from the store, and send orders to all brokers.
 
-        With a shared store, dead brokers leave the ISRs; with one of its own, a broker also adopts
-        unknown logs.
+        With a shared store, dead brokers leave the ISRs, and `suspects` (by broker epoch) as far as
+        others are in sync; with one of its own, a broker also adopts unknown logs.
         """
         facts, catalog, broker = self.facts, self._catalog, self._broker
         facts.unclean_default = broker.config.unclean_leader_election_enable
@@ -100,6 +101,8 @@ class ControllerTerm:
             dead = sorted(held - facts.brokers.keys())
             outcome = Outcome()
             await self._writer.carry_out(BrokersLeft(dead), outcome)
+            for suspect in tuple(suspects.items()):
+                await self._writer.carry_out(BrokerSuspected(*suspect), outcome)
             self._note_unclean(outcome.taken)
         else:
             await self._finish_deletions()

@@ -15,6 +15,7 @@ from headrace.cluster.decisions import changes, elections, reassignment
 from headrace.cluster.decisions.events import (
     BrokersJoined,
     BrokersLeft,
+    BrokerSuspected,
     DirectoriesFailed,
     ElectionAsked,
     ElectionType,
@@ -162,6 +163,15 @@ def _(event: BrokersLeft, facts: ClusterFacts) -> Decision:
 
 
 @_decide.register
+def _(event: BrokerSuspected, facts: ClusterFacts) -> Decision:
+    """Move leadership and ISR from the broker, as for a shutdown; the last member stays."""
+    known = facts.brokers.get(event.broker)
+    if known is None or known.epoch != event.broker_epoch:
+        return Decision()
+    return Decision(decide(facts, ShutdownAsked(event.broker)).changes)
+
+
+@_decide.register
 def _(event: ReplicasFailed, facts: ClusterFacts) -> Decision:
     hit = (
         (facts.topics[name], index)
@@ -262,19 +272,12 @@ def _(event: ReassignmentAsked, facts: ClusterFacts) -> Decision:
         return Decision(refused={partition: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
     if target is None and not reassignment.runs(topic.node, partition.partition):
         return Decision(refused={partition: ErrorCode.NO_REASSIGNMENT_IN_PROGRESS})
-    if _is_on_its_way(topic, partition.partition, target):
+    if reassignment.is_under_way(topic.node, partition.partition, target):
         return Decision()
     change = _reassigned(facts, topic, partition.partition, target)
     if change is None:
         return Decision(refused={partition: ErrorCode.INVALID_REPLICA_ASSIGNMENT})
     return Decision((change,))
-
-
-def _is_on_its_way(topic: StoredTopic, index: int, target: tuple[BrokerId, ...] | None) -> bool:
-    """Return whether `target` is the partition's assignment after a running reassignment."""
-    node = topic.node
-    going = node.removing.get(index, ())
-    return target == tuple(replica for replica in node.partitions[index] if replica not in going)
 
 
 def _reassigned(

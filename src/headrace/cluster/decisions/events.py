@@ -60,6 +60,14 @@ class BrokersLeft(NamedTuple):
     brokers: Sequence[BrokerId]
 
 
+class BrokerSuspected(NamedTuple):
+    """A registered broker refuses connections: its process is dead, or the network deceives."""
+
+    broker: BrokerId
+    broker_epoch: int
+    """Broker epoch of the registration whose address refuses connections."""
+
+
 class ReplicasFailed(NamedTuple):
     """Replicas of a broker are offline, as their directory failed. The facts contain this."""
 
@@ -130,6 +138,7 @@ Event = (
     | TopicGrown
     | BrokersJoined
     | BrokersLeft
+    | BrokerSuspected
     | ReplicasFailed
     | ReplicasDamaged
     | DirectoriesFailed

@@ -33,6 +33,12 @@ def runs(node: TopicNode, index: int) -> bool:
     return bool(node.adding.get(index) or node.removing.get(index))
 
 
+def is_under_way(node: TopicNode, index: int, target: Replicas | None) -> bool:
+    """Return whether `target` is the partition's assignment after a running reassignment."""
+    going = node.removing.get(index, ())
+    return target == tuple(replica for replica in node.partitions[index] if replica not in going)
+
+
 def begun(facts: ClusterFacts, topic: StoredTopic, index: int, target: Replicas) -> Step | None:
     """Return the step that begins a reassignment to `target`, in place of a running one.
 

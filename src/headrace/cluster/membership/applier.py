@@ -44,11 +44,6 @@ async def _at_once(orders: Orders) -> None:
     """Return at once: the default of `Applier.before`."""
 
 
-def _no_session() -> int:
-    """Return NO_SESSION: the default of `Applier.session`."""
-    return NO_SESSION
-
-
 def _never(partition: TopicPartition) -> bool:
     """Return False: the default of `may_make` and `is_damaged`."""
     return False
@@ -71,7 +66,7 @@ class Applier:
         """Epoch of the latest controller that sent orders; 0: none yet."""
         self.broker_epoch = -1
         """Epoch of this broker's registration; -1: not registered."""
-        self.session: Callable[[], int] = _no_session
+        self.session: Callable[[], int] = lambda: NO_SESSION
         """Returns the session of the store that owns the registration."""
         self._broker = broker
         self._log_config = log_config

@@ -2,8 +2,8 @@
 
 A channel belongs to one registration of a broker and sends to its inter-broker listener. It is
 closed when the registration or the controller's term ends. The controller waits for an answer at
-most `ANSWER_SECONDS_MAX`, and not at all while the broker still has older orders to answer; an
-answer that arrives later is reported to the `Late` callback.
+most `ANSWER_SECONDS_MAX`, and not at all while the broker still has older orders to answer or seems
+to be dead; an answer that arrives later is reported to the `Late` callback.
 """
 
 import asyncio
@@ -75,12 +75,14 @@ class OrderChannel:
         facts: ClusterFacts,
         teller: Teller,
         late: Late,
+        suspects: Mapping[BrokerId, int],
     ) -> None:
         """Create an open channel. It owns `client`. `facts` are those of the controller's term."""
         self.broker = broker
         self.facts = facts
         self._teller = teller
         self._late = late
+        self._suspects = suspects
         self._conversation = Conversation(
             Peer(client, self._address), self._delivered, _run, limits=_ONE_BY_ONE
         )
@@ -97,7 +99,7 @@ class OrderChannel:
         Orders that only change the metadata shown to clients return at once: otherwise a leader
         that requested the ISR change would wait for the slowest broker. ApiError: REQUEST_TIMED_OUT
         after `ANSWER_SECONDS_MAX` (the orders are still delivered), BROKER_NOT_AVAILABLE if the
-        registration ended, or the broker's refusal.
+        registration ended or the broker seems to be dead, or the broker's refusal.
         """
         if self._closed:
             raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
@@ -107,6 +109,9 @@ class OrderChannel:
         if _only_shows(orders):
             delivery.waited_for = False
             return {}
+        if self._suspects.get(self.broker.broker_id) == self.broker.epoch:
+            delivery.waited_for = False
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
         if not self._behind:
             with suppress(TimeoutError):
                 async with asyncio.timeout(ANSWER_SECONDS_MAX):
@@ -210,6 +215,7 @@ class OrderChannels:
         """Create without channels. `make_client` makes the client of one channel."""
         self.late: Late = unheard
         """Called with the outcome of orders that were answered late; the controller sets it."""
+        self.suspects: Mapping[BrokerId, int] = {}
         self._make_client = make_client
         self._teller = teller
         self._channels: Registrations[OrderChannel] = Registrations()
@@ -238,7 +244,9 @@ class OrderChannels:
         self._channels.keep(())
 
     def _begin(self, broker: BrokerInfo, facts: ClusterFacts) -> OrderChannel:
-        return OrderChannel(self._make_client(), broker, facts, self._teller, self._heard_late)
+        return OrderChannel(
+            self._make_client(), broker, facts, self._teller, self._heard_late, self.suspects
+        )
 
     def _heard_late(self, broker: BrokerId, orders: Orders, failed: Failed) -> None:
         self.late(broker, orders, failed)

@@ -51,11 +51,7 @@ class PeerPort(Protocol):
         """Write frames of settled positions for their leaders; return the answers in order."""
 
     def pinged(self, ping: Ping) -> PingAnswer:
-        """Return the leader epochs that a ping does not know.
-
-        ApiError: UNSUPPORTED_VERSION where no topic needs the right to lead alone,
-        BROKER_NOT_AVAILABLE before this broker is registered.
-        """
+        """Return the leader epochs that a ping does not know."""
 
     def queue_sessions_of(self, broker_epoch: int) -> QueueSessions:
         """Return the sessions of other brokers with the queues that this registration leads.

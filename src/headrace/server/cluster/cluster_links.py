@@ -29,8 +29,10 @@ from headrace.server.inter_broker_clients import InterBrokerClients
 if TYPE_CHECKING:
     import asyncio
 
+    from headrace.server.cluster.broker_watches import BrokerWatches
     from headrace.server.cluster.lease_pings import LeasePings
     from headrace.server.cluster.settled_copies import SettledCopies
+    from headrace.server.cluster.unreleased import Unreleased
 
 
 class ClusterLinks:
@@ -45,12 +47,12 @@ class ClusterLinks:
         peer_clients: InterBrokerClients,
         directories: Collection[LogDirectory],
         fatal: Callable[[Exception], None],
-        sole_leaders: "Callable[[str], bool] | None" = None,
+        unreleased: "Unreleased | None" = None,
     ) -> None:
         """Create the links of a broker that joins the cluster later.
 
-        `store`: the cluster's metadata store. `fatal` ends the process. `sole_leaders`: whether a
-        topic's leader must be the only one (ADR 78); None: that of no topic.
+        `store`: the cluster's metadata store. `fatal` ends the process. `unreleased`: parts
+        that no setting turns on; None: none of them.
         """
         self._broker = broker = controller.broker
         self._store = store
@@ -78,8 +80,15 @@ class ClusterLinks:
         """Fetchers of the replicas that follow here, and ISRs of the partitions led here."""
         self._clients = clients
         self._pings: LeasePings | None = None
-        if sole_leaders is not None:
-            self._pings = self._lease_pings(sole_leaders, world, clients)
+        if unreleased is not None and unreleased.sole_leaders is not None:
+            self._pings = self._lease_pings(unreleased.sole_leaders, world, clients)
+        self._watches: BrokerWatches | None = None
+        if unreleased is not None and unreleased.early_elections:
+            from headrace.server.cluster import broker_watches
+
+            self._watches = broker_watches.BrokerWatches(
+                controller, store, clients, self.replicating.run
+            )
         self._balance: LeaderBalance | None = None
         self._orphans = OrphanedLogs(broker, catalog, controller.applier)
         self._work: list[asyncio.Task[None]] = []
@@ -115,6 +124,8 @@ class ClusterLinks:
         Logs of partitions that moved elsewhere while this broker was down are deleted. Groups
         coordinated here are mirrored below /consumers, with `zookeeper.consumers.mirror.enable`.
         """
+        if self._watches is not None:
+            self._watches.start()
         if self._pings is not None:
             self._pings.start()
         self._work.append(self.replicating.run(self._orphans.keep_up()))
@@ -137,6 +148,8 @@ class ClusterLinks:
         """Stop the background work and the link to the controller."""
         if self._balance is not None:
             self._balance.close()
+        if self._watches is not None:
+            self._watches.close()
         if "settled_copies" in self.__dict__:
             self.settled_copies.close()
         if self._pings is not None:

@@ -17,6 +17,7 @@ from headrace.model.errors import ApiError, ConfigError
 from headrace.model.nouns import TopicPartition
 from headrace.ports.store import StoreError
 from headrace.server.assembly import Server
+from headrace.server.cluster.unreleased import Unreleased
 from headrace.testing.disk_crash import crash_states
 from headrace.testing.sim.ensemble import SESSION_SECONDS, Ensemble
 from headrace.testing.sim.history import Broken, History
@@ -49,6 +50,8 @@ class SimCluster:
         """All random choices come from `seed`; `settings` apply to every broker."""
         self.sole_leaders: Callable[[str], bool] | None = None
         """Whether a topic's leader must be the only one, for brokers started from now on."""
+        self.early_elections = False
+        """Whether leaders of killed brokers are elected before their sessions end."""
         self._settings = settings or {}
         self.loop = loop
         self.seed = seed
@@ -97,7 +100,8 @@ class SimCluster:
                 **self._settings,
             }
         )
-        server = Server(config, world, self.loop.failures.append, sole_leaders=self.sole_leaders)
+        unreleased = Unreleased(self.sole_leaders, self.early_elections)
+        server = Server(config, world, self.loop.failures.append, unreleased=unreleased)
         self._processes[number] = server
         try:
             await server.start()

@@ -118,6 +118,8 @@ class SimNetwork:
         """Cut links (source, target), each with what waits to be retransmitted."""
         self._held: dict[str, list[Callable[[], None]]] = {}
         """Paused machines, each with what has arrived for it."""
+        self._refusing: set[tuple[str, str]] = set()
+        """Links (source, target) over which connections are refused."""
         self._slower: dict[tuple[str, str], float] = {}
         """Factor on the delay, by link (source, target)."""
         self._made = 0
@@ -196,6 +198,16 @@ class SimNetwork:
                 transport.other.reset()
                 transport.reset()
 
+    def refuse(self, source: str, target: str) -> None:
+        """Refuse new connections from one machine to another, like a firewall, until `admit`."""
+        self.history.add("refuse", source, target)
+        self._refusing.add((source, target))
+
+    def admit(self, source: str, target: str) -> None:
+        """Admit the connections that `refuse` has refused."""
+        self.history.add("admit", source, target)
+        self._refusing.discard((source, target))
+
     def strand(self, sender: str, receiver: str, seconds: float) -> None:
         """Reset the sender's connections; what it sent on them arrives `seconds` later.
 
@@ -225,6 +237,8 @@ class SimNetwork:
 
         def arrive() -> None:
             listening = self._listening.get(peer)
+            if (own.machine, peer.machine) in self._refusing:
+                listening = None
             self.history.add("connect", *own, "to", *peer, listening is not None)
             if listening is None:
                 refused = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")

@@ -74,8 +74,10 @@ class ReplicaWatch:
         """By partition: the time of the last unclean election.
 
         Writes that began before that are no longer judged, nor are reads after it: a former leader
-        may still serve them. It commits nothing more.
+        may still serve them. It commits nothing more if it is alone in its ISR.
         """
+        self._unclean_epochs = dict.fromkeys(range(count), 0)
+        """By partition: the leader epoch of the last unclean election."""
         self._cluster = cluster
         self._brokers = brokers
         self._leaders: dict[tuple[int, int], int] = {}
@@ -164,6 +166,7 @@ class ReplicaWatch:
         if after.leader >= 0 and after.leader not in before.in_sync:
             self.counts["unclean elections"] += 1
             self.unclean_at[index] = self._cluster.loop.time()
+            self._unclean_epochs[index] = after.leader_epoch
             self._committed[index] = 0
             for told in (self.acknowledged, self.read):
                 told.pop(index, None)
@@ -250,9 +253,9 @@ class ReplicaWatch:
                 raise Broken(
                     f"G6: {key}: {number} and {self._leaders[index, epoch]} lead in {epoch}"
                 )
-            if index not in self.unclean_at or epoch == self._stored[index].leader_epoch:
+            if epoch >= self._unclean_epochs[index]:
                 self._committed[index] = max(self._committed[index], mark)
-            elif mark > was:
+            elif mark > was and len(term.in_sync) == 1:
                 raise Broken(f"G1: {key}: {number} commits in {epoch}, after an unclean election")
         self._check_in_sync(index)
 

@@ -199,6 +199,7 @@ public class GroupBeginnings {
         Member(String group, String instance, ConsumeFromWhere from, int pollMs, String... topics) throws Exception {
             consumer = new DefaultMQPushConsumer(group);
             consumer.setNamesrvAddr(names);
+            consumer.setMqClientApiTimeout(10000); // also on a busy machine: its start fails without a route
             consumer.setInstanceName(instance);
             consumer.setConsumeFromWhere(from);
             consumer.setConsumeTimestamp(UtilAll.timeMillisToHumanString3(System.currentTimeMillis()));

@@ -105,7 +105,7 @@ public class Recorded {
     sc("retry-to-dlq", () -> { c.start(); waitFor(() -> n.get() >= 3, 75); Thread.sleep(3000); for (String s : seen) say("retry " + s); });
     label("-"); c.shutdown();
     DefaultMQPushConsumer d = push(g + "d", "%DLQ%" + g, "*"); AtomicReference<String> got = new AtomicReference<>(""); d.registerMessageListener((MessageListenerConcurrently) (ms, x) -> { got.set(ms.get(0).toString()); return ConsumeConcurrentlyStatus.CONSUME_SUCCESS; });
-    sc("dlq-read", () -> { d.start(); waitFor(() -> got.get().length() > 0, 8); say("dlq: " + got.get()); });
+    sc("dlq-read", () -> { d.start(); waitFor(() -> got.get().length() > 0, 30); say("dlq: " + got.get()); });
     label("-"); d.shutdown(); p.shutdown();
   }
   static void order() throws Exception {
@@ -124,7 +124,7 @@ public class Recorded {
   }
   static void sql() throws Exception {
     DefaultMQProducer p = prod("PG_sql"); String t = T("sql"), g = "CG_sql" + T(""); List<String> seen = new CopyOnWriteArrayList<>(); for (int i = 0; i < 6; i++) { Message m = msg(t, i % 2 == 0 ? "A" : "B", "s", "s" + i); m.putUserProperty("a", "" + i); m.putUserProperty("c", i % 2 == 0 ? "x" : "y"); p.send(m); }
-    sc("push-sql92", () -> { DefaultMQPushConsumer c = push(g, t, "*"); c.unsubscribe(t); c.subscribe(t, MessageSelector.bySql("(a BETWEEN 2 AND 4) AND c IN ('x') OR a IS NULL")); c.registerMessageListener((MessageListenerConcurrently) (ms, x) -> { for (MessageExt m : ms) seen.add(new String(m.getBody())); return ConsumeConcurrentlyStatus.CONSUME_SUCCESS; }); c.start(); Thread.sleep(4000); say("sql got " + seen); c.shutdown(); });
+    sc("push-sql92", () -> { DefaultMQPushConsumer c = push(g, t, "*"); c.unsubscribe(t); c.subscribe(t, MessageSelector.bySql("(a BETWEEN 2 AND 4) AND c IN ('x') OR a IS NULL")); c.registerMessageListener((MessageListenerConcurrently) (ms, x) -> { for (MessageExt m : ms) seen.add(new String(m.getBody())); return ConsumeConcurrentlyStatus.CONSUME_SUCCESS; }); c.start(); waitFor(() -> seen.size() >= 2, 20); Thread.sleep(1000); say("sql got " + seen); c.shutdown(); });
     sc("push-sql92-bad", () -> { DefaultMQPushConsumer c = push(g + "b", t, "*"); c.unsubscribe(t); c.subscribe(t, MessageSelector.bySql("a >< 5")); c.registerMessageListener((MessageListenerConcurrently) (ms, x) -> ConsumeConcurrentlyStatus.CONSUME_SUCCESS); try { c.start(); Thread.sleep(1500); } finally { c.shutdown(); } });
     label("-"); p.shutdown();
   }

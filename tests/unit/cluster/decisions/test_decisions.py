@@ -8,6 +8,7 @@ from headrace.cluster.decisions.decide import decide
 from headrace.cluster.decisions.events import (
     BrokersJoined,
     BrokersLeft,
+    BrokerSuspected,
     ElectionAsked,
     ElectionType,
     IsrAsked,
@@ -184,6 +185,31 @@ def test_who_leaves_hands_over_what_another_can_lead_and_is_refused_the_rest() -
         TopicPartition("alone", 0): refused,
         TopicPartition("dead", 0): refused,
     }
+
+
+def test_suspected_broker_loses_what_another_member_of_the_isr_can_lead() -> None:
+    unclean = topic(state(ONE, ONE), name="alone")
+    unclean.config = {"unclean.leader.election.enable": "true"}
+    facts = facts_of(
+        topic(state(ONE, ONE, THREE, TWO)),
+        topic(state(TWO, ONE, TWO), name="follows"),
+        unclean,
+        topic(state(ONE, ONE, FOUR), ONE, FOUR, name="dead"),
+        topic(state(TWO, TWO), name="outside"),
+    )
+    decision = decide(facts, BrokerSuspected(ONE, BROKER_EPOCH))
+    assert {change.topic: change.states[0][1] for change in decision.changes} == {
+        "t": state(TWO, THREE, TWO, epoch=6),
+        "follows": state(TWO, TWO, epoch=6),
+    }
+    assert decision.refused == {}
+
+
+@pytest.mark.parametrize("broker_epoch", [-1, BROKER_EPOCH - 1, BROKER_EPOCH + 1])
+def test_suspicion_of_another_registration_changes_nothing(broker_epoch: int) -> None:
+    facts = facts_of(topic(state(ONE, ONE, THREE, TWO)))
+    assert decide(facts, BrokerSuspected(ONE, broker_epoch)) == Decision()
+    assert decide(facts, BrokerSuspected(FOUR, BROKER_EPOCH)) == Decision()
 
 
 def elect(facts: ClusterFacts, kind: ElectionType, partition: TopicPartition = T0) -> Decision:

@@ -12,6 +12,7 @@ from headrace.testing.sim.faults.links import MANY_TIMES_SLOWER, LinkFaults
 from headrace.testing.sim.faults.machines import MachineFaults
 from headrace.testing.sim.faults.overtaken import Overtaken
 from headrace.testing.sim.faults.requests import Requests
+from headrace.testing.sim.faults.resets import FalseResets
 from headrace.testing.sim.faults.stores import StoreFaults
 
 FAULTS = (
@@ -23,9 +24,11 @@ FAULTS = (
     "orders overtaken", "ISRs overtaken", "fetches overtaken", "last disks gone",
     "elections asked for", "deletions",
 )  # fmt: skip
-"""The faults, by the names of their counters."""
+"""The faults, by the names of their counters. Early elections add `resets.FALSE_RESETS`."""
 ELECTIONS_MIN = 2
 """The least number of elections in each story."""
+ELECT_SECONDS_MAX = 60.0
+"""Seconds for these after the faults; G15 is judged then."""
 
 
 class Mix(NamedTuple):
@@ -70,9 +73,13 @@ class Faults:
         if chance.random() < mix.slow_share:
             self._links.slow_all(chance.uniform(*MANY_TIMES_SLOWER) / 2)
         drawn = [kind for kind in all_kinds if chance.random() < mix.kinds_share] or all_kinds
+        if ground.cluster.early_elections:
+            drawn += FalseResets(ground).kinds().items()
         self.names = [name for name, _ in drawn]
         self._kinds: list[Kind] = [kind for _, kind in drawn]
         self._weights = [chance.uniform(0.2, 1) ** 2 for _ in drawn]
+        if ground.cluster.early_elections:
+            self._weights[-1] = sum(self._weights) / 4
         self._tracks = chance.choice(mix.tracks)
         self._pause_seconds_max = chance.choice(mix.pauses_seconds_max)
 
@@ -94,9 +101,10 @@ class Faults:
             await kind()
 
     async def _elect_enough(self) -> None:
-        """Restart leaders until `ELECTIONS_MIN` elections have happened."""
-        ground = self._ground
-        while ground.watch.elections < ELECTIONS_MIN:
+        """Restart leaders until `ELECTIONS_MIN` elections have happened, or none leads for long."""
+        ground, loop = self._ground, asyncio.get_running_loop()
+        until = loop.time() + ELECT_SECONDS_MAX
+        while ground.watch.elections < ELECTIONS_MIN and loop.time() < until:
             leaders = ground.leaders()
             if leaders:
                 ground.busy.add(leaders[0])

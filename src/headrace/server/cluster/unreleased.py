@@ -1,0 +1,13 @@
+"""`Unreleased`: parts of a cluster's broker that are built and that no setting turns on yet."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Unreleased(NamedTuple):
+    """Parts of a broker that tests and simulations turn on (ADR 78)."""
+
+    sole_leaders: Callable[[str], bool] | None = None
+    """Whether a topic's leader must be the only one; None: that of no topic."""
+    early_elections: bool = False
+    """Whether leaders of killed brokers are elected before their sessions end."""
