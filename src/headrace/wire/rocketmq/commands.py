@@ -259,8 +259,10 @@ FIRST_BYTES = FirstBytes(
     "RocketMQ",
     "a RocketMQ",
     # A length below 32 MiB, then the header's form and length: 1, binary, or 0, JSON. JSON headers
-    # of clients have 60 bytes or more; from 32 bytes to 64 KiB none looks like Kafka's Produce.
-    rb"(?s)[\x00\x01].{3}(?:\x01.{3}|\x00\x00(?:\x00[\x20-\xff]|[\x01-\xff].))",
+    # of clients have 60 bytes or more; from 32 bytes to 64 KiB none looks like Kafka's Produce, nor
+    # does one in a frame of more than 64 bytes like a Produce of an unknown version without body.
+    rb"(?s)[\x00\x01].{3}\x01.{3}"
+    rb"|(?!\x00\x00\x00[\x00-\x3f])[\x00\x01].{3}\x00\x00(?:\x00[\x20-\xff]|[\x01-\xff].)",
     rb"(?!)",
     _refusal,
 )
