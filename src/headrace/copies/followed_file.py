@@ -144,9 +144,9 @@ class FollowedFile:
             return None
         whole = bytes(self._parts)
         self._parts = bytearray()
-        (frame, *others) = [*find_frames(whole), None]
-        sound = frame is not None and frame.whole and frame.name == question.last
-        return whole if sound and others == [None] else None
+        frames = list(find_frames(whole))
+        sound = len(frames) == 1 and frames[0].whole and frames[0].name == question.last
+        return whole if sound else None
 
     def _note_accepted(self, last: FrameName) -> None:
         self.accepted = last
