@@ -13,25 +13,11 @@ from headrace.cluster.store.znodes import PartitionState, ProducerIdBlock, Topic
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch
 from headrace.ports.store import BadVersion, NoNode, Set
-from headrace.testing.sim.ensemble import Ensemble
-from headrace.testing.sim.loop import SimLoop
+from tests.support.sim.catalogs import play
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 STATE = PartitionState(ONE, LeaderEpoch(4), (ONE, TWO), 3)
 TOPIC_ID = bytes(range(16))
-
-
-def play(story: Callable[[Catalog, Catalog], Coroutine[Any, Any, None]]) -> None:
-    """Run `story` with the catalogues of two brokers over one store that is prepared."""
-    loop = SimLoop(1)
-    ensemble = Ensemble(1)
-
-    async def whole() -> None:
-        first, second = Catalog(ensemble.session()), Catalog(ensemble.session())
-        await first.prepare()
-        await story(first, second)
-
-    loop.play(whole())
 
 
 async def put(catalog: Catalog, path: str, config: Mapping[str, str]) -> None:

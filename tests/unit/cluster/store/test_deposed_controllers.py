@@ -1,8 +1,5 @@
 """A broker that suspects the controller ends its time as the controller, once and no other's."""
 
-from collections.abc import Callable, Coroutine
-from typing import Any
-
 import pytest
 
 from headrace.cluster.store import znodes
@@ -10,23 +7,9 @@ from headrace.cluster.store.catalog import Catalog
 from headrace.model.nouns import BrokerId
 from headrace.ports.store import BadVersion, Node, Set
 from headrace.server.cluster.broker_watches import depose
-from headrace.testing.sim.ensemble import Ensemble
-from headrace.testing.sim.loop import SimLoop
+from tests.support.sim.catalogs import play
 
 ONE, TWO = BrokerId(1), BrokerId(2)
-
-
-def play(story: Callable[[Catalog, Catalog], Coroutine[Any, Any, None]]) -> None:
-    """Run `story` with the catalogues of two brokers over one store that is prepared."""
-    loop = SimLoop(1)
-    ensemble = Ensemble(1)
-
-    async def whole() -> None:
-        first, second = Catalog(ensemble.session()), Catalog(ensemble.session())
-        await first.prepare()
-        await story(first, second)
-
-    loop.play(whole())
 
 
 def test_controller_is_deposed_by_the_registration_of_its_session_alone() -> None:
