@@ -191,6 +191,17 @@ def quick() -> Any:
         yield
 
 
+BOUND_TO_BOTH: list[tuple[Any, ...]] = [
+    ("exchange", "a", "topic", True, True),
+    ("queue", "a", {}, True, False, False),
+    ("queue", "b", {}, False, False, False),
+    ("bind", "a", Destination("queue", "a"), "#", {}),
+    ("bind", "a", Destination("queue", "b"), "#", {}),
+    ("turns", 6),
+]
+"""A history after which an exchange is bound to a durable queue and to a transient one."""
+
+
 @settings(max_examples=examples(300))
 @given(histories, st.randoms(use_true_random=False))
 @example(
@@ -206,24 +217,14 @@ def quick() -> Any:
 @example(
     # The exchange stays, as it is bound to a transient queue.
     [
-        ("exchange", "a", "topic", True, True),
-        ("queue", "a", {}, True, False, False),
-        ("queue", "b", {}, False, False, False),
-        ("bind", "a", Destination("queue", "a"), "#", {}),
-        ("bind", "a", Destination("queue", "b"), "#", {}),
-        ("turns", 6),
+        *BOUND_TO_BOTH,
         ("delete queue", "a"),
     ],
     random.Random(0),
 )
 @example(
     [
-        ("exchange", "a", "topic", True, True),
-        ("queue", "a", {}, True, False, False),
-        ("queue", "b", {}, False, False, False),
-        ("bind", "a", Destination("queue", "a"), "#", {}),
-        ("bind", "a", Destination("queue", "b"), "#", {}),
-        ("turns", 6),
+        *BOUND_TO_BOTH,
         ("unbind", "a", Destination("queue", "a"), "#", {}),
     ],
     random.Random(0),
