@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     import asyncio
 
     from headrace.server.cluster.broker_watches import BrokerWatches
+    from headrace.server.cluster.declaration_links import DeclarationLinks
     from headrace.server.cluster.lease_pings import LeasePings
     from headrace.server.cluster.settled_copies import SettledCopies
     from headrace.server.cluster.unreleased import Unreleased
+    from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
 
 
 class ClusterLinks:
@@ -82,6 +84,10 @@ class ClusterLinks:
         self._pings: LeasePings | None = None
         if unreleased is not None and unreleased.sole_leaders is not None:
             self._pings = self._lease_pings(unreleased.sole_leaders, world, clients)
+        self.declarations: ClusterDeclarations | None = None
+        self._declaration_links: DeclarationLinks | None = None
+        if unreleased is not None and unreleased.declarations:
+            self._follow_declarations(controller, clients)
         self._watches: BrokerWatches | None = None
         if unreleased is not None and unreleased.early_elections:
             from headrace.server.cluster import broker_watches
@@ -118,6 +124,18 @@ class ClusterLinks:
         run = self.replicating.run
         return LeasePings(broker, rights, listener, clients, run, world.boot_seconds)
 
+    def _follow_declarations(self, controller: Controller, clients: PeerClients) -> None:
+        from headrace.server.cluster import declared_vhosts
+        from headrace.server.cluster.declaration_links import DeclarationLinks
+
+        listener = self._broker.config.inter_broker_listener_name
+        run, applier = self.replicating.run, self._applier
+        links = self._declaration_links = DeclarationLinks(
+            self._broker, listener, clients, run, lambda: applier.broker_epoch
+        )
+        self.declarations = declared_vhosts.declarations(controller, links, run)
+        self.service.followed_declarations = self.declarations
+
     def joined(self, coordinators: Coordinators) -> None:
         """Begin the background work of a broker that has joined the cluster.
 
@@ -128,6 +146,8 @@ class ClusterLinks:
             self._watches.start()
         if self._pings is not None:
             self._pings.start()
+        if self.declarations is not None:
+            self.declarations.start()
         self._work.append(self.replicating.run(self._orphans.keep_up()))
         if self._broker.config.zookeeper_consumers_mirror_enable:
             from headrace.server.cluster.group_mirror import GroupMirror
@@ -154,6 +174,10 @@ class ClusterLinks:
             self.settled_copies.close()
         if self._pings is not None:
             self._pings.close()
+        if self.declarations is not None:
+            self.declarations.close()
+        if self._declaration_links is not None:
+            self._declaration_links.close()
         for work in self._work:
             work.cancel()
         self.link.close()

@@ -90,6 +90,8 @@ class AmqpConnection:
         self.refused_s: float | None = None
         """Seconds for which the answer to a failed login is delayed; None: no login failed."""
         self._hold = PublishHold()
+        self._input_holds = 0
+        """Number of reasons for which no frames are handled."""
         self._settings = settings
         self._peer = peer
         self._broker = broker
@@ -112,11 +114,28 @@ class AmqpConnection:
         """Whether reading is stopped: the client publishes during a memory or disk alarm."""
         return self._hold.on and self.state is State.RUNNING
 
+    @property
+    def holds_input(self) -> bool:
+        """Whether reading is stopped: see `holds_publishes` and `hold_input`."""
+        return self._input_holds > 0 or self.holds_publishes
+
+    def hold_input(self, count: int = 1) -> None:
+        """Handle no more frames until `release_input` was called `count` times."""
+        self._input_holds += count
+
+    def release_input(self) -> None:
+        """End one hold of `hold_input`."""
+        self._input_holds -= 1
+        if not self._input_holds and not self.ended:
+            # Nothing was read meanwhile: the heartbeat timeout begins now.
+            self._wake()
+            self._received_at = self._now
+
     def take(self, data: bytes, now: float) -> int:
         """Handle the whole frames in `data`; return the number of bytes consumed."""
         self._now = self._received_at = now
         at, end = 0, len(data)
-        while not self.ended:
+        while not self.ended and not self._input_holds:
             if self.state is State.REFUSED or at == end:
                 return end
             if self.state is State.HEADER:
@@ -272,10 +291,16 @@ class AmqpConnection:
             self._send,
             self._fail,
             self._takes_more,
+            self._hold_channel,
         )
         self._answer(ConnectionOpenOk())
         self.state = State.RUNNING
         self._deadline = None
+
+    def _hold_channel(self) -> Callable[[], None]:
+        """Hold the input; return the function that releases it."""
+        self.hold_input()
+        return self.release_input
 
     # Resource alarms
 
@@ -308,7 +333,7 @@ class AmqpConnection:
         times = [] if self._deadline is None else [self._deadline]
         if interval and self.state is State.RUNNING:
             times.append(self._sent_at + interval / 2)
-            if not self.holds_publishes:
+            if not self.holds_input:
                 times.append(self._received_at + 2 * interval)
         return min(times, default=None)
 
@@ -329,7 +354,7 @@ class AmqpConnection:
         interval = self._tuned.heartbeat_s
         if not interval or self.state is not State.RUNNING:
             return
-        if now >= self._received_at + 2 * interval and not self.holds_publishes:
+        if now >= self._received_at + 2 * interval and not self.holds_input:
             self.reason = f"missed heartbeats from client, timeout: {interval}s"
             self.lost()
         elif now >= self._sent_at + interval / 2:

@@ -74,7 +74,8 @@ def from_nobody(key: ApiKey, cluster: SimCluster, sender: int) -> dict[str, Any]
     ping = {"incarnation": -1, "number": 0, "partitions": []}
     session = {"session": 1, "first": 0, "calls": [], "expected": 0, "again": False, "room": 0}
     session["leaderEpoch"] = -1
-    return {"brokerId": sender, "brokerEpoch": epoch, "topics": topics, **ping, **session}
+    fields = {"brokerId": sender, "brokerEpoch": epoch, "topics": topics, "commands": []}
+    return fields | ping | session
 
 
 @pytest.mark.parametrize("key", TABLE, ids=lambda key: key.name)
