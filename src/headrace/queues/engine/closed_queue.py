@@ -41,7 +41,7 @@ class ClosedQueue:
     """A queue closed by a broken invariant: refuses all but deletion. Implements `port.Queue`."""
 
     is_stream: Literal[False] = False
-    timed = takes_turns = more = deleted = is_left = False
+    timed = takes_turns = more = deleted = is_left = paused = False
     confirms_late = confirms_transient = False
     last_number = None
     ready = ready_bytes = unacked = last_batch = 0

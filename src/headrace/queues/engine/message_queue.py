@@ -94,7 +94,7 @@ class MessageQueue(ReadyMessages):
         level.fresh += 1
         self.ready += 1
         self.traffic.published += 1
-        if expires_at is not None and self.consumers.can_take(self.ready):
+        if expires_at is not None and not self.paused and self.consumers.can_take(self.ready):
             level.claimed = level.fresh
         self.ready_bytes += len(message.body)
         if self._limited or (expires_at is not None and expires_at <= now):
@@ -187,6 +187,8 @@ class MessageQueue(ReadyMessages):
 
     def _run(self, now: float) -> None:
         """Deliver without bounds, then dead-letter or drop messages over a limit or expired."""
+        if self.paused:
+            return
         if self._expiring and not self._expire_head(now, just_before=True):
             return
         self._hand_out(now, ANY_NUMBER, ANY_NUMBER)

@@ -98,6 +98,8 @@ class QueueHost:
         else:
             hosted = HostedQueue(queue, title, self._make_store, self._deadlines, hooks, kept)
         self.queues[queue.name] = self.targets[queue.name] = hosted
+        if self._turns.leadership is not None and not hosted.is_stream:
+            self._turns.leadership.hosted(hosted)
         if hosted.timed:
             hosted.arm()
         return hosted
@@ -151,11 +153,17 @@ class QueueHost:
         for name in removed.queues:
             hosted = self.queues.pop(name)
             del self.targets[name]
-            hosted.disarm()
-            self._dead_letters.forget(hosted)
+            self._stop(hosted)
             self._turns.gone += ((consumer, None) for consumer in hosted.consumers)
             count += hosted.delete()
         return count
+
+    def _stop(self, queue: AnyQueue) -> None:
+        """Stop the timers of a queue that is deleted or closed, and end its right to be led."""
+        queue.disarm()
+        self._dead_letters.forget(queue)
+        if self._turns.leadership is not None and isinstance(queue, HostedQueue):
+            self._turns.leadership.removed(queue)
 
     def _title(self, name: str) -> str:
         return resource_text(QUEUE, name, self.model.name)
@@ -269,8 +277,13 @@ class QueueHost:
             return
         queue.cancel(consumer, self._clock.monotonic())
         self._turns.due(queue, self)
-        if queue.is_left:
+        self._remove_if_left(queue)
+
+    def _remove_if_left(self, queue: AnyQueue) -> bool:
+        """Remove an auto-delete queue whose last consumer has left; return whether it was."""
+        if queue.is_left and not queue.paused:
             self._remove(self.model.consumer_gone(queue.name, len(queue.consumers)))
+        return queue.deleted
 
     def check_reads(self, queue: Queue, access: Access) -> None:
         """Raise Refused unless a stream's Kafka topic can be read and the user may read it."""
@@ -331,16 +344,21 @@ class QueueHost:
         refused = Refused(RefusalKind.BROKEN, QUEUE, text)
         consumers = list(queue.consumers)
         self.queues[queue.name] = self.targets[queue.name] = ClosedQueue(queue, refused)
-        queue.disarm()
-        self._dead_letters.forget(queue)
+        self._stop(queue)
         queue.abandon(refused)
         self._turns.gone += ((consumer, refused) for consumer in consumers)
         self._turns.soon()
 
     # Time
 
+    def may_act(self, queue: AnyQueue) -> bool:
+        """Return whether a timer may change a queue: it exists, and this broker leads it alone."""
+        if self._turns.leadership is not None:
+            self._turns.leadership.check()
+        return not queue.deleted and not queue.paused
+
     def _time_up(self, queue: AnyQueue) -> None:
-        if queue.deleted:
+        if not self.may_act(queue):
             return
         try:
             expired = queue.expire(self._clock.monotonic())
@@ -349,7 +367,7 @@ class QueueHost:
             return
         if expired:
             self._remove(self.model.remove_queue(queue.name))
-        else:
+        elif not self._remove_if_left(queue):
             self._turns.due(queue, self)
             queue.arm()
         self._turns.soon()

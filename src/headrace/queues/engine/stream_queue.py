@@ -46,6 +46,8 @@ class StreamQueue:
     """Always False: time alone does not change a stream, retention is the log's."""
     is_left = False
     """Always False: no stream is auto-delete."""
+    paused = False
+    """Always False: readers of a stream do not exclude each other, so it has no sole leader."""
     confirms_late = True
     confirms_transient = True
     last_number = None
