@@ -31,10 +31,10 @@ TURN_QUEUES_MAX = 1000
 class Leadership(Protocol):
     """Calls `begin` and `pause` of queues: which of them this broker leads alone (ADR 78)."""
 
-    def hosted(self, queue: HostedQueue) -> None:
+    def hosted(self, vhost: str, queue: HostedQueue) -> None:
         """Pause a new queue, unless this broker leads it alone."""
 
-    def removed(self, queue: HostedQueue) -> None:
+    def removed(self, vhost: str, queue: HostedQueue) -> None:
         """Forget a queue that is deleted or closed."""
 
     def check(self) -> None:

@@ -98,8 +98,8 @@ class QueueHost:
         else:
             hosted = HostedQueue(queue, title, self._make_store, self._deadlines, hooks, kept)
         self.queues[queue.name] = self.targets[queue.name] = hosted
-        if self._turns.leadership is not None and not hosted.is_stream:
-            self._turns.leadership.hosted(hosted)
+        if self._turns.leadership is not None and isinstance(hosted, HostedQueue):
+            self._turns.leadership.hosted(self.name, hosted)
         if hosted.timed:
             hosted.arm()
         return hosted
@@ -163,7 +163,7 @@ class QueueHost:
         queue.disarm()
         self._dead_letters.forget(queue)
         if self._turns.leadership is not None and isinstance(queue, HostedQueue):
-            self._turns.leadership.removed(queue)
+            self._turns.leadership.removed(self.name, queue)
 
     def _title(self, name: str) -> str:
         return resource_text(QUEUE, name, self.model.name)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from headrace.server.cluster.broker_watches import BrokerWatches
     from headrace.server.cluster.lease_pings import LeasePings
+    from headrace.server.cluster.queue_leadership import QueueLeadership
     from headrace.server.cluster.settled_copies import SettledCopies
     from headrace.server.cluster.unreleased import Unreleased
 
@@ -80,6 +81,8 @@ class ClusterLinks:
         """Fetchers of the replicas that follow here, and ISRs of the partitions led here."""
         self._clients = clients
         self._pings: LeasePings | None = None
+        self.queue_leadership: QueueLeadership | None = None
+        """The rights to lead queues, for `DeliveryTurns.leadership`; None: no topic needs any."""
         if unreleased is not None and unreleased.sole_leaders is not None:
             self._pings = self._lease_pings(unreleased.sole_leaders, world, clients)
         self._watches: BrokerWatches | None = None
@@ -108,12 +111,21 @@ class ClusterLinks:
     def _lease_pings(
         self, sole_leaders: "Callable[[str], bool]", world: World, clients: PeerClients
     ) -> "LeasePings":
+        from headrace.broker.replica.held_rights import HeldRights
         from headrace.broker.replica.leading_rights import LeadingRights
         from headrace.server.cluster.lease_pings import LeasePings
+        from headrace.server.cluster.queue_leadership import QueueLeadership
 
         broker, applier = self._broker, self._applier
         rights = LeadingRights(broker, sole_leaders, applier.holds_lease, world.boot_seconds)
         applier.rights = rights
+        held = HeldRights(
+            rights,
+            lambda: applier.broker_epoch if applier.may_commit() else -1,
+            broker.clock,
+            world.boot_seconds,
+        )
+        self.queue_leadership = QueueLeadership(rights, held)
         listener = broker.config.inter_broker_listener_name
         run = self.replicating.run
         return LeasePings(broker, rights, listener, clients, run, world.boot_seconds)
@@ -154,6 +166,8 @@ class ClusterLinks:
             self.settled_copies.close()
         if self._pings is not None:
             self._pings.close()
+        if self.queue_leadership is not None:
+            self.queue_leadership.close()
         for work in self._work:
             work.cancel()
         self.link.close()

@@ -29,10 +29,10 @@ class Rights:
         self.ended: set[HostedQueue] = set()
         """Queues whose right has ended, which `check` finds out."""
 
-    def hosted(self, queue: HostedQueue) -> None:
+    def hosted(self, vhost: str, queue: HostedQueue) -> None:
         self.queues.append(queue)
 
-    def removed(self, queue: HostedQueue) -> None:
+    def removed(self, vhost: str, queue: HostedQueue) -> None:
         self.queues.remove(queue)
 
     def check(self) -> None:
@@ -174,12 +174,11 @@ def test_paused_queue_does_not_expire_and_has_its_whole_time_again() -> None:
     queue = here.queue("q", expires=1000)
     queue.pause()
     here.clock.advance(10)
-    assert not queue.deleted
+    assert here.rights.queues == [queue]
     queue.begin()
     here.clock.advance(0.9)
-    assert not queue.deleted
+    assert here.rights.queues == [queue]
     here.clock.advance(0.2)
-    assert queue.deleted
     assert here.rights.queues == []
 
 
@@ -189,9 +188,9 @@ def test_auto_delete_queue_is_deleted_after_the_pause() -> None:
     consumer = here.consume(queue, "c")
     queue.pause()
     here.host.cancel(consumer)
-    assert not queue.deleted
+    assert here.rights.queues == [queue]
     queue.begin()
-    assert queue.deleted
+    assert here.rights.queues == []
 
 
 def test_auto_delete_queue_with_a_new_consumer_stays_after_the_pause() -> None:
