@@ -22,7 +22,13 @@ from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.ports.callbacks import Done
 from headrace.ports.store import StoreError
 from headrace.posix.awaiting import called_back
-from headrace.queues.message_store import LateStore, TopicStore
+from headrace.queue_stores.log.durable_messages import DurableMessages
+from headrace.queue_stores.log.log_writing import QueueLogs
+from headrace.queue_stores.log.settled_files import SettledFiles
+from headrace.queue_stores.memory.memory_use import MemoryUse
+from headrace.queue_stores.message_store import LateStore, TopicStore
+from headrace.queue_stores.queue_settings import QueueType
+from headrace.queue_stores.stream.durable_stream import DurableStream
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.durability import Declared, KeptDone, Model
@@ -38,12 +44,6 @@ from headrace.queues.model.stored_model import (
 )
 from headrace.queues.model.stored_records import encode_record, record_key
 from headrace.queues.queue_names import queue_topic
-from headrace.queues.queue_settings import QueueType
-from headrace.queues.stores.log.durable_messages import DurableMessages
-from headrace.queues.stores.log.log_writing import QueueLogs
-from headrace.queues.stores.log.settled_files import SettledFiles
-from headrace.queues.stores.memory.memory_use import MemoryUse
-from headrace.queues.stores.stream.durable_stream import DurableStream
 from headrace.vhosts.declarations.declaration_log import DeclarationLog
 from headrace.vhosts.declarations.stored_changes import Change
 from headrace.vhosts.exchange_topics import ExchangeTopics

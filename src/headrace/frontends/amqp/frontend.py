@@ -20,9 +20,9 @@ from headrace.net.write_pass import WritePass, Writes
 from headrace.operations.registry import Operations
 from headrace.ports.store import Store
 from headrace.posix.awaiting import called_back
-from headrace.queues.stores.memory.memory_use import MemoryUse
-from headrace.queues.stores.memory.spill import Spill
-from headrace.queues.stores.memory.spill_files import SpillFiles
+from headrace.queue_stores.memory.memory_use import MemoryUse
+from headrace.queue_stores.memory.spill import Spill
+from headrace.queue_stores.memory.spill_files import SpillFiles
 from headrace.security.configured import parse_super_users, topics_are_open
 from headrace.vhosts.access import Admission
 from headrace.vhosts.alarms import ResourceAlarms
