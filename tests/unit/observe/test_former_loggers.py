@@ -27,12 +27,14 @@ def test_level_of_a_former_name_is_the_present_loggers(former: str) -> None:
 
 
 def test_level_of_a_former_package_reaches_the_modules_below() -> None:
-    module = logging.getLogger("headrace.queue_stores.memory.spill")
+    module = logging.getLogger("headrace.queues.engine.dead_letter_publishing")
     package = logging.getLogger("headrace.queues")
     try:
         logs.set_level("headrace.coordination.queues", "ERROR")
         assert module.getEffectiveLevel() == logging.ERROR
-        assert logs.levels()["headrace.coordination.queues.messages.spill"] == "ERROR"
+        assert (
+            logs.levels()["headrace.coordination.queues.engine.dead_letter_publishing"] == "ERROR"
+        )
     finally:
         package.setLevel(logging.NOTSET)
 
