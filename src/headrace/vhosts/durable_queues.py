@@ -27,7 +27,7 @@ from headrace.queue_stores.log.log_writing import QueueLogs
 from headrace.queue_stores.log.settled_files import SettledFiles
 from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queue_stores.message_store import LateStore, TopicStore
-from headrace.queue_stores.queue_settings import QueueType
+from headrace.queue_stores.queue_settings import QueueType, StoredQueue
 from headrace.queue_stores.stream.durable_stream import DurableStream
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declarations import DeclaredQueue
@@ -339,7 +339,7 @@ class DurableQueues:
             if isinstance(made, ApiError) and made.code is not ErrorCode.TOPIC_ALREADY_EXISTS
         }
 
-    def _new_topic(self, topic: str, queue: DeclaredQueue) -> NewTopic:
+    def _new_topic(self, topic: str, queue: StoredQueue) -> NewTopic:
         count = (queue.settings.priority_max or 0) + 1
         here = dict.fromkeys(range(count), (self._broker.broker_id,))
         return NewTopic(topic, assignment=here, config=topic_config(queue.settings))

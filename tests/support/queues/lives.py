@@ -16,7 +16,7 @@ from headrace.queue_stores.log.log_writing import QueueLogs
 from headrace.queue_stores.log.settled_files import SettledFiles
 from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queue_stores.message_store import TopicStore
-from headrace.queue_stores.queue_settings import Published
+from headrace.queue_stores.queue_settings import Published, StoredQueue
 from headrace.queues.engine.hosted_queue import HostedQueue, stores_in_memory
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.model.bindings import Removed
@@ -88,7 +88,7 @@ class BrokerLife:
                 assert loaded == [None]
         self.host.host(queue, stores)
 
-    def _partition(self, place: TopicPartition, queue: DeclaredQueue) -> Partition:
+    def _partition(self, place: TopicPartition, queue: StoredQueue) -> Partition:
         directory = self.world.directory
         log = directory.logs.get(place)
         if log is None:

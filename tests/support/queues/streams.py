@@ -93,16 +93,15 @@ class Stream:
         self.logs = QueueLogs(
             SettledFiles(self.world.disk, self.world.clock), self.world.clock, self.asked.append
         )
-        self.store = DurableStream(
-            self.logs, "/", DeclaredQueue("q", True, False, None, {}, STREAM), 0
-        )
+        declared = DeclaredQueue("q", True, False, None, {}, STREAM)
+        self.store = DurableStream(self.logs, "/", declared, 0)
         self.readers: list[Reader] = []
         self.confirmed: list[bool] = []
         self.asked_to_deliver = 0
         if make_log:
             self._open()
         self.queue = StreamQueue(
-            self.store.queue,
+            declared,
             "stream queue 'q' in vhost '/'",
             self.store,
             Hooks(lambda queue: None, lambda queue: self._readable(), raised),
