@@ -22,6 +22,7 @@ from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.ports.callbacks import Done
 from headrace.ports.store import StoreError
 from headrace.posix.awaiting import called_back
+from headrace.queue_stores.log.copies_port import CopiedFiles
 from headrace.queue_stores.log.durable_messages import DurableMessages
 from headrace.queue_stores.log.log_writing import QueueLogs
 from headrace.queue_stores.log.settled_files import SettledFiles
@@ -103,13 +104,16 @@ class DurableQueues:
         controller: ControllerPort,
         declarations: DeclarationLog,
         memory: MemoryUse | None = None,
+        copied: CopiedFiles | None = None,
     ) -> None:
         """Create the durable declarations of a broker.
 
-        `memory` counts the messages that wait for their queues' logs.
+        `memory` counts the messages that wait for their queues' logs. `copied`: the files of
+        settled positions that a cluster's brokers copy; None: the broker has no cluster.
         """
-        files = SettledFiles(broker.disk, broker.clock)
-        self.logs = QueueLogs(files, broker.clock, self._want, memory)
+        files = SettledFiles(broker.disk, broker.clock) if copied is None else copied.files
+        copies = None if copied is None else copied.copying
+        self.logs = QueueLogs(files, broker.clock, self._want, memory, copies)
         self.topics = ExchangeTopics(broker, controller, self.logs)
         self._broker = broker
         self._controller = controller

@@ -7,6 +7,7 @@ from headrace.ports.callbacks import Done
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
+    from headrace.queue_stores.log.settled_files import SettledFiles
     from headrace.queue_stores.log.settlement import Settlement
     from headrace.queue_stores.log.settlement_frame import SettlementFrame
 
@@ -35,3 +36,15 @@ class Copies(Protocol):
 
     def end(self, partition: "Partition") -> None:
         """Stop copying: the queue is deleted, or another broker leads it."""
+
+
+class CopiedFiles(Protocol):
+    """A broker's files of settled positions in a cluster. Implemented by `server.cluster`."""
+
+    @property
+    def files(self) -> "SettledFiles":
+        """The files of queues that this broker leads or follows."""
+
+    @property
+    def copying(self) -> Copies:
+        """The copies of the queues that this broker leads."""

@@ -79,6 +79,8 @@ class ClusterLinks:
         )
         """Fetchers of the replicas that follow here, and ISRs of the partitions led here."""
         self._clients = clients
+        self.serves_queues = unreleased is not None and unreleased.queues
+        """Whether this broker serves queues of the cluster."""
         self._pings: LeasePings | None = None
         if unreleased is not None and unreleased.sole_leaders is not None:
             self._pings = self._lease_pings(unreleased.sole_leaders, world, clients)
