@@ -10,10 +10,10 @@ from struct import pack, unpack
 from typing import Any
 
 from headrace.model.errors import ApiError, Malformed
+from headrace.queue_stores.queue_settings import ConsumerSettings, StreamOffset, StreamStart
+from headrace.queue_stores.record_messages import batch_of_messages, messages_in
 from headrace.queues.port import Disposition, QueueInfo
-from headrace.queues.queue_settings import ConsumerSettings, StreamOffset, StreamStart
 from headrace.queues.refusals import RefusalKind, Refused
-from headrace.queues.stores.log.record_messages import batch_of_messages, messages_in
 from headrace.record.batch import parse_header
 from headrace.record.record_parts import ProducerBatch
 from headrace.remote_queues import messages

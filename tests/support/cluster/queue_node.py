@@ -11,9 +11,9 @@ from headrace.model.errors import ApiError, HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.model.nouns import BrokerId
 from headrace.ports.callbacks import Done
+from headrace.queue_stores.log.log_messages import LogMessages
+from headrace.queue_stores.log.settled_files import SettledFiles
 from headrace.queues.engine.message_queue import MessageQueue
-from headrace.queues.stores.log.log_messages import LogMessages
-from headrace.queues.stores.log.settled_files import SettledFiles
 from tests.support.amqp.deliveries import ChannelKit
 from tests.support.cluster.three_replicas import Node
 from tests.support.queues.log import PLACE

@@ -14,8 +14,8 @@ from headrace.delivery.settled_state import FrameName, find_frames
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import BrokerId, Offset
 from headrace.ports.callbacks import Done, ignore_result
-from headrace.queues.queue_settings import Published
-from headrace.queues.stores.log.settled_files import settled_path
+from headrace.queue_stores.log.settled_files import settled_path
+from headrace.queue_stores.queue_settings import Published
 from tests.support.amqp.deliveries import got
 from tests.support.cluster.queue_node import QueueNode, Request
 from tests.support.cluster.three_replicas import BROKERS, Node, ThreeReplicas, Violation

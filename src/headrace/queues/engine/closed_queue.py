@@ -18,12 +18,13 @@ from headrace.queues.port import ALL_STORED, QueueInfo
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from headrace.queue_stores.message_store import LateStore, MessageStore
+    from headrace.queue_stores.queue_settings import Published, QueueSettings
     from headrace.queues.engine.dead_letters import DeadLetter
     from headrace.queues.engine.deliveries import Served
     from headrace.queues.engine.delivery_turns import AnyQueue
     from headrace.queues.engine.hosted_queue import Purged
     from headrace.queues.engine.ready_messages import QueueTraffic
-    from headrace.queues.message_store import LateStore, MessageStore
     from headrace.queues.model.declarations import DeclaredQueue
     from headrace.queues.port import (
         ConsumeDone,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
         PurgeDone,
         UnstoredDone,
     )
-    from headrace.queues.queue_settings import Published, QueueSettings
     from headrace.queues.refusals import Refused
 
 

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.ports.deadlines import Deadlines
-from headrace.queues.engine.dead_letters import DeadLetter
-from headrace.queues.engine.deliveries import Served
-from headrace.queues.engine.pausing_queue import PausingQueue
-from headrace.queues.engine.priority_level import MessageLevel, Taken
-from headrace.queues.message_store import (
+from headrace.queue_stores.memory.memory_messages import MemoryMessages
+from headrace.queue_stores.memory.memory_use import MemoryUse
+from headrace.queue_stores.message_store import (
     BatchStore,
     LateStore,
     MessageStore,
@@ -21,13 +19,15 @@ from headrace.queues.message_store import (
     keeps_late,
     when_all,
 )
+from headrace.queue_stores.queue_settings import Overflow, Published, QueueType
+from headrace.queue_stores.record_messages import record_bytes
+from headrace.queues.engine.dead_letters import DeadLetter
+from headrace.queues.engine.deliveries import Served
+from headrace.queues.engine.pausing_queue import PausingQueue
+from headrace.queues.engine.priority_level import MessageLevel, Taken
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.port import ALL_STORED, ALL_UNSTORED, Disposition, Getter, UnstoredDone
-from headrace.queues.queue_settings import Overflow, Published, QueueType
 from headrace.queues.refusals import Refused
-from headrace.queues.stores.log.record_messages import record_bytes
-from headrace.queues.stores.memory.memory_messages import MemoryMessages
-from headrace.queues.stores.memory.memory_use import MemoryUse
 
 if TYPE_CHECKING:
     from headrace.queues.engine.delivery_turns import AnyQueue

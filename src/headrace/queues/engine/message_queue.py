@@ -15,12 +15,13 @@ messages are delivered within `publish`, and sent by the channels after the next
 from collections.abc import Callable, Mapping, Sequence
 
 from headrace.model.invariant import invariant
+from headrace.queue_stores.message_store import GoesWithQueue, MessageStore
+from headrace.queue_stores.queue_settings import Overflow, Published, QueueSettings
 from headrace.queues.engine.consumers import Consumers
 from headrace.queues.engine.dead_letters import DeadLetter, DeathReason
 from headrace.queues.engine.deliveries import Served, deal, named
 from headrace.queues.engine.priority_level import MessageLevel
 from headrace.queues.engine.ready_messages import ReadyMessages
-from headrace.queues.message_store import GoesWithQueue, MessageStore
 from headrace.queues.port import (
     ANY_NUMBER,
     ConsumeDone,
@@ -30,7 +31,6 @@ from headrace.queues.port import (
     PurgeDone,
     QueueInfo,
 )
-from headrace.queues.queue_settings import Overflow, Published, QueueSettings
 
 BATCH_MESSAGES_MAX = 1000
 """Messages that one `deliver` delivers at most."""

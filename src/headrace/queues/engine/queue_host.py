@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.ports.deadlines import Deadlines
+from headrace.queue_stores.message_store import MessageStore
+from headrace.queue_stores.queue_settings import Published, QueueType
 from headrace.queues.awaited import Awaited, note_number, when_all_stored
 from headrace.queues.engine.closed_queue import ClosedQueue
 from headrace.queues.engine.dead_letter_publishing import DeadLetterPublishing
@@ -13,7 +15,6 @@ from headrace.queues.engine.delivery_turns import AnyQueue, DeliveryTurns
 from headrace.queues.engine.hosted_queue import Hooks, HostedQueue, MakeStore
 from headrace.queues.engine.stream_queue import StreamQueue
 from headrace.queues.engine.targets import Targets, TopicStoreOf
-from headrace.queues.message_store import MessageStore
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declarations import (
     Arguments,
@@ -25,7 +26,6 @@ from headrace.queues.model.declarations import (
 from headrace.queues.model.virtual_host import VirtualHost
 from headrace.queues.permissions.access import FULL_ACCESS, Access
 from headrace.queues.port import ConsumeDone, Consumer, PurgeDone, Queue, Target, UnstoredDone
-from headrace.queues.queue_settings import Published, QueueType
 from headrace.queues.refusals import QUEUE, RefusalKind, Refused, resource_text
 
 _logger = logging.getLogger(__name__)

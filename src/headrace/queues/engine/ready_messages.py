@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from headrace.model.invariant import invariant
+from headrace.queue_stores.message_store import MessageStore
+from headrace.queue_stores.queue_settings import Overflow, QueueSettings
 from headrace.queues.engine.dead_letters import DeadLetter, DeathReason, with_messages
 from headrace.queues.engine.priority_level import MessageLevel, Taken
-from headrace.queues.message_store import MessageStore
 from headrace.queues.port import ANY_NUMBER
-from headrace.queues.queue_settings import Overflow, QueueSettings
 from headrace.wire.amqp.content import Message
 
 EXPIRED_BATCH_MAX = 1000

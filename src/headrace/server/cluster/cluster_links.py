@@ -80,6 +80,8 @@ class ClusterLinks:
         )
         """Fetchers of the replicas that follow here, and ISRs of the partitions led here."""
         self._clients = clients
+        self.serves_queues = unreleased is not None and unreleased.queues
+        """Whether this broker serves queues of the cluster."""
         self._pings: LeasePings | None = None
         self.queue_leadership: QueueLeadership | None = None
         """The rights to lead queues, for `DeliveryTurns.leadership`; None: no topic needs any."""

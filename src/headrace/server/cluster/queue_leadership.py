@@ -1,7 +1,7 @@
 """`QueueLeadership`: has queues begin and pause as this broker's rights to lead them do (ADR 78).
 
-right held ──► the homes that the former leader named have attached ──► HostedQueue.begin
-right ended, or the partition is led no more ─────────────────────────► HostedQueue.pause
+The broker is the only leader, and the homes that the former leader named have attached: `begin`. The
+right has ended, or another broker leads: `pause`.
 """
 
 from collections.abc import Callable

@@ -6,14 +6,14 @@ from typing import cast
 import pytest
 
 from headrace.ports.callbacks import ignore_result
+from headrace.queue_stores.memory.memory_use import MemoryUse
+from headrace.queue_stores.queue_settings import Published
 from headrace.queues.engine.dead_letter_publishing import RETRY_SECONDS
 from headrace.queues.engine.hosted_queue import HostedQueue, stores_in_memory
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.model.declarations import QueueFlags
 from headrace.queues.port import Consumer, Disposition
-from headrace.queues.queue_settings import Published
 from headrace.queues.refusals import RefusalKind, Refused
-from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.testing.clock import SimClock
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import Properties, make_header
