@@ -1,7 +1,7 @@
 """`QueueLeadership`: has queues begin and pause as this broker's rights to lead them do (ADR 78).
 
-The broker is the only leader, and the homes that the former leader named have attached: `begin`. The
-right has ended, or another broker leads: `pause`.
+`begin`: the broker is the only leader, and the homes that the former leader named have attached.
+`pause`: the right has ended, or another broker leads.
 """
 
 from collections.abc import Callable
