@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 class ClusterLinks:
     """A broker's link to the controller, its service for other brokers, and its replication."""
 
+    queue_leadership: "QueueLeadership | None" = None
+    """The rights to lead queues, for `DeliveryTurns.leadership`; None: no topic needs any."""
+
     def __init__(
         self,
         controller: Controller,
@@ -83,8 +86,6 @@ class ClusterLinks:
         self.serves_queues = unreleased is not None and unreleased.queues
         """Whether this broker serves queues of the cluster."""
         self._pings: LeasePings | None = None
-        self.queue_leadership: QueueLeadership | None = None
-        """The rights to lead queues, for `DeliveryTurns.leadership`; None: no topic needs any."""
         if unreleased is not None and unreleased.sole_leaders is not None:
             self._pings = self._lease_pings(unreleased.sole_leaders, world, clients)
         self._watches: BrokerWatches | None = None

@@ -43,11 +43,9 @@ class Three:
 
     def holders(self) -> list[BrokerId]:
         """The brokers that may act, as they know it."""
-        return [
-            broker.broker_id
-            for broker in self.brokers
-            if broker.held.check() is None and broker.held.reported.get(PARTITION)
-        ]
+        for broker in self.brokers:
+            broker.held.check()
+        return [broker.broker_id for broker in self.brokers if broker.held.reported.get(PARTITION)]
 
 
 def test_right_moves_with_one_answer_of_each_member() -> None:
