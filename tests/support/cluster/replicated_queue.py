@@ -59,9 +59,13 @@ class ReplicatedQueue(ThreeReplicas):
     def make_node(self, broker: BrokerId, world: World) -> QueueNode:
         return QueueNode(broker, world, requests=self.requests, stored=self.stored)
 
-    def stored(self, position: int, body: str) -> None:
+    def stored(self, node: QueueNode, body: str) -> None:
         self.confirmed.add(body)
-        self.acknowledge(position, body.encode())
+        position = next((at for at, found in node.content().items() if found == body.encode()), -1)
+        if position >= 0:
+            self.acknowledge(position, body.encode())
+        elif body not in self.acknowledged:
+            raise Violation(f"{body} is confirmed, and is not in the log")
 
     def queue_node(self, node: Node) -> QueueNode:
         assert isinstance(node, QueueNode)
@@ -107,12 +111,11 @@ class ReplicatedQueue(ThreeReplicas):
         for _ in range(self.drawn.randint(1, 4)):
             self.numbers += 1
             body = f"m{self.numbers}"
-            position = here.store.end
             try:
                 here.queue.publish(Published(message(body), 0, None, True), here.now)
             except HeadraceError:
                 return
-            here.sent[position] = body
+            here.sent[here.store.appended_to] = body
 
     def order(self, node: Node) -> None:
         here = self.queue_node(node)
@@ -217,6 +220,9 @@ class ReplicatedQueue(ThreeReplicas):
         if here is not None and here.queue is not None and here.store is not None:
             here.store.write()
             held = {body for body, _ in here.held.values()}
+            logged = {(value or b"").decode() for value in here.content().values()}
+            # Those that wait for replicas are not in the log.
+            self.acknowledged.update(body for body in here.sent.values() if body not in logged)
             for at, value in here.content().items():
                 body = (value or b"").decode()
                 if body not in held and body not in self.acknowledged:
