@@ -31,7 +31,7 @@ STEP_SECONDS = 0.03
 class ReplicatedQueue(ThreeReplicas):
     """The cluster with the queue, and what its clients have seen."""
 
-    weights = (20, 50, 50, 80, 20, 15, 2, 1, 0.4, 24)
+    weights = (20, 50, 50, 80, 20, 15, 2, 3, 0.4, 24)
 
     def __init__(self, seed: int) -> None:
         self.requests: list[Request] = []
