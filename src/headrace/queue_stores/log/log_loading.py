@@ -48,7 +48,7 @@ class LogLoading:
         self._stopped = False
 
     def stop(self, error: HeadraceError) -> None:
-        """Read no more; `done` gets the error, if the loading has begun and not ended."""
+        """Stop reading; `done` gets the error, if the loading has begun and not ended."""
         self._stopped = True
         if self._done is not None:
             self._done(error)

@@ -329,7 +329,7 @@ class LogWriting(ABC):
         self._stop_writing(HeadraceError("the queue is closed"))
 
     def _stop_appending(self) -> None:
-        """Write what was appended and accept no more: the broker stops."""
+        """Write what was appended, then refuse appends: the broker stops."""
         self.write()
         self._appends_refused = "the broker is stopping: the message was not stored"
         self._end_hold()
