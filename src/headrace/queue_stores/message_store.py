@@ -159,6 +159,12 @@ class LateStore(GoesWithQueue, Waited, Protocol):
     def abandon(self) -> None:
         """Stop writing and reading, and leave the files on disk: the queue is closed."""
 
+    def resign(self) -> None:
+        """Stop writing and reading, and release memory: another broker leads the queue.
+
+        Waiting `when_stored` callbacks get False. The store is not used any more.
+        """
+
 
 @runtime_checkable
 class BatchStore(Protocol):
@@ -192,8 +198,11 @@ class StoreListener(Protocol):
     def arrived(self, count: int, size: int) -> None:
         """Count `count` messages of `size` bytes that Kafka producers wrote."""
 
+    def note_held(self, size: int) -> None:
+        """Note that `size` bytes of messages wait in the log for in-sync replicas now."""
+
     def failed(self, error: HeadraceError) -> None:
-        """Note that the log failed: unconfirmed messages may be lost."""
+        """Note that the log failed, or is led elsewhere: unconfirmed messages may be lost."""
 
     def broke(self, error: InvariantError) -> None:
         """Note that the log's settled state contradicts itself."""

@@ -1,7 +1,7 @@
 """Calls and events as bytes: a kind, and the fields of the class by a table.
 
 Messages are a record batch as in a queue's log, so what both brokers do with a message is encoded
-and decoded by `stores.log.record_messages`. Positions and numbers are 64-bit integers in a row.
+and decoded by `queue_stores.record_messages`. Positions and numbers are 64-bit integers in a row.
 """
 
 from collections.abc import Mapping, Sequence

@@ -121,6 +121,9 @@ class LogQueue:
     def arrived(self, count: int, size: int) -> None:
         self.q.note_arrived(0, count, size, self.now)
 
+    def note_held(self, size: int) -> None:
+        """Note nothing: no publisher is paused."""
+
     def failed(self, error: HeadraceError) -> None:
         self.failures.append(error)
 

@@ -4,7 +4,7 @@ import pytest
 
 from headrace.model.errors import ErrorCode, HeadraceError
 from headrace.model.invariant import InvariantError
-from headrace.queue_stores.log import durable_messages
+from headrace.queue_stores.log import held_batches, waiting_messages
 from headrace.queue_stores.log.settlement import Settlement
 from headrace.queue_stores.queue_settings import Published
 from tests.support.queues.durable import DurableQueue
@@ -122,10 +122,10 @@ def test_messages_of_other_priorities_stay_if_one_has_no_log() -> None:
 
 
 def test_more_than_may_wait_for_the_log_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(durable_messages, "WAITING_BYTES_MAX", 300)
+    monkeypatch.setattr(waiting_messages, "WAITING_BYTES_MAX", 300)
     here = DurableQueue()
     here.publish("a")
-    with pytest.raises(HeadraceError, match="the queue's log is not created yet"):
+    with pytest.raises(HeadraceError, match="the queue's log is not open yet"):
         here.publish("b" * 200)
     here.make_log()
     assert here.told == [True]
@@ -149,7 +149,7 @@ def test_what_waits_for_its_log_counts_as_memory_and_no_longer(end: str) -> None
     assert memory.bytes == 0
 
 
-MUCH = ["a" * 1000] * (durable_messages.CROWDED_BYTES // 1000)
+MUCH = ["a" * 1000] * (held_batches.CROWDED_BYTES // 1000)
 """With what records add, more than may wait without holding up who publishes."""
 
 

@@ -72,6 +72,9 @@ class Hosted:
     def arrived(self, count: int, size: int) -> None:
         """Note nothing: no Kafka producer writes to the queue."""
 
+    def note_held(self, size: int) -> None:
+        """Note nothing: no publisher is paused."""
+
     def failed(self, error: HeadraceError) -> None:
         """Note nothing: the broker is killed."""
 

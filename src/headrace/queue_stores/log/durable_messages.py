@@ -13,12 +13,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from headrace.model.errors import HeadraceError
+from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.ports.callbacks import Done
 from headrace.queue_stores.log.log_messages import LogMessages, Settled
-from headrace.queue_stores.log.log_writing import OpenLog, QueueLogs
-from headrace.queue_stores.log.waiting_messages import WaitingMessage, complete
+from headrace.queue_stores.log.log_writing import QueueLogs
+from headrace.queue_stores.log.open_log import OpenLog
+from headrace.queue_stores.log.waiting_messages import WaitingMessage, WaitingMessages, complete
 from headrace.queue_stores.message_store import (
     Kept,
     MessageStore,
@@ -26,22 +27,12 @@ from headrace.queue_stores.message_store import (
     StoreOwner,
 )
 from headrace.queue_stores.queue_settings import Published, QueueType, StoredQueue
-from headrace.queue_stores.record_messages import record_bytes
 from headrace.wire.amqp.content import Message
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
 
 _logger = logging.getLogger(__name__)
-
-WAITING_BYTES_MAX = 64 * 1024 * 1024
-"""Bytes of a queue's messages that wait for its log; above, more are refused until it exists."""
-
-CROWDED_BYTES = 64 * 1024
-"""Bytes waiting for a log above which publishers are paused until it exists.
-
-A publisher that continued would slow down the creation, and reach the bound above.
-"""
 
 
 class DurableMessages:
@@ -55,19 +46,16 @@ class DurableMessages:
         self._owner: StoreOwner | None = None
         self._messages: OpenLog | None = None
         """The open log; None: not created yet, or closed."""
+        self._loading: OpenLog | None = None
+        """The log that is being loaded."""
         self._opened = False
         self._asked = False
         self._gone = False
         """Whether the store was closed, dropped or abandoned."""
         self._dropped = False
         self._error: HeadraceError | None = None
-        self._waiting: list[WaitingMessage] = []
-        """Messages published before the log exists."""
-        self._waited = 0
-        """Number of messages that have waited for the log so far."""
-        self._waiting_bytes = 0
-        self.held_up: list[Callable[[], None]] = []
-        """Callbacks that resume paused publishers once the log exists. `QueueLogs.hold_up`."""
+        self._waiting = WaitingMessages(logs.memory, logs.crowded)
+        """Messages published before the log is open."""
         self._confirmed = 0
         self._awaited: deque[tuple[int, StoredDone]] = deque()
         """Callbacks that wait for a position to be confirmed, by position.
@@ -79,11 +67,6 @@ class DurableMessages:
         """Set the queue; return the log if it is open, else this store. Implements `LateStore`."""
         self._owner = owner
         return self if self._messages is None else self._messages
-
-    @property
-    def is_crowded(self) -> bool:
-        """Whether so much waits for the log that publishers are paused."""
-        return self._waiting_bytes > CROWDED_BYTES
 
     # The log
 
@@ -127,9 +110,10 @@ class DurableMessages:
         `settled` is the content of the file of settled positions; None: read it.
         """
         self._asked = self._opened = True
-        messages = self._new_log(partition)
+        messages = self._loading = self._new_log(partition)
 
         def loaded(error: HeadraceError | None) -> None:
+            self._loading = None
             if error is None and not self._gone:
                 self._messages = messages
                 if self._owner is not None:
@@ -155,8 +139,8 @@ class DurableMessages:
 
     def _write_waiting(self, messages: OpenLog) -> None:
         """Append the waiting messages to the log, and refuse each one that is too large for it."""
-        first = self._waited - len(self._waiting)
-        waiting = self._take_waiting()
+        first = self._waiting.count - len(self._waiting.messages)
+        waiting = self._waiting.take()
         # Taken first: without a flush the log confirms a batch as soon as it is written.
         awaited, self._awaited = self._awaited, deque()
         refused: list[int] = []
@@ -201,21 +185,10 @@ class DurableMessages:
                 " one tries again", self.queue.name, self.vhost, error,
             )  # fmt: skip
         self._error = error
-        sizes = [len(each.published.message.body) for each in self._waiting]
-        self._take_waiting()
+        sizes = [len(each.published.message.body) for each in self._waiting.take()]
         if self._owner is not None:
             self._owner.refused_late(self.priority, len(sizes), sum(sizes), error)
         self._tell_awaited(False)
-
-    def _take_waiting(self) -> "list[WaitingMessage]":
-        """Remove and return the waiting messages, and resume paused publishers."""
-        waiting, self._waiting = self._waiting, []
-        self._logs.memory.bytes -= self._waiting_bytes
-        self._waiting_bytes = 0
-        held_up, self.held_up = self.held_up, []
-        for go_on in held_up:
-            go_on()
-        return waiting
 
     # Storing messages
 
@@ -244,19 +217,8 @@ class DurableMessages:
             raise self._error
         if self._gone:
             raise HeadraceError("the broker is stopping: the message was not stored")
-        size = record_bytes(published.message)
-        if self._waiting_bytes + size > WAITING_BYTES_MAX:
-            raise HeadraceError(
-                f"the queue's log is not created yet, and {WAITING_BYTES_MAX} bytes of messages"
-                " wait for it already: publish again later"
-            )
         since = 0.0 if expires_at is None else self._logs.clock.monotonic()
-        self._waiting.append(WaitingMessage(published, expires_at, since))
-        self._waited += 1
-        self._waiting_bytes += size
-        self._logs.memory.bytes += size
-        if self.is_crowded and self not in self._logs.crowded:
-            self._logs.crowded.append(self)
+        self._waiting.add(published, expires_at, since)
         self.want_log()
 
     def when_stored(self, done: StoredDone) -> None:
@@ -266,8 +228,8 @@ class DurableMessages:
         """
         if self._error is not None:
             done(False)
-        elif self._messages is None and self._waiting:
-            self._awaited.append((self._waited, done))
+        elif self._messages is None and self._waiting.messages:
+            self._awaited.append((self._waiting.count, done))
         elif self._appended_to > self._confirmed and not self._dropped:
             self._awaited.append((self._appended_to, done))
         else:
@@ -289,7 +251,7 @@ class DurableMessages:
     def settle(self, positions: Sequence[int]) -> None:
         """Drop the waiting messages if `positions` is a range: the queue is purged."""
         if isinstance(positions, range):
-            self._take_waiting()
+            self._waiting.take()
 
     def note_handed_out(self, below: int) -> None:
         """Ignore the call: no message was read from this store."""
@@ -317,7 +279,7 @@ class DurableMessages:
         messages, self._messages = self._messages, None
         self._gone = True
         if messages is None:
-            self._take_waiting()
+            self._waiting.take()
             done()
         else:
             messages.close(done)
@@ -329,7 +291,7 @@ class DurableMessages:
         """
         messages, self._messages = self._messages, None
         self._gone = self._dropped = True
-        self._take_waiting()
+        self._waiting.take()
         if messages is not None:
             messages.drop()
         self._tell_awaited(True)
@@ -337,9 +299,21 @@ class DurableMessages:
     def abandon(self) -> None:
         """Stop writing and reading, and leave the files on disk. Implements `LateStore`."""
         self._gone = True
-        self._take_waiting()
+        self._waiting.take()
         if self._messages is not None:
             self._messages.abandon()
+        self._tell_awaited(False)
+
+    def resign(self) -> None:
+        """Stop writing and reading, and release the log: another broker leads.
+
+        Implements `LateStore`.
+        """
+        messages, self._messages = self._messages or self._loading, None
+        self._gone = True
+        self._waiting.take()
+        if messages is not None:
+            messages.resign()
         self._tell_awaited(False)
 
     def broke(self, error: InvariantError) -> None:
@@ -369,6 +343,10 @@ class DurableMessages:
         if self._owner is not None:
             self._owner.readable()
 
+    def note_held(self, size: int) -> None:
+        """Pause publishers while much waits in the log for replicas. Implements `StoreListener`."""
+        self._waiting.held(size)
+
     def arrived(self, count: int, size: int) -> None:
         """Report messages of Kafka producers to the queue, in the loop's next turn."""
 
@@ -385,8 +363,10 @@ class DurableMessages:
         """
         if self._gone or self._error is not None:
             return
+        if self._logs.copies is not None and _is_move(error):
+            return  # the owner of the queue has the store resign
         self._error = error
-        self._take_waiting()
+        self._waiting.take()
         self._tell_awaited(False)
         if self._owner is not None:
             self._owner.failed(error)
@@ -395,3 +375,7 @@ class DurableMessages:
         awaited, self._awaited = self._awaited, deque()
         for _, done in awaited:
             done(kept)
+
+
+def _is_move(error: HeadraceError) -> bool:
+    return isinstance(error, ApiError) and error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER

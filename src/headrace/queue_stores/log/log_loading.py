@@ -4,7 +4,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.model.errors import HeadraceError
-from headrace.ports.callbacks import Done
+from headrace.ports.callbacks import Done, Once
 from headrace.queue_stores.log.copies_port import Copies
 from headrace.queue_stores.log.message_reader import MessageReader, Read
 from headrace.queue_stores.log.settled_files import read_settled
@@ -44,6 +44,14 @@ class LogLoading:
         self._drops_transient = drops_transient
         self._copies = copies
         self._dropped: list[int] = []
+        self._done: Once[Kept | HeadraceError] | None = None
+        self._stopped = False
+
+    def stop(self, error: HeadraceError) -> None:
+        """Stop reading; `done` gets the error, if the loading has begun and not ended."""
+        self._stopped = True
+        if self._done is not None:
+            self._done(error)
 
     def load(self, done: Done[Kept | HeadraceError], settled: bytes | None = None) -> None:
         """Load, then call `done` with the contents or the error.
@@ -51,6 +59,7 @@ class LogLoading:
         `settled` is the content of the file of settled positions; None: read it. If other brokers
         may have copies, the newest one is read, and messages that are not persistent stay.
         """
+        self._done = done = Once(done)
         if self._copies is not None:
             have_newest = partial(self._have_newest, self._copies, done)
             self._copies.newest(self._partition, have_newest)
@@ -78,6 +87,8 @@ class LogLoading:
     def _load(
         self, content: bytes, done: Done[Kept | HeadraceError], *, copied: bool = False
     ) -> None:
+        if self._stopped:
+            return
         settlement = self._settlement
         handed_out = settlement.load(content, copied=copied)
         if copied:
@@ -89,10 +100,14 @@ class LogLoading:
 
     def _count(self, handed_out: int, end: int, done: Done[Kept | HeadraceError]) -> None:
         """Count committed messages that are not counted yet, one read after the other."""
+        if self._stopped:
+            return
 
         def counted(read: Read | HeadraceError, later: bool) -> None:
             if isinstance(read, HeadraceError):
                 done(read)
+                return
+            if self._stopped:
                 return
             if self._drops_transient:
                 read = self._without_transient(read)

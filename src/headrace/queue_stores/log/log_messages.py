@@ -144,10 +144,8 @@ class LogMessages(LogWriting):
 
     def close(self, done: Callable[[], None]) -> None:
         """Write exactly what was delivered and settled, then call `done`: the last call."""
-        self.write()
-        self._appends_refused = "the broker is stopping: the message was not stored"
+        self._stop_appending()
         settlement = self._settlement
-        self._partition.unwatch(self._advance)
         nothing_new = settlement.is_exact or not self._log.end_offset
         if self.error is not None or self._log.closed or nothing_new:
             done()
@@ -156,15 +154,17 @@ class LogMessages(LogWriting):
         settlement.closed = True
         settlement.change(soon=True)
 
-    def drop(self) -> None:
-        """Release memory and the log's hold: the queue is deleted, or another broker leads it."""
-        self._stop_writing()
+    def _end(self, error: HeadraceError) -> None:
+        self._stop_writing(error)
+        self._loading.stop(error)
         self._settlement.abandon()
         if self._copies is not None:
             self._copies.end(self._partition)
         self._log.context.holds.remove(self._log.topic_partition, self._settlement)
         self._window.release()
         self._again.clear()
+        self._pending.clear()
+        self._put_off.clear()
 
     def abandon(self) -> None:
         """Stop writing and reading, the file of settled positions included."""
@@ -210,8 +210,7 @@ class LogMessages(LogWriting):
         """Count own batches from memory, and others by reading them."""
         if self._partition.refusal is not None:
             self._fail(ApiError(self._partition.refusal))
-            return
-        if self._writing:
+        if self._writing or self.error is not None:
             return
         settlement, pending = self._settlement, self._pending
         before = settlement.waiting.counted_to
@@ -302,6 +301,7 @@ class LogMessages(LogWriting):
         self._reading = False
         if isinstance(read, HeadraceError):
             self._fail(read)
+        if self.error is not None or isinstance(read, HeadraceError):
             return
         if read.following > self._window.following:
             found = read.found
@@ -318,6 +318,7 @@ class LogMessages(LogWriting):
             self._reading = False
             if isinstance(read, HeadraceError):
                 self._fail(read)
+            if self.error is not None or isinstance(read, HeadraceError):
                 return
             found = read.found
             expiries = self._reader.monotonic(found.expiries_ms)
@@ -351,6 +352,7 @@ class LogMessages(LogWriting):
         settlement = self._settlement
         if isinstance(positions, range) and positions.stop > settlement.mark:
             self.write()
+            self._purge_held()
             end = self._log.end_offset
             self._window.pass_to(end)
             settlement.settle_waiting(end)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import Offset
-from headrace.ports.callbacks import Done
 from headrace.queue_stores.log.copies_port import Copies
+from headrace.queue_stores.log.held_batches import HeldBatch, HeldBatches
 from headrace.queue_stores.log.message_window import WindowsBytes
 from headrace.queue_stores.log.settled_files import SettledFiles
 from headrace.queue_stores.memory.memory_use import MemoryUse
-from headrace.queue_stores.message_store import GoesWithQueue, MessageStore, StoreListener
+from headrace.queue_stores.message_store import StoreListener
 from headrace.queue_stores.queue_settings import Published
 from headrace.queue_stores.record_messages import batch_of_messages, record_bytes
 from headrace.record.batch import BatchHeader, check_produced
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.ports.clock import Clock, Timer
     from headrace.queue_stores.log.durable_messages import DurableMessages
+    from headrace.queue_stores.log.open_log import Appended
 
 BATCH_BYTES_MAX = 1024 * 1024
 """Bytes of messages in a batch at most; a pass with more is written as several batches."""
@@ -35,15 +36,8 @@ AskForLog = Callable[["DurableMessages"], None]
 """Creates the log of a store, then calls its `have_log`."""
 
 
-class Appended(Protocol):
-    """A store with appended messages that are not written yet."""
-
-    def write(self) -> None:
-        """Write the appended messages to the log as a batch."""
-
-
 class Crowded(Protocol):
-    """Messages of one queue that wait for its log, or for a leader on another broker."""
+    """Messages of one queue that wait for its log, for replicas, or for another broker."""
 
     held_up: list[Callable[[], None]]
     """Callbacks that resume paused publishers."""
@@ -51,30 +45,6 @@ class Crowded(Protocol):
     @property
     def is_crowded(self) -> bool:
         """Whether so much waits that publishers are paused."""
-
-
-class OpenLog(MessageStore, GoesWithQueue, Appended, Protocol):
-    """An open log of a store: `log_messages.LogMessages` or `stream_log.StreamLog`."""
-
-    @property
-    def counted_to(self) -> int:
-        """Position of the log below which all committed messages are counted."""
-
-    @property
-    def appended_to(self) -> int:
-        """Position after the log's last appended message."""
-
-    def load(self, done: Done[HeadraceError | None], settled: bytes | None = None) -> None:
-        """Load the state of the log, then call `done` with None or the error.
-
-        `settled` is the content of the file of settled positions; None: read it, if needed.
-        """
-
-    def close(self, done: Callable[[], None]) -> None:
-        """Write the log's settled positions, then call `done`."""
-
-    def abandon(self) -> None:
-        """Stop writing to the log and reading from it."""
 
 
 class QueueLogs:
@@ -106,8 +76,8 @@ class QueueLogs:
 
     def hold_up(self, go_on: Callable[[], None]) -> int:
         """Call `go_on` for each crowded queue once less waits or it failed; return the number."""
-        crowded, self.crowded = self.crowded, []
-        waiting = [messages for messages in crowded if messages.is_crowded]
+        waiting = [messages for messages in self.crowded if messages.is_crowded]
+        self.crowded.clear()  # not replaced: queues hold the list
         for messages in waiting:
             messages.held_up.append(go_on)
         return len(waiting)
@@ -134,6 +104,11 @@ class LogWriting(ABC):
         self._expiries: list[float | None] = []
         self._buffer_bytes = 0
         self._batch_bytes_max = 0
+        self._first = 0
+        """The position of the buffer's first message, unless a Kafka producer writes before it."""
+        self._held: HeldBatches | None = None
+        """Batches that wait for in-sync replicas; None: there are none."""
+        self._held_timer: Timer | None = None
         self.appended_to = 0
         """Position after the last appended message."""
         self._timer: Timer | None = None
@@ -145,7 +120,8 @@ class LogWriting(ABC):
     @property
     def end(self) -> int:
         """Position after the last message, written or not."""
-        return self._log.end_offset + len(self._buffer)
+        held = 0 if self._held is None else self._held.count
+        return self._log.end_offset + held + len(self._buffer)
 
     def append(self, published: Published, expires_at: float | None) -> int:
         """Append a message; return its position, which `confirmed` reports once committed.
@@ -164,7 +140,7 @@ class LogWriting(ABC):
         buffer.append(published.message)
         self._expiries.append(expires_at)
         self._buffer_bytes += size
-        position = self._log.end_offset + len(buffer)
+        position = self._first + len(buffer)
         self.appended_to = position
         return position - 1
 
@@ -186,6 +162,13 @@ class LogWriting(ABC):
         self.write()
         if self.error is not None:
             raise self.error
+        if self._held is not None and self._held.is_full:
+            raise HeadraceError(
+                f"the queue has fewer in-sync replicas than min.insync.replicas, and"
+                f" {self._held.size} bytes of messages wait for them already: publish again later"
+            )
+        # Purged messages had positions: those of later ones are above, as `confirmed` goes by them.
+        self._first = max(self.end, self.appended_to)
         if self._timer is None:
             self._timer = self._clock.call_later(0, self.write)
             self._listener.appended()
@@ -203,6 +186,9 @@ class LogWriting(ABC):
         if size > self._batch_bytes_max:
             raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes")
         header: BatchHeader = check_produced(memoryview(batch))
+        held = None if self._held is None else self._held.check(header)
+        if held is not None:
+            return held
         first = self._log.producers.check(header, self._clock.wall_ms())
         if first is None:
             return False
@@ -222,22 +208,96 @@ class LogWriting(ABC):
         if not self._buffer or self.error is not None:
             return
         messages, self._buffer = self._buffer, []
-        content = batch or batch_of_messages(messages, self._clock.wall_ms())
         expiries, self._expiries = self._expiries, []
-        self._buffer_bytes = 0
+        size, self._buffer_bytes = self._buffer_bytes, 0
+        if self._held is not None or not self._append(messages, expiries, batch):
+            end, now = self.appended_to, self._clock.monotonic()
+            self._hold(HeldBatch.of(messages, expiries, size, end, now, batch))
+
+    def _append(
+        self,
+        messages: list[Message],
+        expiries: list[float | None],
+        batch: bytes | None,
+        confirm_to: int | None = None,
+    ) -> bool:
+        """Append messages as a batch; return False if too few replicas are in sync for that.
+
+        `confirm_to`: position up to which publishes are confirmed then; None: all so far.
+        """
+        content = batch or batch_of_messages(messages, self._clock.wall_ms())
         self._writing = True  # without a flush the batch is committed at once
         try:
             appended = self._partition.append_internal(content)
         except ApiError as error:
+            if error.code is ErrorCode.NOT_ENOUGH_REPLICAS:
+                return False
             self._fail(error)
-            return
+            return True
         finally:
             self._writing = False
-        end = appended.last_offset + 1
         self._partition.traffic.records_in += len(messages)
         self._partition.traffic.bytes_in += len(content)
+        end = appended.last_offset + 1
         self._written(appended.base_offset, end, messages, expiries)
-        self._partition.when_committed(appended.commit_offset, partial(self._committed, end))
+        if confirm_to is None:
+            confirm_to = max(end, self.appended_to)
+        committed = partial(self._committed, confirm_to)
+        self._partition.when_committed(appended.commit_offset, committed)
+        return True
+
+    # Batches that wait for in-sync replicas
+
+    def _hold(self, batch: HeldBatch) -> None:
+        """Have a batch wait until enough replicas are in sync."""
+        if self._held is None:
+            self._held = HeldBatches()
+            self._partition.watch(self._replicas_changed)
+        self._held.add(batch)
+        self._listener.note_held(self._held.size)
+
+    def _replicas_changed(self) -> None:
+        """Append the held batches in the loop's next turn, if enough replicas are in sync."""
+        if self._held_timer is None and not self._partition.role.too_few_replicas:
+            self._held_timer = self._clock.call_later(0, self._append_held)
+
+    def _append_held(self) -> None:
+        """Append the first held batch, and the next ones in later turns of the loop."""
+        self._held_timer = None
+        held = self._held
+        batch = None if held is None else held.first
+        if held is None or batch is None:
+            return
+        expiries = batch.expiries_at(self._clock.monotonic())
+        if not self._append(batch.messages, expiries, batch.content, batch.end):
+            return
+        held.remove_first()
+        if held is not self._held:
+            return  # the store has stopped
+        if held.first is None:
+            self._end_hold()
+        else:
+            self._listener.note_held(held.size)
+            self._replicas_changed()
+
+    def _end_hold(self) -> None:
+        """Forget the held batches, if any."""
+        if self._held_timer is not None:
+            self._held_timer.cancel()
+            self._held_timer = None
+        if self._held is not None:
+            self._held = None
+            self._partition.unwatch(self._replicas_changed)
+            self._listener.note_held(0)
+
+    def _purge_held(self) -> None:
+        """Forget the held batches as purged; they are confirmed with what the log has."""
+        if self._held is not None:
+            self._end_hold()
+            committed = partial(self._committed, self.appended_to)
+            self._partition.when_committed(self._log.end_offset, committed)
+
+    # Ends
 
     def _committed(self, end: int, error: ApiError | None) -> None:
         if error is not None:
@@ -249,24 +309,48 @@ class LogWriting(ABC):
 
     def _fail(self, error: HeadraceError) -> HeadraceError:
         if self.error is None:
-            self.error = error
-            self._partition.unwatch(self._advance)
+            self._stop_writing(error)
             self._listener.failed(error)
-        return self.error
+        return self.error or error
+
+    def drop(self) -> None:
+        """Stop writing and reading, and release memory and holds: the queue is deleted."""
+        self._end(HeadraceError("the queue is deleted"))
+
+    def resign(self) -> None:
+        """Stop writing and reading, and release memory and holds: another broker leads.
+
+        Nothing is confirmed any more; a `load` under way ends with the error.
+        """
+        self._end(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another broker leads the queue"))
 
     def abandon(self) -> None:
         """Stop writing and reading: the queue is closed. Records stay held against deletion."""
-        self._stop_writing()
+        self._stop_writing(HeadraceError("the queue is closed"))
 
-    def _stop_writing(self) -> None:
-        """Refuse further messages and drop those not written: the queue is deleted."""
-        self.error = HeadraceError("the queue is deleted")
+    def _stop_appending(self) -> None:
+        """Write what was appended, then refuse appends: the broker stops."""
+        self.write()
+        self._appends_refused = "the broker is stopping: the message was not stored"
+        self._end_hold()
+        self._partition.unwatch(self._advance)
+
+    def _stop_writing(self, error: HeadraceError) -> None:
+        """Refuse further messages by an error, and drop those not written."""
+        self.error = error
         self._partition.unwatch(self._advance)
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         self._buffer, self._expiries = [], []
+        self._buffer_bytes = 0
+        self._end_hold()
 
     # Hooks for subclasses
+
+    @abstractmethod
+    def _end(self, error: HeadraceError) -> None:
+        """Stop writing and reading by an error, and release memory and holds."""
 
     @abstractmethod
     def _has_transient(self) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from headrace.model.errors import HeadraceError
 from headrace.queue_stores.log.durable_messages import DurableMessages
-from headrace.queue_stores.log.log_writing import OpenLog, QueueLogs
+from headrace.queue_stores.log.log_writing import QueueLogs
+from headrace.queue_stores.log.open_log import OpenLog
 from headrace.queue_stores.queue_settings import ConsumerSettings, StoredQueue, StreamStart
 from headrace.queue_stores.stream.stream_log import StreamLog
 from headrace.queue_stores.stream.stream_reader import StreamReader
@@ -25,7 +26,7 @@ class DurableStream(DurableMessages):
         super().__init__(logs, vhost, queue, priority)
         self._readers: dict[StreamReader, None] = {}
         self._at_next: dict[StreamReader, int] = {}
-        """Readers that began behind the messages that waited for the log, with `_waited` then."""
+        """Readers that began behind the messages waiting for the log, with their number."""
 
     @classmethod
     def of_topic(
@@ -73,7 +74,7 @@ class DurableStream(DurableMessages):
     def ready(self) -> int:
         """Number of readable offsets, markers included; of messages before the log exists."""
         log = self.log
-        return len(self._waiting) if log is None else log.count
+        return len(self._waiting.messages) if log is None else log.count
 
     # Readers
 
@@ -85,8 +86,8 @@ class DurableStream(DurableMessages):
         if log is not None:
             log.find(start, reader.begin)
         elif start.start is StreamStart.NEXT:
-            self._at_next[reader] = self._waited
-            reader.begin(len(self._waiting))
+            self._at_next[reader] = self._waiting.count
+            reader.begin(len(self._waiting.messages))
         else:
             # The log does not exist: all messages will be of now, or later.
             reader.begin(start.value if start.start is StreamStart.OFFSET else 0)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.broker.replica.joining import by_log
+from headrace.broker.replica.joining import by_log, joins
 from headrace.log.directory.holds import WantsNothing
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.ports.callbacks import Done
@@ -83,7 +83,8 @@ class StreamLog(NothingSettled, LogWriting):
     @property
     def end(self) -> int:
         """Position after the last message in the present log, which a topic's move replaces."""
-        return self._partition.log.end_offset + len(self._buffer)
+        held = 0 if self._held is None else self._held.count
+        return self._partition.log.end_offset + held + len(self._buffer)
 
     @property
     def counted_to(self) -> int:
@@ -105,14 +106,14 @@ class StreamLog(NothingSettled, LogWriting):
 
     def close(self, done: Callable[[], None]) -> None:
         """Write the stream's appended messages, then call `done`."""
-        self.write()
-        self._appends_refused = "the broker is stopping: the message was not stored"
-        self._partition.unwatch(self._advance)
+        self._stop_appending()
         done()
 
-    def drop(self) -> None:
-        """Stop writing and reading: the queue is deleted, and its own partition with it."""
-        self._stop_writing()
+    def _end(self, error: HeadraceError) -> None:
+        self._stop_writing(error)
+        self._partition.may_join = joins(self._log.topic_partition.topic)
+        if self._again_timer is not None:
+            self._again_timer.cancel()
         if self._holder is not None:
             self._log.context.holds.remove(self._log.topic_partition, self._holder)
         self._cache.clear()
@@ -148,6 +149,7 @@ class StreamLog(NothingSettled, LogWriting):
     def _advance(self) -> None:
         if self._partition.refusal is not None:
             self._fail(ApiError(self._partition.refusal))
+        if self.error is not None:
             return
         end = self._partition.readable_end(True)
         if end > self.readable_end:
