@@ -2,11 +2,11 @@
 
 from headrace.cluster.controller.controller import Controller
 from headrace.cluster.peers.conversation import Run
+from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queues.engine.hosted_queue import stores_in_memory
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.permissions.access import FULL_ACCESS
 from headrace.queues.queue_names import DECLARATIONS_TOPIC
-from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.server.cluster.declaration_links import DeclarationLinks
 from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations, Links
 
