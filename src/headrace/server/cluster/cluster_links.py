@@ -43,6 +43,11 @@ class ClusterLinks:
 
     queue_leadership: "QueueLeadership | None" = None
     """The rights to lead queues, for `DeliveryTurns.leadership`; None: no topic needs any."""
+    declarations: "ClusterDeclarations | None" = None
+    """The declarations of AMQP's vhosts; None: the broker does not follow them."""
+    _declaration_links: "DeclarationLinks | None" = None
+    _pings: "LeasePings | None" = None
+    _watches: "BrokerWatches | None" = None
 
     def __init__(
         self,
@@ -87,14 +92,10 @@ class ClusterLinks:
         self._clients = clients
         self.serves_queues = unreleased is not None and unreleased.queues
         """Whether this broker serves queues of the cluster."""
-        self._pings: LeasePings | None = None
         if unreleased is not None and unreleased.sole_leaders is not None:
             self._pings = self._lease_pings(unreleased.sole_leaders, world, clients)
-        self.declarations: ClusterDeclarations | None = None
-        self._declaration_links: DeclarationLinks | None = None
         if unreleased is not None and unreleased.declarations:
             self._follow_declarations(controller, clients)
-        self._watches: BrokerWatches | None = None
         if unreleased is not None and unreleased.early_elections:
             from headrace.server.cluster import broker_watches
 

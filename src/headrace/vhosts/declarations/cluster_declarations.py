@@ -18,8 +18,8 @@ from headrace.model.invariant import InvariantError
 from headrace.model.nouns import BrokerId, Offset
 from headrace.ports.callbacks import Done, Once, gather
 from headrace.posix.awaiting import called_back
+from headrace.queue_stores.message_store import MessageStore, TopicStore
 from headrace.queues.engine.virtual_hosts import VirtualHosts
-from headrace.queues.message_store import MessageStore, TopicStore
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declaration_table import Applied
 from headrace.queues.model.declarations import ConnectionOwner, DeclaredQueue
@@ -57,7 +57,7 @@ ASK_SECONDS = 30.0
 
 
 class Links(NamedTuple):
-    """What declarations need of the broker's other parts."""
+    """The broker's other parts, as its declarations use them."""
 
     ask: Callable[[BrokerId, Command, Done[Answer | ApiError]], None]
     """Sends a command to another broker."""

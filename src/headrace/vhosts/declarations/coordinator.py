@@ -68,7 +68,7 @@ class Coordinator:
         self._partitions = DeclarationPartitions(broker, self._opened, self._led.resign)
         self._polls = LogPolls(broker, self._led)
         self._collected: list[Declared | Removed] | None = None
-        """Changes of the model by the command that is being carried out; None: there is none."""
+        """Changes of the model by the command that is being carried out; None: no command is."""
         self._name_bytes = bytes(16)
         self._repeated: set[CoordinatorShard] = set()
         """Partitions in which a deletion of transient queues is repeated soon."""
@@ -178,7 +178,7 @@ class Coordinator:
     # Partitions and registrations
 
     def close(self) -> None:
-        """Carry out no more commands: the broker stops."""
+        """Refuse all later commands: the broker stops."""
         self._broker.image.observers.remove(self._image_changed)
         self._led.close()
         self._polls.close()

@@ -4,8 +4,8 @@
     hold ──► a command's changes, which the tables have before they are committed
              commit ──► they stay        undo ──► each record has its last committed value again
 
-A broker has one table for each partition, whichever broker leads it. A binding whose exchange or
-queue is not there waits for it: compaction may leave an exchange behind the bindings from it.
+A broker has one table for each partition, whichever broker leads it. A binding waits for an
+exchange or queue that is missing: compaction may leave an exchange behind the bindings from it.
 """
 
 from collections import deque

@@ -61,7 +61,7 @@ class Follower:
         self._look()
 
     def close(self) -> None:
-        """Poll no more: the broker stops."""
+        """Send no further polls: the broker stops."""
         if self._open:
             self._open = False
             self._broker.image.observers.remove(self._image_changed)

@@ -19,7 +19,7 @@ from headrace.wire.amqp.methods import Method, decode_method, encode_method
 
 
 class CommandKind(IntEnum):
-    """What changes a vhost's declarations."""
+    """The kinds of changes of a vhost's declarations."""
 
     METHOD = 0
     """A client's or an administrator's declaring method."""

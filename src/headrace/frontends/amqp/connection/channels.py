@@ -108,7 +108,7 @@ class OpenChannel:
         return self._held.hold()
 
     def hold_input(self) -> Callable[[], None]:
-        """Handle no more frames of the connection for now. Implements `ports.Outlet`."""
+        """Hold the connection's input. Implements `ports.Outlet`."""
         return self._channels.hold_input()
 
     def takes_more(self) -> bool:

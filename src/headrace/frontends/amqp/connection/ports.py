@@ -63,7 +63,7 @@ class Outlet(Protocol):
         """Hold back later output until the returned function is called with an earlier answer."""
 
     def hold_input(self) -> Callable[[], None]:
-        """Handle no more frames of the connection until the returned function is called, once."""
+        """Handle no frames of the connection until the returned function is called, once."""
 
     def takes_more(self) -> bool:
         """Tell whether there is room for deliveries; if not, `VhostPort.room` is called later."""

@@ -83,12 +83,12 @@ class AmqpSession:
             pending = kept.writes.end()
         if logs.crowded and (awaited := logs.hold_up(self._log_made)):
             # No frames are read while logs of queues are created, to bound memory.
-            self.amqp.hold_input(awaited)
+            self.amqp.input_holds.add(awaited)
             self._look()
         return pending
 
     def _log_made(self) -> None:
-        self.amqp.release_input()
+        self.amqp.input_holds.end()
         if not self.amqp.ended:
             self._look()
 
