@@ -1,6 +1,6 @@
 """`DeclarationLinks`: requests about declarations to other brokers, without a retry."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from headrace.broker.broker import Broker
@@ -36,11 +36,8 @@ _POLLS = Limits(requests_max=2, questions_max=1)
 class _Link:
     """The conversations with one registration of a broker."""
 
-    def __init__(
-        self, own: BrokerId, address: Address, clients: PeerClients, run: Run, epoch: int
-    ) -> None:
+    def __init__(self, own: BrokerId, address: Address, clients: PeerClients, run: Run) -> None:
         self._own = own
-        self._epoch = epoch
         self.commands: Conversation[Command, Answer] = Conversation(
             _peer(clients, address, f"broker-{own}-declarations", COMMAND_SECONDS_MAX),
             one_request(self._commands),
@@ -62,7 +59,6 @@ class _Link:
     def _commands(self, commands: Sequence[Command]) -> PeerCall[Sequence[Answer | ApiError]]:
         fields = {
             "brokerId": self._own,
-            "brokerEpoch": self._epoch,
             "commands": [command_fields(command) for command in commands],
         }
         return PeerCall(ApiKey.DECLARE, fields, _answers)
@@ -76,23 +72,14 @@ class _Link:
 class DeclarationLinks:
     """Commands and polls of one broker to the others. On the deciding thread."""
 
-    def __init__(
-        self,
-        broker: Broker,
-        listener: str,
-        clients: PeerClients,
-        run: Run,
-        epoch: Callable[[], int],
-    ) -> None:
+    def __init__(self, broker: Broker, listener: str, clients: PeerClients, run: Run) -> None:
         """Create without connections.
 
-        `listener`: name of the inter-broker listener; `run` starts a task on the event loop;
-        `epoch` returns the epoch of this broker's registration.
+        `listener`: name of the inter-broker listener; `run` starts a task on the event loop.
         """
         self._broker = broker
         self._clients = clients
         self._run = run
-        self._epoch = epoch
         self._peers = RegisteredPeers(broker.image, listener, self._begin)
 
     def ask(self, broker: BrokerId, command: Command, done: Done[Answer | ApiError]) -> None:
@@ -127,7 +114,7 @@ class DeclarationLinks:
 
     def _begin(self, address: Address) -> _Link:
         own = self._broker.broker_id
-        return _Link(own, address, self._clients, self._run, self._epoch())
+        return _Link(own, address, self._clients, self._run)
 
 
 def _peer(clients: PeerClients, address: Address, client_id: str, seconds: float) -> Peer:

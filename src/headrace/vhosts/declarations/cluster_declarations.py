@@ -235,8 +235,8 @@ class ClusterDeclarations:
 
     async def commanded(self, request: Fields) -> Fields:
         """Carry out the commands of another broker's clients; return the answers in order."""
-        broker, epoch = BrokerId(request["brokerId"]), request["brokerEpoch"]
-        commands = [command_of(each, broker, epoch) for each in request["commands"]]
+        broker = BrokerId(request["brokerId"])
+        commands = [command_of(each, broker) for each in request["commands"]]
         if not all(map(is_known, commands)):
             raise Malformed("a command that this version does not know")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.invariant import InvariantError
-from headrace.model.nouns import BrokerId
+from headrace.model.nouns import BrokerId, Offset
 from headrace.ports.callbacks import Done
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.durability import Declared, Model
@@ -129,12 +129,12 @@ class Coordinator:
         finally:
             collected, self._collected = self._collected, None
 
-        def stored(error: ApiError | None) -> None:
-            if error is not None:
+        def stored(offset: Offset | ApiError) -> None:
+            if isinstance(offset, ApiError):
                 self._read_again(shard)
-                done(error)
+                done(offset)
             elif isinstance(outcome, Result):
-                done(outcome._replace(offset=shard.committed))
+                done(outcome._replace(offset=offset))
             else:
                 done(outcome)
 
