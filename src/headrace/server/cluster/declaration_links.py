@@ -19,7 +19,7 @@ from headrace.vhosts.declarations.messages import (
     Answer,
     Command,
     Part,
-    Wanted,
+    Poll,
     answer_of,
     command_fields,
     parts_of,
@@ -44,7 +44,7 @@ class _Link:
             run,
             limits=_COMMANDS,
         )
-        self.polls: Conversation[Sequence[Wanted], Sequence[Part]] = Conversation(
+        self.polls: Conversation[Poll, Sequence[Part]] = Conversation(
             _peer(clients, address, f"broker-{own}-follows-declarations", 2 * POLL_SECONDS),
             one_request(self._polls),
             run,
@@ -63,9 +63,10 @@ class _Link:
         }
         return PeerCall(ApiKey.DECLARE, fields, _answers)
 
-    def _polls(self, polls: Sequence[Sequence[Wanted]]) -> PeerCall[Sequence[Sequence[Part]]]:
-        wanted = [{"partitionIndex": each.partition, "offset": each.offset} for each in polls[0]]
-        fields = {"brokerId": self._own, "partitions": wanted}
+    def _polls(self, polls: Sequence[Poll]) -> PeerCall[Sequence[Sequence[Part]]]:
+        (poll,) = polls
+        wanted = [{"partitionIndex": each.partition, "offset": each.offset} for each in poll.wanted]
+        fields = {"brokerId": self._own, "partitions": wanted, "waits": poll.waits}
         return PeerCall(ApiKey.FOLLOW_DECLARATIONS, fields, _parts)
 
 
@@ -93,15 +94,13 @@ class DeclarationLinks:
         else:
             link.commands.ask(command, done)
 
-    def poll(
-        self, broker: BrokerId, wanted: Sequence[Wanted], done: Done[Sequence[Part] | ApiError]
-    ) -> None:
+    def poll(self, broker: BrokerId, poll: Poll, done: Done[Sequence[Part] | ApiError]) -> None:
         """Poll a broker once about partitions that it leads."""
         link = self._peers.to(broker)
         if link is None:
             self._unreachable(broker, done)
         else:
-            link.polls.ask(wanted, done)
+            link.polls.ask(poll, done)
 
     def close(self) -> None:
         """Close all connections; each question without an answer ends with NETWORK_EXCEPTION."""

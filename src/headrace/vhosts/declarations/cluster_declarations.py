@@ -36,6 +36,7 @@ from headrace.vhosts.declarations.messages import (
     Answer,
     Command,
     CommandKind,
+    Poll,
     Result,
     Wanted,
     answer_fields,
@@ -254,5 +255,6 @@ class ClusterDeclarations:
         wanted = [
             Wanted(each["partitionIndex"], Offset(each["offset"])) for each in request["partitions"]
         ]
-        parts = await self.coordinator.polled(BrokerId(request["brokerId"]), wanted)
+        poll = Poll(wanted, request["waits"])
+        parts = await self.coordinator.polled(BrokerId(request["brokerId"]), poll)
         return {"errorCode": ErrorCode.NONE, "partitions": [part_fields(part) for part in parts]}

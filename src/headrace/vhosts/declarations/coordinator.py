@@ -9,7 +9,7 @@ A vhost's coordinator is the leader of its partition of `__amqp.declarations` (A
 has changes before they are committed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.model.errors import ApiError, ErrorCode
@@ -30,7 +30,7 @@ from headrace.vhosts.declarations.commands import carry_out
 from headrace.vhosts.declarations.confirmations import Confirmations
 from headrace.vhosts.declarations.coordinator_shard import CoordinatorShard
 from headrace.vhosts.declarations.log_polls import LogPolls
-from headrace.vhosts.declarations.messages import Answer, Command, CommandKind, Part, Result, Wanted
+from headrace.vhosts.declarations.messages import Answer, Command, CommandKind, Part, Poll, Result
 from headrace.vhosts.declarations.new_records import NewRecords
 from headrace.vhosts.declarations.partitions import DeclarationPartitions
 from headrace.vhosts.declarations.stored_changes import PARTITIONS
@@ -171,9 +171,9 @@ class Coordinator:
 
     # Polls
 
-    async def polled(self, broker: BrokerId, wanted: Sequence[Wanted]) -> list[Part]:
+    async def polled(self, broker: BrokerId, poll: Poll) -> list[Part]:
         """Answer a follower's long poll; its earlier one is answered without records."""
-        return await self._polls.polled(broker, wanted)
+        return await self._polls.polled(broker, poll)
 
     # Partitions and registrations
 

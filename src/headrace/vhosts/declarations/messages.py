@@ -76,6 +76,14 @@ class Wanted(NamedTuple):
     offset: Offset
 
 
+class Poll(NamedTuple):
+    """A follower's question to a broker about the partitions that it leads."""
+
+    wanted: Sequence[Wanted]
+    waits: bool
+    """Whether the answer may wait for records; not if a table is not loaded yet."""
+
+
 class Part(NamedTuple):
     """A partition's part of the answer to a poll."""
 

@@ -61,7 +61,9 @@ _PART = struct(
     Field("nextOffset", int64),
 )
 POLLS = (
-    MessageSchema([Field("brokerId", int32), Field("partitions", array(_POLLED))]),
+    MessageSchema(
+        [Field("brokerId", int32), Field("partitions", array(_POLLED)), Field("waits", boolean)]
+    ),
     MessageSchema([Field("errorCode", int16), Field("partitions", array(_PART))]),
 )
 """A long poll from the offsets below which the broker has applied all; committed batches."""
