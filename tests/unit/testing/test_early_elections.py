@@ -7,15 +7,11 @@ import pytest
 from headrace.broker.metadata_image import MetadataImage
 from headrace.cluster.topics.creation import NewTopic
 from headrace.model.nouns import BrokerId
-from headrace.testing.sim import stories
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.ensemble import SESSION_SECONDS
-from headrace.testing.sim.faults.resets import FALSE_RESETS
-from headrace.testing.sim.replicated import Told, replicated_work
 from tests.support.sim.cluster import Story, until
 from tests.support.sim.cluster import play as sim_play
 
-SEEDS = 3
 BROKERS = (1, 2, 3)
 SECONDS = 0.5
 """Until another leads: two refusals 50 ms apart, an election, and the time of messages."""
@@ -25,7 +21,6 @@ def play(story: Story, leader: int) -> None:
     """Play with three brokers, of which 1 is the controller and `leader` leads the topic t."""
 
     async def whole(cluster: SimCluster) -> None:
-        cluster.early_elections = True
         for number in BROKERS:
             await cluster.start(number)
         await until(lambda: all(len(shown(cluster, number).brokers) == 3 for number in BROKERS))
@@ -37,19 +32,6 @@ def play(story: Story, leader: int) -> None:
         await story(cluster)
 
     sim_play(whole)
-
-
-async def replicated_early(cluster: SimCluster) -> Told:
-    """The story of replicas with early elections, and with false resets."""
-    cluster.early_elections = True
-    return await replicated_work(cluster)
-
-
-def test_replicas_hold_acknowledged_records_with_early_elections() -> None:
-    resets = sum(
-        stories.play(replicated_early, seed)[0].counts[FALSE_RESETS] for seed in range(SEEDS)
-    )
-    assert resets > 0
 
 
 def shown(cluster: SimCluster, number: int) -> MetadataImage:

@@ -83,7 +83,7 @@ class ClusterLinks:
         if unreleased is not None and unreleased.sole_leaders is not None:
             self._pings = self._lease_pings(unreleased.sole_leaders, world, clients)
         self._watches: BrokerWatches | None = None
-        if unreleased is not None and unreleased.early_elections:
+        if config.early_leader_election_enable:
             from headrace.server.cluster import broker_watches
 
             self._watches = broker_watches.BrokerWatches(
