@@ -5,8 +5,11 @@ import asyncio
 import pytest
 
 from headrace.broker.metadata_image import MetadataImage
+from headrace.cluster.store import znodes
+from headrace.cluster.store.catalog import Catalog
 from headrace.cluster.topics.creation import NewTopic
 from headrace.model.nouns import BrokerId
+from headrace.ports.store import NoNode
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.ensemble import SESSION_SECONDS
 from tests.support.sim.cluster import Story, until
@@ -38,10 +41,23 @@ def shown(cluster: SimCluster, number: int) -> MetadataImage:
     return cluster.brokers[number].broker.image
 
 
+def reachable(cluster: SimCluster, number: int) -> list[int]:
+    """The brokers that a broker shows to clients."""
+    return sorted(broker.broker_id for broker in shown(cluster, number).reachable_brokers())
+
+
 def leaders(cluster: SimCluster) -> list[int]:
     return [
         number for number, server in cluster.brokers.items() if ("t", 0) in server.broker.partitions
     ]
+
+
+def controller_node(cluster: SimCluster) -> int | None:
+    """The broker that `/controller` names."""
+    try:
+        return znodes.decode_controller(cluster.ensemble.tree.get(znodes.CONTROLLER).value)
+    except NoNode:
+        return None
 
 
 @pytest.mark.parametrize("leader", [1, 2])
@@ -57,7 +73,12 @@ def test_other_replica_leads_soon_after_the_leader_was_killed(leader: int) -> No
         assert leader not in term.in_sync
         assert len(term.in_sync) == 2
         assert cluster.loop.time() - began < SESSION_SECONDS / 2
+        others = [number for number in BROKERS if number != leader]
+        for number in others:
+            await until(lambda at=number: reachable(cluster, at) == others, SECONDS)
         await cluster.start_again(leader)
+        for number in BROKERS:
+            await until(lambda at=number: reachable(cluster, at) == list(BROKERS), 2)
         await until(lambda: len(term.in_sync) == 3, 20)
 
     play(story, leader)
@@ -83,3 +104,29 @@ def test_paused_leader_keeps_its_leadership_while_its_session_lives() -> None:
         assert cluster.brokers[2].broker.partition("t", 0).leader_epoch == epoch
 
     play(story, 2)
+
+
+def test_broker_that_is_deposed_while_it_begins_as_the_controller_follows_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deletions, delayed = Catalog.deletions, []
+
+    async def story(cluster: SimCluster) -> None:
+        async def read_slowly(self: Catalog) -> list[str]:
+            """Have another broker be elected while the first one reads the store."""
+            if not delayed:
+                delayed.append(controller_node(cluster))
+                await cluster.ensemble.session("test").delete(znodes.CONTROLLER)
+                await until(lambda: controller_node(cluster) not in (None, *delayed), 10)
+            return await deletions(self)
+
+        monkeypatch.setattr(Catalog, "deletions", read_slowly)
+        cluster.kill(1)
+        await until(lambda: delayed and cluster.brokers[5 - delayed[0]].controller.is_controller)
+        deposed = cluster.brokers[delayed[0]].controller
+        await until(lambda: deposed.known.id == 5 - delayed[0], 10)
+        assert not deposed.is_controller
+        await until(lambda: leaders(cluster) and 1 not in leaders(cluster), SECONDS)
+        await cluster.start_again(1)
+
+    play(story, 1)
