@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.ports.clock import Clock
+from headrace.queue_stores.log.log_writing import Crowded
+from headrace.queue_stores.queue_settings import Published
+from headrace.queue_stores.record_messages import record_bytes
 from headrace.queues.port import ALL_STORED, UnstoredDone
-from headrace.queues.queue_settings import Published
-from headrace.queues.stores.log.log_writing import Crowded
-from headrace.queues.stores.log.record_messages import record_bytes
 from headrace.record.record_parts import NO_PRODUCER, ProducerBatch
 from headrace.remote_queues.home_session import HomeSession
 from headrace.remote_queues.messages import CALL_BYTES, Publish

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headrace.queues.stores.log.log_writing import LogWriting
+from headrace.queue_stores.log.log_writing import LogWriting
 from headrace.record.record_parts import NO_PRODUCER
 from headrace.remote_queues import leader_session
 from headrace.remote_queues.calls import CallsIn, CallsOut

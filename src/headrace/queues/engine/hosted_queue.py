@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.ports.deadlines import Deadlines
-from headrace.queues.engine.dead_letters import DeadLetter
-from headrace.queues.engine.deliveries import Served
-from headrace.queues.engine.message_queue import MessageQueue
-from headrace.queues.engine.priority_level import MessageLevel, Taken
-from headrace.queues.message_store import (
+from headrace.queue_stores.memory.memory_messages import MemoryMessages
+from headrace.queue_stores.memory.memory_use import MemoryUse
+from headrace.queue_stores.message_store import (
     BatchStore,
     LateStore,
     MessageStore,
@@ -21,13 +19,15 @@ from headrace.queues.message_store import (
     keeps_late,
     when_all,
 )
+from headrace.queue_stores.queue_settings import Overflow, Published, QueueType
+from headrace.queue_stores.record_messages import record_bytes
+from headrace.queues.engine.dead_letters import DeadLetter
+from headrace.queues.engine.deliveries import Served
+from headrace.queues.engine.pausing_queue import PausingQueue
+from headrace.queues.engine.priority_level import MessageLevel, Taken
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.port import ALL_STORED, ALL_UNSTORED, Disposition, Getter, UnstoredDone
-from headrace.queues.queue_settings import Overflow, Published, QueueType
 from headrace.queues.refusals import Refused
-from headrace.queues.stores.log.record_messages import record_bytes
-from headrace.queues.stores.memory.memory_messages import MemoryMessages
-from headrace.queues.stores.memory.memory_use import MemoryUse
 
 if TYPE_CHECKING:
     from headrace.queues.engine.delivery_turns import AnyQueue
@@ -69,7 +69,7 @@ class Hooks(NamedTuple):
     """An invariant of the queue's state is broken."""
 
 
-class HostedQueue(MessageQueue):
+class HostedQueue(PausingQueue):
     """A queue with its stores and timer; notifies its host of changes so that it delivers."""
 
     is_stream: Literal[False] = False
@@ -152,6 +152,12 @@ class HostedQueue(MessageQueue):
             super().drop_stores()
         for store in self.late_stores:
             store.drop()
+
+    def begin(self) -> None:
+        """Continue after `pause`: this broker is the queue's only leader."""
+        if self.paused:
+            self.end_pause(self._clock.monotonic())
+            self._hooks.time_up(self)
 
     # Publishes that wait for the disk
 
@@ -242,6 +248,7 @@ class HostedQueue(MessageQueue):
         getters, self._getters = self._getters, deque()
         for getter in getters:
             getter.done(refused)
+        self.end_purges(refused)
         for store in self.late_stores:
             store.abandon()
 
@@ -263,7 +270,7 @@ class HostedQueue(MessageQueue):
 
     def _serve_getters(self, now: float) -> None:
         getters = self._getters
-        while getters:
+        while getters and not self.paused:
             getter = getters[0]
             if getter.consumer.channel.closed:
                 getters.popleft()
@@ -280,6 +287,7 @@ class HostedQueue(MessageQueue):
         getters, self._getters = self._getters, deque()
         for getter in getters:
             getter.done(None)
+        self.end_purges(0)
         return count
 
     def take_below(self, priority: int, below: int) -> Taken | None:
