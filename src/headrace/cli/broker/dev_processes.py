@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
+from headrace.client.sync import connect, run
 from headrace.terminal.failure import EXIT_FAILED, CommandError, UsageError
 from headrace.terminal.output import Cell, note, print_table
 
@@ -73,6 +74,8 @@ def run_processes(
         undo.callback(_end, brokers)
         for number, broker in enumerate(brokers):
             _await(ports[number], broker, f"broker {number + 1}")
+        for number, broker in enumerate(brokers):
+            _await_members(ports[number], broker, count, f"broker {number + 1}")
         if not quiet:
             rows: list[list[Cell]] = [
                 [str(number), f"{HOST}:{ports[number - 1]}", broker.pid]
@@ -145,6 +148,20 @@ def _await(port: int, process: "subprocess.Popen[bytes]", what: str) -> None:
         else:
             return
     raise CommandError(f"{what} did not start")
+
+
+def _await_members(port: int, process: "subprocess.Popen[bytes]", count: int, what: str) -> None:
+    """Wait until a broker shows clients all `count` brokers; CommandError if that takes too long.
+
+    A client that creates a replicated topic is refused before.
+    """
+    deadline = time.monotonic() + START_SECONDS_MAX
+    with connect(f"{HOST}:{port}", patient=True) as client:
+        while time.monotonic() < deadline and process.poll() is None:
+            if len(run(client.metadata([])).brokers) >= count:
+                return
+            time.sleep(0.05)
+    raise CommandError(f"{what} did not join the others")
 
 
 def _end(processes: "Sequence[subprocess.Popen[bytes]]") -> None:
