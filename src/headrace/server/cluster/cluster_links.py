@@ -145,7 +145,7 @@ class ClusterLinks:
             self._pings.start()
         self._work.append(self.replicating.run(self._orphans.keep_up()))
         if self._broker.config.zookeeper_consumers_mirror_enable:
-            from headrace.cluster.store.group_mirror import GroupMirror
+            from headrace.server.cluster.group_mirror import GroupMirror
 
             mirror = GroupMirror(self._broker, self._store, coordinators.groups_if_any)
             self._work.append(self.replicating.run(mirror.keep_up()))
