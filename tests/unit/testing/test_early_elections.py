@@ -1,6 +1,7 @@
 """Leaders whose process was killed are replaced before their session of the store ends."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -41,9 +42,10 @@ def shown(cluster: SimCluster, number: int) -> MetadataImage:
     return cluster.brokers[number].broker.image
 
 
-def reachable(cluster: SimCluster, number: int) -> list[int]:
-    """The brokers that a broker shows to clients."""
-    return sorted(broker.broker_id for broker in shown(cluster, number).reachable_brokers())
+def reachable_from(cluster: SimCluster, number: int, wanted: list[int]) -> bool:
+    """Whether a broker shows clients exactly these brokers."""
+    found = shown(cluster, number).reachable_brokers()
+    return sorted(broker.broker_id for broker in found) == wanted
 
 
 def leaders(cluster: SimCluster) -> list[int]:
@@ -75,10 +77,10 @@ def test_other_replica_leads_soon_after_the_leader_was_killed(leader: int) -> No
         assert cluster.loop.time() - began < SESSION_SECONDS / 2
         others = [number for number in BROKERS if number != leader]
         for number in others:
-            await until(lambda at=number: reachable(cluster, at) == others, SECONDS)
+            await until(partial(reachable_from, cluster, number, others), SECONDS)
         await cluster.start_again(leader)
         for number in BROKERS:
-            await until(lambda at=number: reachable(cluster, at) == list(BROKERS), 2)
+            await until(partial(reachable_from, cluster, number, list(BROKERS)), 2)
         await until(lambda: len(term.in_sync) == 3, 20)
 
     play(story, leader)
@@ -109,7 +111,8 @@ def test_paused_leader_keeps_its_leadership_while_its_session_lives() -> None:
 def test_broker_that_is_deposed_while_it_begins_as_the_controller_follows_the_next_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    deletions, delayed = Catalog.deletions, []
+    deletions = Catalog.deletions
+    delayed: list[int | None] = []
 
     async def story(cluster: SimCluster) -> None:
         async def read_slowly(self: Catalog) -> list[str]:
@@ -122,9 +125,12 @@ def test_broker_that_is_deposed_while_it_begins_as_the_controller_follows_the_ne
 
         monkeypatch.setattr(Catalog, "deletions", read_slowly)
         cluster.kill(1)
-        await until(lambda: delayed and cluster.brokers[5 - delayed[0]].controller.is_controller)
-        deposed = cluster.brokers[delayed[0]].controller
-        await until(lambda: deposed.known.id == 5 - delayed[0], 10)
+        await until(lambda: delayed)
+        first = delayed[0]
+        assert first is not None
+        await until(lambda: cluster.brokers[5 - first].controller.is_controller)
+        deposed = cluster.brokers[first].controller
+        await until(lambda: deposed.known.id == 5 - first, 10)
         assert not deposed.is_controller
         await until(lambda: leaders(cluster) and 1 not in leaders(cluster), SECONDS)
         await cluster.start_again(1)
