@@ -11,3 +11,5 @@ class Unreleased(NamedTuple):
     """Whether a topic's leader must be the only one; None: that of no topic."""
     queues: bool = False
     """Whether the broker serves queues of the cluster (ADR 76 to 79)."""
+    declarations: bool = False
+    """Whether the broker follows the declarations of AMQP's vhosts (ADR 76)."""
