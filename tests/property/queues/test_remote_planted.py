@@ -7,16 +7,16 @@ import pytest
 
 from headrace.queues.stores.log.log_writing import LogWriting
 from headrace.record.record_parts import NO_PRODUCER
-from headrace.remote_queues import leader_session
 from headrace.remote_queues.calls import CallsIn, CallsOut
 from headrace.remote_queues.events import EventsIn
-from headrace.remote_queues.home_session import HomeSession
-from headrace.remote_queues.leader_session import LeaderSession
+from headrace.remote_queues.home.home_session import HomeSession
+from headrace.remote_queues.home.remote_consumer import RemoteConsumer
+from headrace.remote_queues.home.remote_publishes import RemotePublishes
+from headrace.remote_queues.home.remote_queue import RemoteQueue
+from headrace.remote_queues.leader import leader_session
+from headrace.remote_queues.leader.leader_session import LeaderSession
+from headrace.remote_queues.leader.remote_channel import RemoteChannel
 from headrace.remote_queues.messages import Call, Credit, Delivered, Event, Hold, Stored
-from headrace.remote_queues.remote_channel import RemoteChannel
-from headrace.remote_queues.remote_consumer import RemoteConsumer
-from headrace.remote_queues.remote_publishes import RemotePublishes
-from headrace.remote_queues.remote_queue import RemoteQueue
 from tests.support.queues.remote_history import play_late_events, played
 
 SEEDS = 200

@@ -13,10 +13,10 @@ from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.port import Queue
 from headrace.remote_queues.encoding import call_of, encoded, event_of
 from headrace.remote_queues.events import Poll
-from headrace.remote_queues.home_session import HomeSession
+from headrace.remote_queues.home.home_session import HomeSession
+from headrace.remote_queues.home.remote_queue import RemoteQueue
+from headrace.remote_queues.leader.queue_sessions import QueueSessions, SessionName
 from headrace.remote_queues.messages import QueueCalls
-from headrace.remote_queues.queue_sessions import QueueSessions, SessionName
-from headrace.remote_queues.remote_queue import RemoteQueue
 from headrace.wire.kafka.queue_messages import CALLS, EVENTS
 from headrace.wire.schema import MessageSchema
 from tests.support.queues.port_place import PortPlace

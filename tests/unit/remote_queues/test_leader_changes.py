@@ -7,9 +7,13 @@ import pytest
 from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.engine.priority_level import Taken
 from headrace.queues.port import Consumer, Disposition
-from headrace.remote_queues import leader_session
+from headrace.remote_queues.home.remote_publishes import (
+    CROWDED_BYTES,
+    UNDECIDED_MAX,
+    RemotePublishes,
+)
+from headrace.remote_queues.leader import leader_session
 from headrace.remote_queues.messages import Hold
-from headrace.remote_queues.remote_publishes import CROWDED_BYTES, UNDECIDED_MAX, RemotePublishes
 from headrace.testing.clock import SimClock
 from tests.support.amqp.deliveries import getter
 from tests.support.queues.lives import CONFIG

@@ -7,9 +7,10 @@ import pytest
 from headrace.model.errors import HeadraceError
 from headrace.queues.port import Consumer
 from headrace.queues.refusals import RefusalKind, Refused
-from headrace.remote_queues import events, home_session
-from headrace.remote_queues.queue_sessions import LOST_SECONDS, POLL_SECONDS, SessionName
-from headrace.remote_queues.remote_consumer import WINDOW
+from headrace.remote_queues import events
+from headrace.remote_queues.home import home_session
+from headrace.remote_queues.home.remote_consumer import WINDOW
+from headrace.remote_queues.leader.queue_sessions import LOST_SECONDS, POLL_SECONDS, SessionName
 from tests.support.amqp.deliveries import getter
 from tests.support.queues.port_place import persistent
 from tests.support.queues.remote_pair import EPOCH, HOME, RemotePlace

@@ -6,7 +6,7 @@ from headrace.ports.callbacks import Done, Once
 from headrace.ports.clock import Clock
 from headrace.queues.port import PurgeDone, QueueInfo
 from headrace.queues.refusals import Refused
-from headrace.remote_queues.home_session import HomeSession
+from headrace.remote_queues.home.home_session import HomeSession
 from headrace.remote_queues.messages import Counted, Info, Purge, PurgeEnded
 
 INFO_SECONDS_MAX = 1.0

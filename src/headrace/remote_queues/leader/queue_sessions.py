@@ -14,7 +14,7 @@ from headrace.ports.callbacks import Done, Once
 from headrace.ports.deadlines import Deadline, Deadlines
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.remote_queues.events import Poll
-from headrace.remote_queues.leader_session import LeaderSession
+from headrace.remote_queues.leader.leader_session import LeaderSession
 from headrace.remote_queues.messages import Event, QueueCalls
 
 LOST_SECONDS = 1.0

@@ -20,7 +20,7 @@ from headrace.queues.queue_settings import Published
 from headrace.queues.stores.log.log_writing import Crowded
 from headrace.queues.stores.log.record_messages import record_bytes
 from headrace.record.record_parts import NO_PRODUCER, ProducerBatch
-from headrace.remote_queues.home_session import HomeSession
+from headrace.remote_queues.home.home_session import HomeSession
 from headrace.remote_queues.messages import CALL_BYTES, Publish
 
 if TYPE_CHECKING:

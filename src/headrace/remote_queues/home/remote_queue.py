@@ -32,7 +32,14 @@ from headrace.queues.port import (
 from headrace.queues.queue_settings import Published, QueueSettings
 from headrace.queues.refusals import QUEUE, RefusalKind, Refused
 from headrace.queues.stores.log.log_writing import Crowded
-from headrace.remote_queues.home_session import HomeSession
+from headrace.remote_queues.home.home_session import HomeSession
+from headrace.remote_queues.home.remote_consumer import RemoteConsumer
+from headrace.remote_queues.home.remote_publishes import (
+    BATCH_BYTES_MAX,
+    WAITING_BYTES_MAX,
+    RemotePublishes,
+)
+from headrace.remote_queues.home.remote_questions import RemoteQuestions
 from headrace.remote_queues.messages import (
     POSITION_BYTES,
     Cancel,
@@ -51,13 +58,6 @@ from headrace.remote_queues.messages import (
     Settle,
     Stored,
 )
-from headrace.remote_queues.remote_consumer import RemoteConsumer
-from headrace.remote_queues.remote_publishes import (
-    BATCH_BYTES_MAX,
-    WAITING_BYTES_MAX,
-    RemotePublishes,
-)
-from headrace.remote_queues.remote_questions import RemoteQuestions
 
 _POSITION_BITS = 64
 _POSITION_MASK = (1 << _POSITION_BITS) - 1

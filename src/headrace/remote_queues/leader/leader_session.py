@@ -13,9 +13,10 @@ from headrace.queues.port import ALL_UNSTORED, Consumer, Disposition, Getter, Go
 from headrace.queues.refusals import Refused
 from headrace.remote_queues.calls import CallsIn
 from headrace.remote_queues.events import EventsOut, Poll
-from headrace.remote_queues.held_positions import HeldPositions
-from headrace.remote_queues.leader_answers import got_message, not_led
-from headrace.remote_queues.leader_publishes import published_to
+from headrace.remote_queues.leader.held_positions import HeldPositions
+from headrace.remote_queues.leader.leader_answers import got_message, not_led
+from headrace.remote_queues.leader.leader_publishes import published_to
+from headrace.remote_queues.leader.remote_channel import RemoteChannel
 from headrace.remote_queues.messages import (
     Call,
     Cancel,
@@ -34,7 +35,6 @@ from headrace.remote_queues.messages import (
     Settle,
     Stored,
 )
-from headrace.remote_queues.remote_channel import RemoteChannel
 
 if TYPE_CHECKING:
     from headrace.queues.awaited import Awaited
