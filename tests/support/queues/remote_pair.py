@@ -4,7 +4,7 @@ All messages cross as bytes. `Network` keeps them in flight: `deliver_all` passe
 and a test may pass on single ones, repeat or drop them.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -45,6 +45,8 @@ class Network:
             line: deque()
             for line in ("calls", "calls answered", "polls", "polls answered", "earlier")
         }
+        self.counts: Counter[str] = Counter()
+        """Number of calls and events of each kind that were sent."""
         self._polling = 0
 
     def begin(self) -> HomeSession:
@@ -75,6 +77,7 @@ class Network:
     def _send_calls(self, first: int, calls: Any) -> None:
         session, name, sessions = self.session, self.name, self.sessions
         fields = {"first": first, "calls": [encoded(call) for call in calls]}
+        self.counts.update(type(call).__name__ for call in calls)
 
         def receive(data: bytes) -> None:
             found = _decode(CALLS[0], data)
@@ -104,6 +107,7 @@ class Network:
 
         def send_events(events: Any) -> None:
             first, found = (0, ()) if events is None else events
+            self.counts.update(type(event).__name__ for event in found)
             answer = {
                 "errorCode": ENDED if events is None else FINE,
                 "first": first,
@@ -177,9 +181,12 @@ class RemotePlace(PortPlace):
         led = self._hosts
         self.sessions = QueueSessions(led.hosts, led.deadlines, led.turns.soon)
         self.network = Network(self.sessions)
-        self.home = self.new_hosts(None).hosts["/"]
+        self.homes = self.new_hosts(None)
+        self.home = self.homes.hosts["/"]
         own = self.leader.queues["q"]
-        self.remote = RemoteQueue("/", own.declared, own.title, self.world.clock)
+        self.remote = RemoteQueue(
+            "/", own.declared, own.title, self.world.clock, touched=self.home.touched
+        )
         self.home.targets["q"] = self.remote
         self.begin()
 
@@ -208,4 +215,6 @@ class RemotePlace(PortPlace):
         """End a pass of both brokers, and let all messages arrive."""
         while self.network.send() | self.network.deliver_all():
             self.run_leader()
+            self.homes.turns.run()
         self.run_leader()
+        self.homes.turns.run()

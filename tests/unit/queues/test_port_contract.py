@@ -5,7 +5,8 @@ import pytest
 from headrace.queues.port import QueueInfo
 from headrace.queues.refusals import RefusalKind, Refused
 from headrace.queues.stores.log.durable_messages import DurableMessages
-from headrace.queues.stores.log.log_messages import Settled
+from headrace.queues.stores.log.settlement_counts import Settled
+from tests.support.queues.moving_place import MovingPlace
 from tests.support.queues.port_contract import PortContract, QueueContract
 from tests.support.queues.port_place import PortPlace
 from tests.support.queues.remote_pair import RemotePlace
@@ -88,3 +89,10 @@ class TestStreamOnAnotherBroker(PortContract):
 
     def place(self, arguments: dict[str, object] | None = None) -> PortPlace:
         return RemotePlace({"x-queue-type": "stream", **(arguments or {})}, durable=True)
+
+
+class TestQueueWhoseLeaderChanges(QueueContract):
+    """A durable queue that several brokers may lead: publishes are record batches."""
+
+    def place(self, arguments: dict[str, object] | None = None) -> PortPlace:
+        return MovingPlace(arguments)

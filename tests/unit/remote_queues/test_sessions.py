@@ -153,6 +153,7 @@ def test_publishes_are_refused_while_too_many_wait_for_the_leader(
 ) -> None:
     monkeypatch.setattr(home_session, "CALLS_BYTES_MAX", 500)
     here = RemotePlace(durable=False)
+    here.settle()
     taken = [here.host.publish(["q"], persistent("a")) for _ in range(10)]
     assert taken.count(True) > 1
     assert not taken[-1]
@@ -189,11 +190,11 @@ def test_poll_without_events_is_answered_after_a_while() -> None:
     here.settle()
     name = here.network.name
     told: list[Any] = []
-    here.sessions.poll(HOME, name, events.Poll(0, False, 1000), told.append)
+    here.sessions.poll(HOME, name, events.Poll(1, False, 1000), told.append)
     here.world.clock.advance(POLL_SECONDS)
-    assert told == [(0, [])]
-    here.sessions.poll(HOME, name, events.Poll(0, False, 1000), told.append)
+    assert told == [(1, [])]
+    here.sessions.poll(HOME, name, events.Poll(1, False, 1000), told.append)
     here.sessions.close()
     assert len(told) == 2
-    here.sessions.poll(HOME, name, events.Poll(0, False, 1000), told.append)
+    here.sessions.poll(HOME, name, events.Poll(1, False, 1000), told.append)
     assert told[2] is None

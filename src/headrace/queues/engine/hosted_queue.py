@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.ports.deadlines import Deadlines
+from headrace.queues.engine.awaited_settlements import AwaitedSettlements
+from headrace.queues.engine.batch_queue import BatchQueue
 from headrace.queues.engine.dead_letters import DeadLetter
 from headrace.queues.engine.deliveries import Served
-from headrace.queues.engine.message_queue import MessageQueue
 from headrace.queues.engine.priority_level import MessageLevel, Taken
 from headrace.queues.message_store import (
-    BatchStore,
     LateStore,
     MessageStore,
     StoredDone,
@@ -23,9 +23,8 @@ from headrace.queues.message_store import (
 )
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.port import ALL_STORED, ALL_UNSTORED, Disposition, Getter, UnstoredDone
-from headrace.queues.queue_settings import Overflow, Published, QueueType
+from headrace.queues.queue_settings import QueueType
 from headrace.queues.refusals import Refused
-from headrace.queues.stores.log.record_messages import record_bytes
 from headrace.queues.stores.memory.memory_messages import MemoryMessages
 from headrace.queues.stores.memory.memory_use import MemoryUse
 
@@ -69,7 +68,7 @@ class Hooks(NamedTuple):
     """An invariant of the queue's state is broken."""
 
 
-class HostedQueue(MessageQueue):
+class HostedQueue(BatchQueue):
     """A queue with its stores and timer; notifies its host of changes so that it delivers."""
 
     is_stream: Literal[False] = False
@@ -108,6 +107,8 @@ class HostedQueue(MessageQueue):
         self._getters: deque[Getter] = deque()
         self._answers = 0
         self._store_error: HeadraceError | None = None
+        self.settlements: AwaitedSettlements | None = None
+        """Callbacks that wait until replicas have settlements; None: there never was one."""
         own = {priority: self._take_over(store) for priority, store in (kept or {}).items()}
         now = self._clock.monotonic()
         super().__init__(title, queue.settings, self._new_store, now, own)
@@ -171,24 +172,6 @@ class HostedQueue(MessageQueue):
         else:
             when_all(stores, as_stored(done))
 
-    # A producer's batches
-
-    @property
-    def takes_batches(self) -> bool:
-        """Whether `publish_batch` may be called: all messages go to one open log, and none is
-        refused for the queue's length."""
-        settings = self.settings
-        refuses = settings.is_limited and settings.overflow is not Overflow.DROP_HEAD
-        return not refuses and self._width == 1 and isinstance(self._plain.store, BatchStore)
-
-    def publish_batch(self, contents: Sequence[Published], batch: bytes, now: float) -> None:
-        """Accept the messages of a batch, unless the log has them; raise HeadraceError."""
-        store = cast("BatchStore", self._plain.store)
-        if not store.has_batch(batch, sum(record_bytes(each.message) for each in contents)):
-            for each in contents:
-                self.publish(each, now)
-            store.write(batch)
-
     # Answers that wait for the disk
 
     @property
@@ -207,6 +190,22 @@ class HostedQueue(MessageQueue):
             self.touch(self._clock.monotonic())
             if self.timed:
                 self.arm()
+
+    # Settlements that wait for replicas
+
+    def when_settled(self, positions: Sequence[int], done: Callable[[], None]) -> None:
+        """Call `done` once all settlements so far are durable on all replicas.
+
+        `positions`: those among them that are settled later, as dead letters.
+        """
+        if self.settlements is None:
+            self.settlements = AwaitedSettlements()
+        later: dict[int, list[int]] = {}
+        for position in positions:
+            own, priority = divmod(position, self._width)
+            later.setdefault(priority, []).append(own)
+        stores = {priority: level.store for priority, level in self._levels.items()}
+        self.settlements.add(stores, later, done)
 
     # A state that contradicts itself
 
@@ -323,6 +322,8 @@ class HostedQueue(MessageQueue):
 
     def readable(self) -> None:
         """Deliver soon: messages have become readable in a store. Implements `StoreOwner`."""
+        if self.settlements is not None:
+            self.settlements.advance()
         if self.takes_turns or self._getters or self._expiring or self._limited:
             self._hooks.readable(self)
 

@@ -5,7 +5,7 @@ in the stream. Acknowledging, rejecting and requeueing only give credit, as with
 and nothing is redelivered. A stream has no limits, priorities, expiry or dead letters.
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
@@ -14,9 +14,10 @@ from headrace.queues.engine.deliveries import Served, give
 from headrace.queues.engine.hosted_queue import as_stored
 from headrace.queues.engine.priority_level import MessageLevel
 from headrace.queues.engine.ready_messages import QueueTraffic
-from headrace.queues.message_store import MessageStore
+from headrace.queues.message_store import BatchStore, MessageStore
 from headrace.queues.port import Disposition, QueueInfo
 from headrace.queues.refusals import Refused, precondition_failed, unsupported
+from headrace.queues.stores.log.record_messages import record_bytes
 from headrace.queues.stores.stream.durable_stream import DurableStream
 
 if TYPE_CHECKING:
@@ -119,6 +120,27 @@ class StreamQueue:
         self._log.append(published, None)
         self.traffic.published += 1
         return True
+
+    @property
+    def batch_bytes_max(self) -> int:
+        """Bytes of messages that the log takes in one batch; 0: it is not open yet."""
+        return self._log.batch_bytes_max if isinstance(self._log, BatchStore) else 0
+
+    def takes_batch(self, contents: "Sequence[Published]") -> bool:
+        """Tell whether `publish_batch` may be called: the log is open."""
+        return isinstance(self._log, BatchStore)
+
+    def publish_batch(self, contents: "Sequence[Published]", batch: bytes, now: float) -> int:
+        """Append the messages of a batch, unless the log has them; return their number.
+
+        Raises what the log raises.
+        """
+        log = cast("BatchStore", self._log)
+        if not log.has_batch(batch, sum(record_bytes(each.message) for each in contents)):
+            for each in contents:
+                self.publish(each, now)
+            log.write(batch)
+        return len(contents)
 
     def when_stored(self, done: "UnstoredDone") -> None:
         """Call `done` once all messages published so far are stored. Implements `port.Target`."""

@@ -1,14 +1,49 @@
 """Events that answer a home's questions, and refusals as events have them."""
 
 from headrace.model.errors import HeadraceError
-from headrace.queues.port import Got
+from headrace.queues.port import Got, QueueInfo
 from headrace.queues.refusals import QUEUE, RefusalKind, Refused
-from headrace.remote_queues.messages import Get, GotMessage
+from headrace.remote_queues.messages import (
+    Call,
+    Consume,
+    Consuming,
+    Counted,
+    Event,
+    Get,
+    GotMessage,
+    Info,
+    Publish,
+    Purge,
+    PurgeEnded,
+    Stored,
+)
 
 
-def not_led() -> Refused:
-    """Return the refusal of calls on a queue that this broker does not lead."""
+def refusal_of(call: Call) -> Event | None:
+    """Return the answer of a call on a queue that this broker does not lead; None: it has none."""
+    match call:
+        case Publish(queue=queue, first=first, messages=messages):
+            return Stored(queue, first, range(first, first + len(messages)))
+        case Consume(queue=queue, consumer=key):
+            return Consuming(queue, key, _not_led())
+        case Get():
+            return got_message(call, None, _not_led())
+        case Purge():
+            return purge_ended(call, _not_led())
+        case Info(queue=queue, request=request):
+            return Counted(queue, request, QueueInfo(0, 0, 0, 0))
+        case _:
+            return None
+
+
+def _not_led() -> Refused:
     return Refused(RefusalKind.NOT_FOUND, QUEUE, "the queue is not led by this broker")
+
+
+def purge_ended(call: Purge, found: int | Refused) -> PurgeEnded:
+    """Return the answer of a purge: the number of settled messages, or the refusal."""
+    settled, refused = (0, found) if isinstance(found, Refused) else (found, None)
+    return PurgeEnded(call.queue, call.request, settled, refused)
 
 
 def got_message(call: Get, got: Got | None, error: HeadraceError | None) -> GotMessage:

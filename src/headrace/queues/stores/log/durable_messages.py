@@ -24,9 +24,10 @@ from headrace.queues.message_store import (
 )
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.queue_settings import Published, QueueType
-from headrace.queues.stores.log.log_messages import LogMessages, Settled
+from headrace.queues.stores.log.log_messages import LogMessages
 from headrace.queues.stores.log.log_writing import OpenLog, QueueLogs
 from headrace.queues.stores.log.record_messages import record_bytes
+from headrace.queues.stores.log.settlement_counts import Settled
 from headrace.queues.stores.log.waiting_messages import WaitingMessage, complete
 from headrace.wire.amqp.content import Message
 
