@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _Waiting:
-    """One callback, and the frame that records its settlements; None: not known yet."""
+    """A callback, and the frame that records its settlements; None: not known yet."""
 
     __slots__ = ("done", "frame", "positions", "settlement")
 

@@ -10,7 +10,7 @@ class LeaderLink:
 
     def __init__(self, vhost: str, name: str, title: str) -> None:
         self.session: HomeSession | None = None
-        """The session with the leader; None: there is none at present."""
+        """The session with the leader; None: it has ended, and no other has begun."""
         self.queue = 0
         """The queue's number in the session."""
         self._vhost = vhost

@@ -130,7 +130,7 @@ class QueueSessions:
         return known is not None and not known.session.ended and known.session.has_attached(name)
 
     def moved(self, vhost: str, queue: str) -> None:
-        """Report to all homes that this broker does not lead a queue now; requeue their deliveries."""
+        """Report to all homes that a queue is not led here now; requeue their deliveries."""
         self._awaited.drop((vhost, queue))
         for known in tuple(self._known.values()):
             if not known.session.ended:
