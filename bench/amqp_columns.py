@@ -15,7 +15,7 @@ from statistics import median
 
 from headrace.arrow.read.columns import COLUMNS, HEADERS
 from headrace.arrow.read.decode import PartitionDecoder
-from headrace.queues.stores.log.record_messages import batch_of_messages
+from headrace.queue_stores.record_messages import batch_of_messages
 from headrace.record.batch import stamp
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import Properties, make_header

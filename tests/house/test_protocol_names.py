@@ -14,6 +14,7 @@ ROOT = Path(headrace.__file__).parent
 ROOMS = {
     "amqp": (
         "frontends/amqp",
+        "queue_stores",
         "queues",
         "remote_queues",
         "vhosts",

@@ -69,7 +69,7 @@ LONG = (
     "tests/unit/pipeline/diffs/test_compare.py",
     "tests/unit/pipeline/replays/test_killed_replays.py",
     "tests/unit/pipeline/replays/test_replay_steps.py",
-    "tests/unit/queues/stores/test_settled_segments.py::test_whatever_a_power_cut_leaves_what_went_was_settled",
+    "tests/unit/queue_stores/test_settled_segments.py::test_whatever_a_power_cut_leaves_what_went_was_settled",
     "tests/unit/replication/test_catching_up.py",
     "tests/unit/spark/tables/test_bounds_and_readers.py",
     "tests/unit/spark/tables/test_change_order.py",

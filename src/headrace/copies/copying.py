@@ -25,8 +25,8 @@ from headrace.ports.callbacks import Done
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.ports.clock import Clock, Timer
-    from headrace.queues.stores.log.settled_files import SettledFiles
-    from headrace.queues.stores.log.settlement import Settlement
+    from headrace.queue_stores.log.settled_files import SettledFiles
+    from headrace.queue_stores.log.settlement import Settlement
 
 COPY_SECONDS = 0.1
 """Seconds between two requests to a broker."""

@@ -13,7 +13,7 @@ from headrace.delivery.settled_state import NO_FRAME, FrameName, find_frames
 from headrace.log.text_files import read_file
 from headrace.model.errors import ErrorCode, HeadraceError
 from headrace.ports.callbacks import Done
-from headrace.queues.stores.log.settled_files import SettledFiles, read_settled, settled_path
+from headrace.queue_stores.log.settled_files import SettledFiles, read_settled, settled_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable

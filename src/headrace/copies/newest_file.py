@@ -13,7 +13,7 @@ from headrace.delivery.settled_state import NO_FRAME, FrameName, find_frames
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import BrokerId
 from headrace.ports.callbacks import Done, Once
-from headrace.queues.stores.log.settled_files import SettledFiles, read_settled, settled_path
+from headrace.queue_stores.log.settled_files import SettledFiles, read_settled, settled_path
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.broker.replica.leader_term import LeaderTerm
     from headrace.ports.clock import Clock
-    from headrace.queues.stores.log.settlement import Settlement
-    from headrace.queues.stores.log.settlement_frame import SettlementFrame
+    from headrace.queue_stores.log.settlement import Settlement
+    from headrace.queue_stores.log.settlement_frame import SettlementFrame
 
 LATE_SECONDS = 1.0
 """Seconds after which a frame that a member has not confirmed stops the queue's deliveries."""

@@ -9,7 +9,7 @@ from headrace.copies.messages import CopyAnswer, CopyQuestion
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import NO_EPOCH, TopicPartition
 from headrace.ports.callbacks import Done, gather
-from headrace.queues.stores.log.settled_files import SettledFiles
+from headrace.queue_stores.log.settled_files import SettledFiles
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition

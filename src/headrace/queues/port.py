@@ -39,7 +39,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from headrace.model.errors import HeadraceError
-from headrace.queues.queue_settings import ConsumerSettings, Published, QueueSettings
+from headrace.queue_stores.queue_settings import ConsumerSettings, Published, QueueSettings
 from headrace.queues.refusals import Refused
 from headrace.wire.amqp.content import Message
 

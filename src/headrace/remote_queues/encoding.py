@@ -1,7 +1,7 @@
 """Calls and events as bytes: a kind, and the fields of the class by a table.
 
 Messages are a record batch as in a queue's log, so what both brokers do with a message is encoded
-and decoded by `stores.log.record_messages`. Positions and numbers are 64-bit integers in a row.
+and decoded by `queue_stores.record_messages`. Positions and numbers are 64-bit integers in a row.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,10 +10,10 @@ from struct import pack, unpack
 from typing import Any
 
 from headrace.model.errors import ApiError, Malformed
+from headrace.queue_stores.queue_settings import ConsumerSettings, StreamOffset, StreamStart
+from headrace.queue_stores.record_messages import batch_of_messages, messages_in
 from headrace.queues.port import Disposition, QueueInfo
-from headrace.queues.queue_settings import ConsumerSettings, StreamOffset, StreamStart
 from headrace.queues.refusals import RefusalKind, Refused
-from headrace.queues.stores.log.record_messages import batch_of_messages, messages_in
 from headrace.record.batch import parse_header
 from headrace.record.record_parts import ProducerBatch
 from headrace.remote_queues import messages

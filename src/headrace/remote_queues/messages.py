@@ -8,8 +8,8 @@ call.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from headrace.queue_stores.queue_settings import ConsumerSettings
 from headrace.queues.port import Disposition, QueueInfo
-from headrace.queues.queue_settings import ConsumerSettings
 from headrace.queues.refusals import Refused
 from headrace.record.record_parts import NO_PRODUCER, ProducerBatch
 from headrace.wire.amqp.content import Message

@@ -263,10 +263,10 @@ class Server:
             self.broker, self.coordinators, self.controller, APIS, self.metrics, writes, service,
             operations,
         )  # fmt: skip
-        parts = None
+        parts, links = None, self.cluster_links
         if operations is not None:
             held = (self.broker, self.coordinators, writes, self.controller, self._store)
-            parts = Parts(*held, operations)
+            parts = Parts(*held, operations, links if links and links.serves_queues else None)
         self.frontends.make(self.dispatcher, parts)
         await self.controller.start(self.endpoints())
         self.coordinators.begin()

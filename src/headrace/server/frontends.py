@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from headrace.coordination.coordinators import Coordinators
     from headrace.operations.registry import Operations
     from headrace.ports.store import Store
+    from headrace.server.cluster.cluster_links import ClusterLinks
 
 
 class Parts(NamedTuple):
@@ -32,6 +33,8 @@ class Parts(NamedTuple):
     """The metadata store, open while frontends are; None before it is opened."""
     operations: "Operations"
     """The registry to which a frontend adds its administrative operations."""
+    cluster: "ClusterLinks | None" = None
+    """The links to other brokers; None: this broker serves no queues of a cluster."""
 
 
 class OpensSessions(Protocol):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from headrace.broker.free_space import LOOK_SECONDS_MAX, LOOK_SECONDS_MIN, FreeSpaceMark
 from headrace.ports.deadlines import Deadlines
-from headrace.queues.stores.memory.memory_use import MemoryUse
+from headrace.queue_stores.memory.memory_use import MemoryUse
 
 log = logging.getLogger(__name__)
 

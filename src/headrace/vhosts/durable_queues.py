@@ -22,7 +22,14 @@ from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.ports.callbacks import Done
 from headrace.ports.store import StoreError
 from headrace.posix.awaiting import called_back
-from headrace.queues.message_store import LateStore, TopicStore
+from headrace.queue_stores.log.copies_port import CopiedFiles
+from headrace.queue_stores.log.durable_messages import DurableMessages
+from headrace.queue_stores.log.log_writing import QueueLogs
+from headrace.queue_stores.log.settled_files import SettledFiles
+from headrace.queue_stores.memory.memory_use import MemoryUse
+from headrace.queue_stores.message_store import LateStore, TopicStore
+from headrace.queue_stores.queue_settings import QueueType, StoredQueue
+from headrace.queue_stores.stream.durable_stream import DurableStream
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.durability import Declared, KeptDone, Model
@@ -38,12 +45,6 @@ from headrace.queues.model.stored_model import (
 )
 from headrace.queues.model.stored_records import encode_record, record_key
 from headrace.queues.queue_names import queue_topic
-from headrace.queues.queue_settings import QueueType
-from headrace.queues.stores.log.durable_messages import DurableMessages
-from headrace.queues.stores.log.log_writing import QueueLogs
-from headrace.queues.stores.log.settled_files import SettledFiles
-from headrace.queues.stores.memory.memory_use import MemoryUse
-from headrace.queues.stores.stream.durable_stream import DurableStream
 from headrace.vhosts.declarations.declaration_log import DeclarationLog
 from headrace.vhosts.declarations.stored_changes import Change
 from headrace.vhosts.exchange_topics import ExchangeTopics
@@ -103,13 +104,16 @@ class DurableQueues:
         controller: ControllerPort,
         declarations: DeclarationLog,
         memory: MemoryUse | None = None,
+        copied: CopiedFiles | None = None,
     ) -> None:
         """Create the durable declarations of a broker.
 
-        `memory` counts the messages that wait for their queues' logs.
+        `memory` counts the messages that wait for their queues' logs. `copied`: the files of
+        settled positions that a cluster's brokers copy; None: the broker has no cluster.
         """
-        files = SettledFiles(broker.disk, broker.clock)
-        self.logs = QueueLogs(files, broker.clock, self._want, memory)
+        files = SettledFiles(broker.disk, broker.clock) if copied is None else copied.files
+        copies = None if copied is None else copied.copying
+        self.logs = QueueLogs(files, broker.clock, self._want, memory, copies)
         self.topics = ExchangeTopics(broker, controller, self.logs)
         self._broker = broker
         self._controller = controller
@@ -339,7 +343,7 @@ class DurableQueues:
             if isinstance(made, ApiError) and made.code is not ErrorCode.TOPIC_ALREADY_EXISTS
         }
 
-    def _new_topic(self, topic: str, queue: DeclaredQueue) -> NewTopic:
+    def _new_topic(self, topic: str, queue: StoredQueue) -> NewTopic:
         count = (queue.settings.priority_max or 0) + 1
         here = dict.fromkeys(range(count), (self._broker.broker_id,))
         return NewTopic(topic, assignment=here, config=topic_config(queue.settings))

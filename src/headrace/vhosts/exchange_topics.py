@@ -20,8 +20,8 @@ from headrace.vhosts.topic_writer import TopicWriter
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.cluster.controller_port import ControllerPort
+    from headrace.queue_stores.log.log_writing import QueueLogs
     from headrace.queues.engine.targets import Targets
-    from headrace.queues.stores.log.log_writing import QueueLogs
     from headrace.wire.amqp.content import Message
 
 WRITERS_KEPT_MAX = 1024

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from headrace.queues.queue_settings import QueueSettings, QueueType
+from headrace.queue_stores.queue_settings import QueueSettings, QueueType
 
 SEGMENT_BYTES = 64 * 1024 * 1024
 """Segment size of a queue's log in bytes: settled messages are deleted by whole segments."""

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, TypeVar
 from headrace.log.text_files import read_file
 from headrace.model.errors import HeadraceError
 from headrace.posix.awaiting import called_back
+from headrace.queue_stores.log.durable_messages import DurableMessages
+from headrace.queue_stores.log.settled_files import settled_path
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.model.declaration_table import apply
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.stored_model import BindingRecord, QueueRecord, Record
 from headrace.queues.queue_names import is_queue_topic, queue_topic
-from headrace.queues.stores.log.durable_messages import DurableMessages
-from headrace.queues.stores.log.settled_files import settled_path
 from headrace.vhosts.declarations.declaration_log import DeclarationLog
 from headrace.vhosts.declarations.takeover import DeclarationNodes, take_over
 from headrace.vhosts.durable_queues import DurableQueues

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from headrace.queues.stores.log.record_messages import RECORD_BYTES
+from headrace.queue_stores.record_messages import RECORD_BYTES
 from headrace.record.record import Header, encoded_headers, sized
 from headrace.record.record_parts import Parts
 from headrace.wire.amqp.content import Message

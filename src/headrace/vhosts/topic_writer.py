@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
-from headrace.queues.message_store import StoredDone, when_all
+from headrace.queue_stores.message_store import StoredDone, when_all
 from headrace.record.batch import recompress
 from headrace.record.batch_layout import HEADER_BYTES
 from headrace.record.key_partition import partition_of

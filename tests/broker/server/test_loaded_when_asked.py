@@ -46,7 +46,8 @@ with BrokerThread() as broker:
     assert producer.flush(20) == 0
     print(loaded("headrace.coordination.groups", "headrace.coordination.share", "kio", "hypothesis",
                  "headrace.wire.kafka.coordinator_records", "headrace.frontends.amqp",
-                 "headrace.queues", "headrace.wire.amqp", "headrace.frontends.rocketmq",
+                 "headrace.queue_stores", "headrace.queues", "headrace.wire.amqp",
+                 "headrace.frontends.rocketmq",
                  "headrace.subscriptions", "headrace.wire.rocketmq",
                  "headrace.cluster.settings.vhost_settings", "headrace.wire.kafka.hot.admin"))
     print(loaded("headrace.frontends.kafka.fetch.fetch."))
@@ -106,7 +107,8 @@ NOT_FOR_AN_IDLE_BROKER = {
     "a listener with SASL or TLS": ("headrace.config.authentication.", "headrace.net.tls"),
     "a listener of another protocol, a group or a transaction": (
         "headrace.coordination.", "headrace.delivery", "headrace.frontends.amqp",
-        "headrace.frontends.rocketmq", "headrace.queues", "headrace.shards",
+        "headrace.frontends.rocketmq", "headrace.queue_stores", "headrace.queues",
+        "headrace.shards",
         "headrace.subscriptions", "headrace.vhosts",
     ),
     "metrics.listener": ("headrace.frontends.http", "prometheus_client"),

@@ -12,7 +12,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pika.exceptions import AMQPError
 
-from headrace.queues.stores.log.record_messages import HEADERS_BYTES_MAX
+from headrace.queue_stores.record_messages import HEADERS_BYTES_MAX
 from headrace.testing import BrokerThread
 from tests.support.amqp.topics import (
     CONFIG,

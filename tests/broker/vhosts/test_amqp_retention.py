@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from pika.exceptions import AMQPError, ChannelClosedByBroker
 
 import headrace.arrow
-from headrace.queues.queue_settings import QueueSettings, QueueType
+from headrace.queue_stores.queue_settings import QueueSettings, QueueType
 from headrace.testing import BrokerThread
 from headrace.vhosts import queue_topics
 from headrace.vhosts.queue_topics import topic_config

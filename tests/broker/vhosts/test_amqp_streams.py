@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from headrace.queues.queue_settings import QueueSettings, QueueType
+from headrace.queue_stores.queue_settings import QueueSettings, QueueType
 from headrace.testing import BrokerThread
 from headrace.vhosts.queue_topics import RECORD_BYTES_MAX, topic_config
 from tests.support.processes.process import BrokerProcess, free_port

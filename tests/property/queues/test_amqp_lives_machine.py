@@ -28,7 +28,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from headrace.queues.queue_settings import Overflow
+from headrace.queue_stores.queue_settings import Overflow
 from headrace.testing.disk_crash import crash_states
 from tests.support.amqp.cases import (
     CLOCK_SECONDS,

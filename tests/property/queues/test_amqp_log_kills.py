@@ -152,7 +152,7 @@ def _without_lost_tail(here: LogQueue, before: Model) -> Model:
 
 def _bodies(here: LogQueue) -> set[str]:
     """What the log has, settled or not."""
-    from headrace.queues.stores.log.record_messages import messages_in
+    from headrace.queue_stores.record_messages import messages_in
 
     log = here.partition.log
     data = log.read_from_disk(

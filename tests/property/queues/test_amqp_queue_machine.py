@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headrace.ports.callbacks import ignore_result
+from headrace.queue_stores.memory.memory_messages import MemoryMessages
+from headrace.queue_stores.memory.memory_use import MemoryUse
+from headrace.queue_stores.queue_settings import Overflow, Published, QueueSettings
 from headrace.queues.engine.message_queue import MessageQueue
 from headrace.queues.port import Consumer
-from headrace.queues.queue_settings import Overflow, Published, QueueSettings
 from headrace.queues.refusals import Refused
-from headrace.queues.stores.memory.memory_messages import MemoryMessages
-from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.reply_codes import ChannelClosing
 from tests.support.amqp.deliveries import ChannelKit, Delivery, delivered, got, taken_of

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headrace.ports.deadlines import Deadlines
-from headrace.queues.stores.memory.memory_messages import MemoryMessages
-from headrace.queues.stores.memory.memory_use import MemoryUse
-from headrace.queues.stores.memory.spill import RETRY_SECONDS, Spill
-from headrace.queues.stores.memory.spill_extent import OBJECT_BYTES
-from headrace.queues.stores.memory.spill_files import SpillFiles
+from headrace.queue_stores.memory.memory_messages import MemoryMessages
+from headrace.queue_stores.memory.memory_use import MemoryUse
+from headrace.queue_stores.memory.spill import RETRY_SECONDS, Spill
+from headrace.queue_stores.memory.spill_extent import OBJECT_BYTES
+from headrace.queue_stores.memory.spill_files import SpillFiles
 from headrace.testing.clock import SimClock
 from tests.property.queues.test_amqp_queue_machine import QueueMachine
 from tests.support.amqp.deliveries import Delivery, getter

@@ -8,6 +8,8 @@ import random
 
 import pytest
 
+from headrace.queue_stores.log import message_reader
+from headrace.queues.engine import stream_queue
 from headrace.record.batch import iterate, records
 from tests.support.examples import examples
 from tests.support.queues.streams import FIRST, NEXT, Reader, Stream, offset
@@ -154,9 +156,8 @@ def test_readers_get_all_from_their_place_on_once_and_in_order(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw = random.Random(seed)
-    room = "headrace.queues"
-    monkeypatch.setattr(f"{room}.stores.log.message_reader.READ_BYTES", draw.choice((300, 5000)))
-    monkeypatch.setattr(f"{room}.engine.stream_queue.BATCH_MESSAGES_MAX", draw.choice((3, 1000)))
+    monkeypatch.setattr(message_reader, "READ_BYTES", draw.choice((300, 5000)))
+    monkeypatch.setattr(stream_queue, "BATCH_MESSAGES_MAX", draw.choice((3, 1000)))
     play = Play(draw)
     for life in range(LIVES):
         if draw.random() < 0.3:

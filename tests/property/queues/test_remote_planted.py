@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from headrace.queue_stores.log.log_writing import LogWriting
 from headrace.queues.engine.awaited_settlements import _Waiting
-from headrace.queues.stores.log.log_writing import LogWriting
 from headrace.record.record_parts import NO_PRODUCER
 from headrace.remote_queues.calls import CallsIn, CallsOut
 from headrace.remote_queues.events import EventsIn

@@ -18,7 +18,7 @@ from headrace.copies.queue_copies import QueueCopies
 from headrace.delivery.settled_state import NO_FRAME
 from headrace.model.invariant import InvariantError
 from headrace.model.nouns import BrokerId
-from headrace.queues.stores.log.settlement import Settlement
+from headrace.queue_stores.log.settlement import Settlement
 from tests.support.cluster.replicated_queue import play
 from tests.support.cluster.three_replicas import Violation
 from tests.support.examples import examples

@@ -8,13 +8,13 @@ from headrace.frontends.amqp.connection.connection import AmqpConnection
 from headrace.frontends.amqp.connection.negotiation import Settings
 from headrace.frontends.amqp.connection.ports import Credentials, LoginDone, Peer
 from headrace.frontends.amqp.queue_broker import AdmissionPort, QueueBroker
+from headrace.queue_stores.memory.memory_messages import MemoryMessages, Owner
+from headrace.queue_stores.memory.memory_use import MemoryUse
+from headrace.queue_stores.message_store import MessageStore
 from headrace.queues.engine.hosted_queue import MakeStore
-from headrace.queues.message_store import MessageStore
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.permissions.access import FULL_ACCESS, Access
 from headrace.queues.permissions.definitions import Definitions
-from headrace.queues.stores.memory.memory_messages import MemoryMessages, Owner
-from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.security.identity import USER, Identity, Principal
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.control_methods import (

@@ -11,9 +11,9 @@ from headrace.model.errors import ApiError, HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.model.nouns import BrokerId
 from headrace.ports.callbacks import Done
+from headrace.queue_stores.log.log_messages import LogMessages
+from headrace.queue_stores.log.settled_files import SettledFiles
 from headrace.queues.engine.message_queue import MessageQueue
-from headrace.queues.stores.log.log_messages import LogMessages
-from headrace.queues.stores.log.settled_files import SettledFiles
 from tests.support.amqp.deliveries import ChannelKit
 from tests.support.cluster.three_replicas import Node
 from tests.support.queues.log import PLACE
@@ -61,13 +61,13 @@ class QueueNode(Node):
     epoch: int = -1
     """The leader epoch in which the queue was hosted, or went on."""
     sent: dict[int, str] = field(default_factory=dict)
-    """Published messages that are not confirmed, by position."""
+    """Published messages that are not confirmed, by the position up to which they will be."""
     held: dict[int, tuple[str, int]] = field(default_factory=dict)
     """Unacknowledged messages and their positions, by delivery tag."""
     acked: dict[str, int] = field(default_factory=dict)
     """Positions of acknowledged messages that are not known to be durably so."""
-    stored: Callable[[int, str], None] = lambda *_: None
-    """Called with the position of a confirmed message, and its body."""
+    stored: "Callable[[QueueNode, str], None]" = lambda *_: None
+    """Called with the body of a confirmed message."""
 
     def open(self) -> None:
         self.process += 1
@@ -121,8 +121,8 @@ class QueueNode(Node):
         raise error
 
     def confirmed(self, upto: int) -> None:
-        for position in [at for at in self.sent if at < upto]:
-            self.stored(position, self.sent.pop(position))
+        for end in [end for end in self.sent if end <= upto]:
+            self.stored(self, self.sent.pop(end))
 
     def readable(self) -> None:
         """Note nothing: the next delivery looks again."""
@@ -130,6 +130,9 @@ class QueueNode(Node):
     def arrived(self, count: int, size: int) -> None:
         if self.queue is not None:
             self.queue.note_arrived(0, count, size, self.now)
+
+    def note_held(self, size: int) -> None:
+        """Note nothing: no publisher is paused."""
 
     def failed(self, error: HeadraceError) -> None:
         """Drop the queue: it is loaded again with the next term."""

@@ -5,21 +5,15 @@ acknowledged and requeued; requests about copies are delayed, lost and repeated.
 addition: who carries requests, and the right to lead, which only the present leader has.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 from headrace.copies.copying import COPY_SECONDS
-from headrace.copies.messages import CopyAnswer
-from headrace.delivery.settled_state import FrameName, find_frames
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import BrokerId, Offset
-from headrace.ports.callbacks import Done, ignore_result
-from headrace.queues.queue_settings import Published
-from headrace.queues.stores.log.settled_files import settled_path
+from headrace.queue_stores.queue_settings import Published
 from tests.support.amqp.deliveries import got
-from tests.support.cluster.queue_node import QueueNode, Request
-from tests.support.cluster.three_replicas import BROKERS, Node, ThreeReplicas, Violation
-from tests.support.log.log import World, content, reset_to
+from tests.support.cluster.copy_network import CopyNetwork
+from tests.support.cluster.queue_node import QueueNode
+from tests.support.cluster.three_replicas import BROKERS, Node, Violation
+from tests.support.log.log import World, reset_to
 from tests.support.queues.log import message
 
 LATE_SECONDS = 1.0
@@ -28,29 +22,20 @@ STEP_SECONDS = 0.03
 """Seconds that pass with a step at most."""
 
 
-class ReplicatedQueue(ThreeReplicas):
+class ReplicatedQueue(CopyNetwork):
     """The cluster with the queue, and what its clients have seen."""
 
-    weights = (20, 50, 50, 80, 20, 15, 2, 1, 0.4, 24)
+    weights = (20, 50, 50, 80, 20, 15, 2, 3, 0.4, 24)
 
     def __init__(self, seed: int) -> None:
-        self.requests: list[Request] = []
-        self.late: list[Request] = []
-        self.asked: list[Request] = []
         self.numbers = 0
         self.delivered: set[str] = set()
         self.acknowledged: set[str] = set()
         self.gone: set[str] = set()
         """Acknowledged, and all members of the ISR have that durably."""
         self.confirmed: set[str] = set()
-        self.frames: dict[FrameName, bytes] = {}
         self.redeliveries = 0
-        self.healed = False
-        self.time = 0.0
-        self.deaf = BROKERS[0], 0.0
         self.fetches_from = 0.0
-        self.planned = 0.0, BROKERS[0]
-        """When the leader is killed, perhaps, and the broker that leads next."""
         super().__init__(seed)
 
     def segment_bytes(self) -> int:
@@ -59,13 +44,13 @@ class ReplicatedQueue(ThreeReplicas):
     def make_node(self, broker: BrokerId, world: World) -> QueueNode:
         return QueueNode(broker, world, requests=self.requests, stored=self.stored)
 
-    def stored(self, position: int, body: str) -> None:
+    def stored(self, node: QueueNode, body: str) -> None:
         self.confirmed.add(body)
-        self.acknowledge(position, body.encode())
-
-    def queue_node(self, node: Node) -> QueueNode:
-        assert isinstance(node, QueueNode)
-        return node
+        position = next((at for at, found in node.content().items() if found == body.encode()), -1)
+        if position >= 0:
+            self.acknowledge(position, body.encode())
+        elif body not in self.acknowledged:
+            raise Violation(f"{body} is confirmed, and is not in the log")
 
     @property
     def leading(self) -> QueueNode | None:
@@ -107,12 +92,11 @@ class ReplicatedQueue(ThreeReplicas):
         for _ in range(self.drawn.randint(1, 4)):
             self.numbers += 1
             body = f"m{self.numbers}"
-            position = here.store.end
             try:
                 here.queue.publish(Published(message(body), 0, None, True), here.now)
             except HeadraceError:
                 return
-            here.sent[position] = body
+            here.sent[here.store.appended_to] = body
 
     def order(self, node: Node) -> None:
         here = self.queue_node(node)
@@ -153,10 +137,6 @@ class ReplicatedQueue(ThreeReplicas):
             if favourite is not None:
                 self.elect(self.nodes[favourite])
             probability = 0.4
-
-    def deafen(self) -> None:
-        """Have requests about copies to a broker fail for a while, but not its fetches."""
-        self.deaf = self.drawn.choice(BROKERS), self.time + self.drawn.choice((0.3, 2.0))
 
     def fetch(self, node: Node) -> None:
         if self.healed or self.time >= self.fetches_from:
@@ -217,6 +197,9 @@ class ReplicatedQueue(ThreeReplicas):
         if here is not None and here.queue is not None and here.store is not None:
             here.store.write()
             held = {body for body, _ in here.held.values()}
+            logged = {(value or b"").decode() for value in here.content().values()}
+            # Those that wait for replicas are not in the log.
+            self.acknowledged.update(body for body in here.sent.values() if body not in logged)
             for at, value in here.content().items():
                 body = (value or b"").decode()
                 if body not in held and body not in self.acknowledged:
@@ -226,51 +209,6 @@ class ReplicatedQueue(ThreeReplicas):
             here.queue.purge()
             if self.drawn.random() < 0.5:  # the followers have none of it for a while
                 self.fetches_from = self.time + 0.4
-
-    def carry(self) -> None:
-        """Carry a request or an answer, or lose it."""
-        if self.late and self.drawn.random() < 0.2:
-            request = self.late.pop(self.drawn.randrange(len(self.late)))
-            self.ask(request, ignore_result)
-            self.planned = self.time + 0.05, request.target
-            return
-        if not self.requests:
-            return
-        request = self.requests.pop(self.drawn.randrange(len(self.requests)))
-        is_whole = any(question.whole_bytes for question in request.questions)
-        if request.answers is None and self.drawn.random() < (0.3 if is_whole else 0.05):
-            self.late.append(replace(request))
-        deaf, until = self.deaf
-        is_lost = self.drawn.random() < 0.1 or (request.target == deaf and self.time < until)
-        if not self.healed and is_lost:
-            request.end(ApiError(ErrorCode.NETWORK_EXCEPTION))
-            if request.answers is None:
-                self.late.append(replace(request))  # it arrives nevertheless, later
-            return
-        if request.answers is not None:
-            request.end(request.answers)
-            return
-
-        def answered(answers: Sequence[CopyAnswer]) -> None:
-            request.answers = answers
-            self.requests.append(request)
-
-        self.ask(request, answered)
-
-    def ask(self, request: Request, answered: Done[Sequence[CopyAnswer]]) -> None:
-        target = self.queue_node(self.nodes[request.target])
-        if not target.alive:
-            request.end(ApiError(ErrorCode.NETWORK_EXCEPTION))
-            return
-        process = target.process
-
-        def heard(answers: Sequence[CopyAnswer]) -> None:
-            if target.process == process:
-                self.asked.remove(request)
-                answered(answers)
-
-        self.asked.append(request)
-        target.followed.answer(request.questions, heard)
 
     def end_process(self, node: Node) -> None:
         here = self.queue_node(node)
@@ -316,20 +254,6 @@ class ReplicatedQueue(ThreeReplicas):
 
     def fell_behind(self, node: Node, leader_start: Offset) -> None:
         reset_to(node.log, leader_start)
-
-    def compare_files(self) -> None:
-        """Check that frames of one name are the same in all files."""
-        for node in self.nodes:
-            path = settled_path(node.log.directory)
-            if not node.world.disk.exists(path):
-                continue
-            data = content(node.world.disk, path)
-            begin = 0
-            for frame in find_frames(data):
-                found = data[begin : frame.end]
-                begin = frame.end
-                if self.frames.setdefault(frame.name, found) != found:
-                    raise Violation(f"two frames are called {frame.name}")
 
     def judge(self) -> None:
         super().judge()

@@ -3,7 +3,7 @@
 from headrace.broker.replica.in_sync_replicas import ReplicaFetch, Replicas
 from headrace.copies.copying import Copying
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset
-from headrace.queues.stores.log.log_messages import LogMessages
+from headrace.queue_stores.log.log_messages import LogMessages
 from tests.support.log.log import World
 from tests.support.queues.followers import FOLLOWER, LEADER, HeldTransport
 from tests.support.queues.log import LogQueue

@@ -5,14 +5,14 @@ from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.model.nouns import LeaderEpoch
 from headrace.ports.deadlines import Deadlines
+from headrace.queue_stores.log.durable_messages import DurableMessages
+from headrace.queue_stores.log.log_writing import QueueLogs
+from headrace.queue_stores.log.settled_files import SettledFiles
+from headrace.queue_stores.queue_settings import Published, QueueSettings
 from headrace.queues.engine.delivery_turns import AnyQueue
 from headrace.queues.engine.hosted_queue import Hooks, HostedQueue
 from headrace.queues.model.declarations import DeclaredQueue
-from headrace.queues.queue_settings import Published, QueueSettings
 from headrace.queues.refusals import RefusalKind, Refused
-from headrace.queues.stores.log.durable_messages import DurableMessages
-from headrace.queues.stores.log.log_writing import QueueLogs
-from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.record.batch import BatchHeader, check_produced
 from tests.support.amqp.deliveries import ChannelKit, Delivery, delivered, getter
 from tests.support.log.log import NOW_MS, World, batch_of

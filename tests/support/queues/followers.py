@@ -15,7 +15,7 @@ from headrace.delivery.settled_state import (
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch
 from headrace.ports.callbacks import Done
-from headrace.queues.stores.log.settled_files import SettledFiles, settled_path
+from headrace.queue_stores.log.settled_files import SettledFiles, settled_path
 from tests.support.log.log import World, content
 from tests.support.queues.log import CONFIG, PLACE
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 
+from headrace.queue_stores.queue_settings import Published
 from headrace.queues.port import ALL_STORED, UnstoredDone
-from headrace.queues.queue_settings import Published
 from tests.support.amqp.channels import QueueClient, QueueRoom
 
 

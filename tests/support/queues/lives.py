@@ -11,20 +11,20 @@ from headrace.config.log_config import LogConfig
 from headrace.model.errors import HeadraceError
 from headrace.model.nouns import LeaderEpoch, TopicPartition
 from headrace.ports.callbacks import ignore_result
+from headrace.queue_stores.log.durable_messages import DurableMessages
+from headrace.queue_stores.log.log_writing import QueueLogs
+from headrace.queue_stores.log.settled_files import SettledFiles
+from headrace.queue_stores.memory.memory_use import MemoryUse
+from headrace.queue_stores.message_store import TopicStore
+from headrace.queue_stores.queue_settings import Published, StoredQueue
 from headrace.queues.engine.hosted_queue import HostedQueue, stores_in_memory
 from headrace.queues.engine.virtual_hosts import VirtualHosts
-from headrace.queues.message_store import TopicStore
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declarations import DeclaredQueue, QueueFlags
 from headrace.queues.model.durability import Declared, KeptDone, Model
 from headrace.queues.model.exchange_topic import KafkaTopics, NoTopics
 from headrace.queues.port import Consumer
 from headrace.queues.queue_names import queue_topic
-from headrace.queues.queue_settings import Published
-from headrace.queues.stores.log.durable_messages import DurableMessages
-from headrace.queues.stores.log.log_writing import QueueLogs
-from headrace.queues.stores.log.settled_files import SettledFiles
-from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.testing.disk import SimDisk
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import Properties, make_header
@@ -88,7 +88,7 @@ class BrokerLife:
                 assert loaded == [None]
         self.host.host(queue, stores)
 
-    def _partition(self, place: TopicPartition, queue: DeclaredQueue) -> Partition:
+    def _partition(self, place: TopicPartition, queue: StoredQueue) -> Partition:
         directory = self.world.directory
         log = directory.logs.get(place)
         if log is None:

@@ -8,12 +8,12 @@ from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.model.nouns import LeaderEpoch, TopicPartition
 from headrace.ports.callbacks import ignore_result
+from headrace.queue_stores.log.log_messages import LogMessages
+from headrace.queue_stores.log.settled_files import SettledFiles
+from headrace.queue_stores.queue_settings import Published, QueueSettings
 from headrace.queues.engine.message_queue import MessageQueue
 from headrace.queues.port import Consumer, Queue
 from headrace.queues.queue_names import queue_topic
-from headrace.queues.queue_settings import Published, QueueSettings
-from headrace.queues.stores.log.log_messages import LogMessages
-from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.record.batch import BatchHeader, check_produced
 from headrace.testing.disk import SimDisk
 from headrace.wire.amqp.content import Message
@@ -120,6 +120,9 @@ class LogQueue:
 
     def arrived(self, count: int, size: int) -> None:
         self.q.note_arrived(0, count, size, self.now)
+
+    def note_held(self, size: int) -> None:
+        """Note nothing: no publisher is paused."""
 
     def failed(self, error: HeadraceError) -> None:
         self.failures.append(error)

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queues.engine.hosted_queue import stores_in_memory
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.port import Queue
-from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.remote_queues.home.remote_queue import RemoteQueue
 from headrace.remote_queues.leader.queue_sessions import QueueSessions
 from headrace.testing.clock import SimClock

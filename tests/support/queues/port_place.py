@@ -6,6 +6,18 @@ from typing import TYPE_CHECKING, Any
 from headrace.broker.partition import Partition
 from headrace.model.nouns import LeaderEpoch
 from headrace.ports.callbacks import Done
+from headrace.queue_stores.log.durable_messages import DurableMessages
+from headrace.queue_stores.log.log_writing import QueueLogs
+from headrace.queue_stores.log.settled_files import SettledFiles
+from headrace.queue_stores.memory.memory_use import MemoryUse
+from headrace.queue_stores.queue_settings import (
+    ConsumerSettings,
+    Published,
+    QueueType,
+    StreamOffset,
+    StreamStart,
+)
+from headrace.queue_stores.stream.durable_stream import DurableStream
 from headrace.queues.engine.hosted_queue import stores_in_memory
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.engine.virtual_hosts import VirtualHosts
@@ -13,19 +25,7 @@ from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declarations import DeclaredQueue, QueueFlags
 from headrace.queues.model.durability import Declared, KeptDone, Model, NothingKept
 from headrace.queues.port import Consumer, Queue, QueueInfo
-from headrace.queues.queue_settings import (
-    ConsumerSettings,
-    Published,
-    QueueType,
-    StreamOffset,
-    StreamStart,
-)
 from headrace.queues.refusals import Refused
-from headrace.queues.stores.log.durable_messages import DurableMessages
-from headrace.queues.stores.log.log_writing import QueueLogs
-from headrace.queues.stores.log.settled_files import SettledFiles
-from headrace.queues.stores.memory.memory_use import MemoryUse
-from headrace.queues.stores.stream.durable_stream import DurableStream
 from headrace.wire.amqp.properties import Properties
 from tests.support.amqp.deliveries import ChannelKit, Delivery, getter
 from tests.support.log.log import World

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 from headrace.ports.callbacks import ignore_result
+from headrace.queue_stores.memory.memory_messages import MemoryMessages
+from headrace.queue_stores.memory.memory_use import MemoryUse
+from headrace.queue_stores.message_store import MessageStore
+from headrace.queue_stores.queue_settings import Overflow, Published, QueueSettings, QueueType
 from headrace.queues.engine.message_queue import MessageQueue
-from headrace.queues.message_store import MessageStore
 from headrace.queues.port import Consumer
-from headrace.queues.queue_settings import Overflow, Published, QueueSettings, QueueType
-from headrace.queues.stores.memory.memory_messages import MemoryMessages
-from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.wire.amqp.content import Message
 from tests.support.amqp.deliveries import ChannelKit, Delivery, delivered, got
 

@@ -9,16 +9,16 @@ import pytest
 from headrace.model.errors import HeadraceError
 from headrace.ports.callbacks import ignore_result
 from headrace.ports.deadlines import Deadlines
+from headrace.queue_stores.memory.memory_messages import MemoryMessages
+from headrace.queue_stores.memory.memory_use import MemoryUse
+from headrace.queue_stores.memory.message_run import MESSAGE_BYTES
+from headrace.queue_stores.memory.spill import LOW_SHARE, SPILL_SHARE, Spill
+from headrace.queue_stores.memory.spill_files import FILE_BYTES, SpillFiles
+from headrace.queue_stores.queue_settings import Published, QueueSettings
 from headrace.queues.engine.delivery_turns import AnyQueue
 from headrace.queues.engine.hosted_queue import Hooks, HostedQueue, stores_in_memory
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.port import Consumer
-from headrace.queues.queue_settings import Published, QueueSettings
-from headrace.queues.stores.memory.memory_messages import MemoryMessages
-from headrace.queues.stores.memory.memory_use import MemoryUse
-from headrace.queues.stores.memory.message_run import MESSAGE_BYTES
-from headrace.queues.stores.memory.spill import LOW_SHARE, SPILL_SHARE, Spill
-from headrace.queues.stores.memory.spill_files import FILE_BYTES, SpillFiles
 from headrace.testing.clock import SimClock
 from headrace.testing.disk import SimDisk
 from headrace.wire.amqp.content import Message

@@ -4,9 +4,9 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headrace.queues.stores.memory.message_run import size_of
-from headrace.queues.stores.memory.spill_extent import Content, Extent
-from headrace.queues.stores.memory.spill_files import SpillFiles
+from headrace.queue_stores.memory.message_run import size_of
+from headrace.queue_stores.memory.spill_extent import Content, Extent
+from headrace.queue_stores.memory.spill_files import SpillFiles
 from headrace.testing.disk import SimDisk
 from tests.support.queues.spill import DATA, message_of, number_of
 

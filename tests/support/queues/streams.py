@@ -8,12 +8,11 @@ from headrace.config.log_config import LogConfig
 from headrace.log.retention import apply_retention
 from headrace.model.nouns import LeaderEpoch
 from headrace.ports.callbacks import ignore_result
-from headrace.queues.engine.hosted_queue import Hooks, stores_in_memory
-from headrace.queues.engine.stream_queue import StreamQueue
-from headrace.queues.message_store import MessageStore
-from headrace.queues.model.declarations import DeclaredQueue
-from headrace.queues.port import Consumer
-from headrace.queues.queue_settings import (
+from headrace.queue_stores.log.log_writing import QueueLogs
+from headrace.queue_stores.log.settled_files import SettledFiles
+from headrace.queue_stores.memory.memory_use import MemoryUse
+from headrace.queue_stores.message_store import MessageStore
+from headrace.queue_stores.queue_settings import (
     ConsumerSettings,
     Published,
     QueueSettings,
@@ -21,11 +20,12 @@ from headrace.queues.queue_settings import (
     StreamOffset,
     StreamStart,
 )
-from headrace.queues.stores.log.log_writing import QueueLogs
-from headrace.queues.stores.log.settled_files import SettledFiles
-from headrace.queues.stores.memory.memory_use import MemoryUse
-from headrace.queues.stores.stream.durable_stream import DurableStream
-from headrace.queues.stores.stream.stream_log import StreamLog
+from headrace.queue_stores.stream.durable_stream import DurableStream
+from headrace.queue_stores.stream.stream_log import StreamLog
+from headrace.queues.engine.hosted_queue import Hooks, stores_in_memory
+from headrace.queues.engine.stream_queue import StreamQueue
+from headrace.queues.model.declarations import DeclaredQueue
+from headrace.queues.port import Consumer
 from headrace.record.batch import BatchHeader, check_produced
 from headrace.wire.amqp.properties import Properties, property_of
 from tests.support.amqp.deliveries import ChannelKit, Delivery, delivered, raised
@@ -34,7 +34,7 @@ from tests.support.queues.log import CONFIG, PLACE, message
 
 if TYPE_CHECKING:
     from headrace.model.errors import HeadraceError
-    from headrace.queues.stores.log.durable_messages import DurableMessages
+    from headrace.queue_stores.log.durable_messages import DurableMessages
 
 FIRST = StreamOffset(StreamStart.FIRST)
 LAST = StreamOffset(StreamStart.LAST)
@@ -93,16 +93,15 @@ class Stream:
         self.logs = QueueLogs(
             SettledFiles(self.world.disk, self.world.clock), self.world.clock, self.asked.append
         )
-        self.store = DurableStream(
-            self.logs, "/", DeclaredQueue("q", True, False, None, {}, STREAM), 0
-        )
+        declared = DeclaredQueue("q", True, False, None, {}, STREAM)
+        self.store = DurableStream(self.logs, "/", declared, 0)
         self.readers: list[Reader] = []
         self.confirmed: list[bool] = []
         self.asked_to_deliver = 0
         if make_log:
             self._open()
         self.queue = StreamQueue(
-            self.store.queue,
+            declared,
             "stream queue 'q' in vhost '/'",
             self.store,
             Hooks(lambda queue: None, lambda queue: self._readable(), raised),

@@ -9,7 +9,7 @@ from headrace.delivery.settled_state import (
     find_frames,
     fold,
 )
-from headrace.queues.stores.log.settled_files import settled_path
+from headrace.queue_stores.log.settled_files import settled_path
 from tests.support.log.log import content
 from tests.support.queues.log import LogQueue
 

@@ -27,12 +27,14 @@ def test_level_of_a_former_name_is_the_present_loggers(former: str) -> None:
 
 
 def test_level_of_a_former_package_reaches_the_modules_below() -> None:
-    module = logging.getLogger("headrace.queues.stores.memory.spill")
+    module = logging.getLogger("headrace.queues.engine.dead_letter_publishing")
     package = logging.getLogger("headrace.queues")
     try:
         logs.set_level("headrace.coordination.queues", "ERROR")
         assert module.getEffectiveLevel() == logging.ERROR
-        assert logs.levels()["headrace.coordination.queues.messages.spill"] == "ERROR"
+        assert (
+            logs.levels()["headrace.coordination.queues.engine.dead_letter_publishing"] == "ERROR"
+        )
     finally:
         package.setLevel(logging.NOTSET)
 
@@ -60,7 +62,7 @@ def test_present_names_are_packages_or_modules_with_a_logger() -> None:
 
 
 def test_levels_are_listed_in_order_with_root_last() -> None:
-    importlib.import_module("headrace.queues.stores.memory.spill")
+    importlib.import_module("headrace.queue_stores.memory.spill")
     names = list(logs.levels())
     assert names[:-1] == sorted(names[:-1])
     assert names[-1] == "root"

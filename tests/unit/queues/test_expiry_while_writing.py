@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.queues.queue_settings import Published
+from headrace.queue_stores.queue_settings import Published
 from tests.support.amqp.deliveries import ChannelKit
 from tests.support.queues.durable import DurableQueue
 from tests.support.queues.log import LogQueue, message

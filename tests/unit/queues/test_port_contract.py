@@ -2,10 +2,10 @@
 
 import pytest
 
+from headrace.queue_stores.log.durable_messages import DurableMessages
+from headrace.queue_stores.log.settlement_counts import Settled
 from headrace.queues.port import QueueInfo
 from headrace.queues.refusals import RefusalKind, Refused
-from headrace.queues.stores.log.durable_messages import DurableMessages
-from headrace.queues.stores.log.settlement_counts import Settled
 from tests.support.queues.moving_place import MovingPlace
 from tests.support.queues.port_contract import PortContract, QueueContract
 from tests.support.queues.port_place import PortPlace

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.queues.queue_settings import QueueType
+from headrace.queue_stores.queue_settings import QueueType
 from tests.support.amqp.deliveries import ChannelKit
 from tests.support.queues.queues import QueueKit, settings
 

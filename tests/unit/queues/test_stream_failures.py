@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.queues.queue_settings import Published, StreamOffset, StreamStart
+from headrace.queue_stores.queue_settings import Published, StreamOffset, StreamStart
 from tests.support.log.log import NOW_MS, batch_of
 from tests.support.queues.log import PLACE, message
 from tests.support.queues.streams import FIRST, LAST, Stream, cold, filled, offset

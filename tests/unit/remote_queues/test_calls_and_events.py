@@ -5,8 +5,8 @@ from typing import Any, get_args
 import pytest
 
 from headrace.model.errors import Malformed
+from headrace.queue_stores.queue_settings import ConsumerSettings, StreamOffset, StreamStart
 from headrace.queues.port import Disposition, QueueInfo
-from headrace.queues.queue_settings import ConsumerSettings, StreamOffset, StreamStart
 from headrace.queues.refusals import RefusalKind, Refused
 from headrace.remote_queues.calls import REQUEST_BYTES_MAX, REQUESTS_MAX, CallsIn, CallsOut
 from headrace.remote_queues.encoding import call_of, encoded, event_of

@@ -9,11 +9,11 @@ import pytest
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import BrokerId
 from headrace.ports.callbacks import ignore_result
+from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queues.engine.hosted_queue import stores_in_memory
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.model.declarations import QueueFlags
 from headrace.queues.port import Consumer
-from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.remote_queues.home.remote_queue import RemoteQueue
 from headrace.remote_queues.leader.queue_sessions import QueueSessions
 from headrace.server.cluster.queue_links import QueueLinks

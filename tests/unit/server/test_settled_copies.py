@@ -7,10 +7,10 @@ from headrace.log.text_files import read_file
 from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.model.nouns import BrokerId
+from headrace.queue_stores.log.log_messages import LogMessages
+from headrace.queue_stores.log.settled_files import settled_path
+from headrace.queue_stores.queue_settings import Published
 from headrace.queues.queue_names import queue_topic
-from headrace.queues.queue_settings import Published
-from headrace.queues.stores.log.log_messages import LogMessages
-from headrace.queues.stores.log.settled_files import settled_path
 from headrace.server.cluster.settled_copies import SettledCopies
 from headrace.testing.sim.cluster import SimCluster
 from tests.support.log.log import batch_of
@@ -71,6 +71,9 @@ class Hosted:
 
     def arrived(self, count: int, size: int) -> None:
         """Note nothing: no Kafka producer writes to the queue."""
+
+    def note_held(self, size: int) -> None:
+        """Note nothing: no publisher is paused."""
 
     def failed(self, error: HeadraceError) -> None:
         """Note nothing: the broker is killed."""

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from headrace.ports.deadlines import Deadlines
-from headrace.queues.stores.memory.memory_use import MemoryUse
+from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.vhosts.alarms import (
     LOOK_SECONDS_MAX,
     LOOK_SECONDS_MIN,

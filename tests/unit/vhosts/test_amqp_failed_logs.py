@@ -12,9 +12,9 @@ from headrace.cluster.topics.creation import NewTopic
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import LeaderEpoch
 from headrace.posix.clock import RealClock
+from headrace.queue_stores.queue_settings import Published
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.queue_names import queue_topic
-from headrace.queues.queue_settings import Published
 from headrace.vhosts.declarations.declaration_log import DeclarationLog
 from headrace.vhosts.durable_queues import DurableQueues
 from tests.support.log.log import World

@@ -9,12 +9,12 @@ import pytest
 
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.ports.store import NoNode
+from headrace.queue_stores.log.durable_messages import DurableMessages
+from headrace.queue_stores.log.log_writing import QueueLogs
+from headrace.queue_stores.log.settled_files import SettledFiles, settled_path
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.stored_model import ExchangeRecord, QueueRecord, Record
 from headrace.queues.model.stored_records import record_key
-from headrace.queues.stores.log.durable_messages import DurableMessages
-from headrace.queues.stores.log.log_writing import QueueLogs
-from headrace.queues.stores.log.settled_files import SettledFiles, settled_path
 from headrace.vhosts import restore
 from headrace.vhosts.declarations.stored_changes import Loaded
 from headrace.vhosts.declarations.takeover import DeclarationNodes

@@ -12,11 +12,11 @@ import pytest
 from headrace.broker.partition import Partition
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError, Malformed
 from headrace.model.nouns import LeaderEpoch, TopicPartition
+from headrace.queue_stores.log.log_writing import QueueLogs
+from headrace.queue_stores.log.settled_files import SettledFiles
+from headrace.queue_stores.queue_settings import ExchangeTopic
 from headrace.queues.permissions.access import Permission
-from headrace.queues.queue_settings import ExchangeTopic
 from headrace.queues.refusals import RefusalKind, Refused
-from headrace.queues.stores.log.log_writing import QueueLogs
-from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.vhosts import exchange_topics
 from headrace.vhosts.exchange_topics import ExchangeTopics, check_stored
 from headrace.wire.amqp.content import Message

@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 import pytest
 
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.queue_stores.log.durable_messages import DurableMessages
+from headrace.queue_stores.log.log_writing import QueueLogs
+from headrace.queue_stores.log.settled_files import SettledFiles
 from headrace.queues.engine.hosted_queue import Purged
 from headrace.queues.engine.stream_queue import StreamQueue
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.permissions.access import Grant
 from headrace.queues.permissions.definitions import Definitions, UserDefinition
-from headrace.queues.stores.log.durable_messages import DurableMessages
-from headrace.queues.stores.log.log_writing import QueueLogs
-from headrace.queues.stores.log.settled_files import SettledFiles
 from headrace.vhosts import kafka_admin_of_queue_topics
 from headrace.vhosts.kafka_admin_of_queue_topics import TO_END, TopicsOfQueues
 from tests.support.amqp.access import admission_of, identity_of

@@ -9,7 +9,7 @@ from headrace.broker.partition import Partition
 from headrace.log.log import ReadResult
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError, Malformed
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
-from headrace.queues.stores.log.record_messages import messages_in
+from headrace.queue_stores.record_messages import messages_in
 from headrace.record.batch import Record, iterate, records
 from headrace.vhosts import topic_records, topic_writer
 from headrace.vhosts.topic_records import KEPT_BYTES_MAX, TopicRecords

@@ -205,9 +205,12 @@ class PartitionRole:
             self.advance(self.term.committed_end())
 
     def _count_in_sync(self) -> None:
+        before = self.too_few_replicas
         self.too_few_replicas = self.term is not None and self.term.too_few_in_sync
         if self.too_few_replicas:
             self.waiters.too_few_replicas()
+        elif before:
+            wake(self._watchers)  # some wait to append
 
     @property
     def knows_end(self) -> bool:

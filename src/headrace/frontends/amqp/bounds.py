@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from headrace.frontends.amqp.channel.unacked import UNACKED_MAX
-from headrace.queues.stores.memory.memory_use import MEMORY_BYTES_MAX
+from headrace.queue_stores.memory.memory_use import MEMORY_BYTES_MAX
 from headrace.wire.amqp.settings import AmqpKeys
 
 

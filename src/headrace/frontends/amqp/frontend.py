@@ -20,9 +20,10 @@ from headrace.net.write_pass import WritePass, Writes
 from headrace.operations.registry import Operations
 from headrace.ports.store import Store
 from headrace.posix.awaiting import called_back
-from headrace.queues.stores.memory.memory_use import MemoryUse
-from headrace.queues.stores.memory.spill import Spill
-from headrace.queues.stores.memory.spill_files import SpillFiles
+from headrace.queue_stores.log.copies_port import CopiedFiles
+from headrace.queue_stores.memory.memory_use import MemoryUse
+from headrace.queue_stores.memory.spill import Spill
+from headrace.queue_stores.memory.spill_files import SpillFiles
 from headrace.security.configured import parse_super_users, topics_are_open
 from headrace.vhosts.access import Admission
 from headrace.vhosts.alarms import ResourceAlarms
@@ -59,6 +60,18 @@ class Parts(Protocol):
     @property
     def operations(self) -> Operations:
         """Registry for the operations of administrators."""
+
+    @property
+    def cluster(self) -> "QueueCluster | None":
+        """The links to the other brokers; None: this broker serves no queues of a cluster."""
+
+
+class QueueCluster(Protocol):
+    """The links between brokers that serve queues. Implemented by `server.cluster`."""
+
+    @property
+    def settled_copies(self) -> CopiedFiles:
+        """The files of queues' settled positions, and their copies."""
 
 
 class Durable:
@@ -111,8 +124,8 @@ class Durable:
 
 def frontend(parts: Parts) -> AmqpFrontend:
     """Return the AMQP frontend; raise ConfigError if the broker belongs to a cluster."""
-    store = parts.store
-    if store is None or parts.broker.config.zookeeper_connect:
+    store, cluster = parts.store, parts.cluster
+    if store is None or (parts.broker.config.zookeeper_connect and cluster is None):
         raise ConfigError(
             "listeners: an AMQP listener needs a single broker, and zookeeper.connect names a"
             " cluster: remove the AMQP listener or zookeeper.connect"
@@ -141,7 +154,8 @@ def frontend(parts: Parts) -> AmqpFrontend:
     memory = MemoryUse(bounds.memory_bytes_max)
     nodes = DeclarationNodes(store)
     declarations = DeclarationLog(broker, parts.controller, nodes.mark_moved)
-    durable = DurableQueues(broker, parts.controller, declarations, memory)
+    copied = None if cluster is None else cluster.settled_copies
+    durable = DurableQueues(broker, parts.controller, declarations, memory, copied)
     queues = QueueBroker(
         broker.clock,
         broker.random,

@@ -14,12 +14,12 @@ from headrace.frontends.amqp.connection.partial_publishes import Unfinished
 from headrace.frontends.amqp.connection.ports import Credentials, LoginDone, Peer
 from headrace.model.secret import Secret
 from headrace.ports.clock import Clock, Random
+from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queues.engine.hosted_queue import MakeStore, stores_in_memory
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.model.durability import Durability
 from headrace.queues.permissions.access import Access
 from headrace.queues.permissions.definitions import Definitions, UserDefinition
-from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.security.identity import Identity, Principal
 from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode

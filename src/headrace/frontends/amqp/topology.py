@@ -26,8 +26,8 @@ from headrace.operations.queues import (
     PurgeQueue,
     QueueDeclared,
 )
+from headrace.queue_stores.queue_settings import QueueType
 from headrace.queues.model.exchanges import Binding, Destination
-from headrace.queues.queue_settings import QueueType
 from headrace.queues.refusals import (
     BINDING,
     EXCHANGE,

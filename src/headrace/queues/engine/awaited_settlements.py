@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.ports.callbacks import when_all
-from headrace.queues.stores.log.log_messages import LogMessages
+from headrace.queue_stores.log.log_messages import LogMessages
 
 if TYPE_CHECKING:
-    from headrace.queues.message_store import MessageStore
-    from headrace.queues.stores.log.settlement import Settlement
+    from headrace.queue_stores.log.settlement import Settlement
+    from headrace.queue_stores.message_store import MessageStore
 
 
 class _Waiting:

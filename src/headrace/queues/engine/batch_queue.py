@@ -8,11 +8,11 @@ many messages it has room: the producer makes a batch of these.
 from collections.abc import Sequence
 from typing import cast
 
+from headrace.queue_stores.message_store import BatchStore
+from headrace.queue_stores.queue_settings import Published
+from headrace.queue_stores.record_messages import record_bytes
 from headrace.queues.engine.message_queue import MessageQueue
 from headrace.queues.engine.priority_level import MessageLevel
-from headrace.queues.message_store import BatchStore
-from headrace.queues.queue_settings import Published
-from headrace.queues.stores.log.record_messages import record_bytes
 
 
 class BatchQueue(MessageQueue):

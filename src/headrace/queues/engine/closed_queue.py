@@ -18,12 +18,13 @@ from headrace.queues.port import ALL_STORED, QueueInfo
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from headrace.queue_stores.message_store import LateStore, MessageStore
+    from headrace.queue_stores.queue_settings import Published, QueueSettings
     from headrace.queues.engine.dead_letters import DeadLetter
     from headrace.queues.engine.deliveries import Served
     from headrace.queues.engine.delivery_turns import AnyQueue
     from headrace.queues.engine.hosted_queue import Purged
     from headrace.queues.engine.ready_messages import QueueTraffic
-    from headrace.queues.message_store import LateStore, MessageStore
     from headrace.queues.model.declarations import DeclaredQueue
     from headrace.queues.port import (
         ConsumeDone,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
         PurgeDone,
         UnstoredDone,
     )
-    from headrace.queues.queue_settings import Published, QueueSettings
     from headrace.queues.refusals import Refused
 
 
@@ -41,7 +41,7 @@ class ClosedQueue:
     """A queue closed by a broken invariant: refuses all but deletion. Implements `port.Queue`."""
 
     is_stream: Literal[False] = False
-    timed = takes_turns = more = deleted = is_left = False
+    timed = takes_turns = more = deleted = is_left = paused = False
     confirms_late = confirms_transient = False
     last_number = None
     ready = ready_bytes = unacked = last_batch = 0

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.queue_stores.queue_settings import Published
 from headrace.queues.awaited import Awaited, note_number
 from headrace.queues.engine.dead_letters import DeadLetter, is_cycle, with_messages
 from headrace.queues.engine.dead_messages import dead_message
@@ -20,7 +21,6 @@ from headrace.queues.model.exchange_topic import is_target
 from headrace.queues.model.exchanges import DEFAULT_EXCHANGE
 from headrace.queues.model.published_properties import headers_getter, published, traits_of
 from headrace.queues.port import ALL_UNSTORED
-from headrace.queues.queue_settings import Published
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -203,6 +203,9 @@ class DeadLetterPublishing:
     def _retry(self, queue: "AnyQueue") -> None:
         """Publish the first waiting letters again; those refused again stay before the others."""
         waiting = self._waiting[queue]
+        if not self._host.may_act(queue):
+            waiting.retry.set(RETRY_SECONDS)
+            return
         letters, left = waiting.letters, list[_Refused]()
         for _ in range(min(len(letters), LETTERS_REFUSED_MAX)):
             again = letters.popleft()

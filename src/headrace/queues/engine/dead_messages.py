@@ -7,6 +7,7 @@ message that the broker dead-lettered, its second byte is 1, and 0 again in what
 
 from typing import NamedTuple
 
+from headrace.queue_stores.queue_settings import QueueSettings
 from headrace.queues.engine.dead_letters import (
     DeathReason,
     DyingMessage,
@@ -16,7 +17,6 @@ from headrace.queues.engine.dead_letters import (
 )
 from headrace.queues.field_values import text
 from headrace.queues.model.published_properties import routing_keys_of
-from headrace.queues.queue_settings import QueueSettings
 from headrace.queues.refusals import Refused
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.field_table import Long, Timestamp

@@ -9,24 +9,25 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.ports.deadlines import Deadlines
-from headrace.queues.engine.awaited_settlements import AwaitedSettlements
-from headrace.queues.engine.batch_queue import BatchQueue
-from headrace.queues.engine.dead_letters import DeadLetter
-from headrace.queues.engine.deliveries import Served
-from headrace.queues.engine.priority_level import MessageLevel, Taken
-from headrace.queues.message_store import (
+from headrace.queue_stores.memory.memory_messages import MemoryMessages
+from headrace.queue_stores.memory.memory_use import MemoryUse
+from headrace.queue_stores.message_store import (
     LateStore,
     MessageStore,
     StoredDone,
     keeps_late,
     when_all,
 )
+from headrace.queue_stores.queue_settings import QueueType
+from headrace.queues.engine.awaited_settlements import AwaitedSettlements
+from headrace.queues.engine.batch_queue import BatchQueue
+from headrace.queues.engine.dead_letters import DeadLetter
+from headrace.queues.engine.deliveries import Served
+from headrace.queues.engine.pausing_queue import PausingQueue
+from headrace.queues.engine.priority_level import MessageLevel, Taken
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.port import ALL_STORED, ALL_UNSTORED, Disposition, Getter, UnstoredDone
-from headrace.queues.queue_settings import QueueType
 from headrace.queues.refusals import Refused
-from headrace.queues.stores.memory.memory_messages import MemoryMessages
-from headrace.queues.stores.memory.memory_use import MemoryUse
 
 if TYPE_CHECKING:
     from headrace.queues.engine.delivery_turns import AnyQueue
@@ -68,7 +69,7 @@ class Hooks(NamedTuple):
     """An invariant of the queue's state is broken."""
 
 
-class HostedQueue(BatchQueue):
+class HostedQueue(PausingQueue, BatchQueue):
     """A queue with its stores and timer; notifies its host of changes so that it delivers."""
 
     is_stream: Literal[False] = False
@@ -153,6 +154,12 @@ class HostedQueue(BatchQueue):
             super().drop_stores()
         for store in self.late_stores:
             store.drop()
+
+    def begin(self) -> None:
+        """Continue after `pause`: this broker is the queue's only leader."""
+        if self.paused:
+            self.end_pause(self._clock.monotonic())
+            self._hooks.time_up(self)
 
     # Publishes that wait for the disk
 
@@ -241,6 +248,7 @@ class HostedQueue(BatchQueue):
         getters, self._getters = self._getters, deque()
         for getter in getters:
             getter.done(refused)
+        self.end_purges(refused)
         for store in self.late_stores:
             store.abandon()
 
@@ -262,7 +270,7 @@ class HostedQueue(BatchQueue):
 
     def _serve_getters(self, now: float) -> None:
         getters = self._getters
-        while getters:
+        while getters and not self.paused:
             getter = getters[0]
             if getter.consumer.channel.closed:
                 getters.popleft()
@@ -279,6 +287,7 @@ class HostedQueue(BatchQueue):
         getters, self._getters = self._getters, deque()
         for getter in getters:
             getter.done(None)
+        self.end_purges(0)
         return count
 
     def take_below(self, priority: int, below: int) -> Taken | None:

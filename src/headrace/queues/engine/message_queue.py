@@ -15,12 +15,13 @@ messages are delivered within `publish`, and sent by the channels after the next
 from collections.abc import Callable, Mapping, Sequence
 
 from headrace.model.invariant import invariant
+from headrace.queue_stores.message_store import GoesWithQueue, MessageStore
+from headrace.queue_stores.queue_settings import Overflow, Published, QueueSettings
 from headrace.queues.engine.consumers import Consumers
 from headrace.queues.engine.dead_letters import DeadLetter, DeathReason
 from headrace.queues.engine.deliveries import Served, deal, named
 from headrace.queues.engine.priority_level import MessageLevel
 from headrace.queues.engine.ready_messages import ReadyMessages
-from headrace.queues.message_store import GoesWithQueue, MessageStore
 from headrace.queues.port import (
     ANY_NUMBER,
     ConsumeDone,
@@ -30,7 +31,6 @@ from headrace.queues.port import (
     PurgeDone,
     QueueInfo,
 )
-from headrace.queues.queue_settings import Overflow, Published, QueueSettings
 
 BATCH_MESSAGES_MAX = 1000
 """Messages that one `deliver` delivers at most."""
@@ -94,7 +94,7 @@ class MessageQueue(ReadyMessages):
         level.fresh += 1
         self.ready += 1
         self.traffic.published += 1
-        if expires_at is not None and self.consumers.can_take(self.ready):
+        if expires_at is not None and not self.paused and self.consumers.can_take(self.ready):
             level.claimed = level.fresh
         self.ready_bytes += len(message.body)
         if self._limited or (expires_at is not None and expires_at <= now):
@@ -192,6 +192,8 @@ class MessageQueue(ReadyMessages):
 
     def _run(self, now: float) -> None:
         """Deliver without bounds, then dead-letter or drop messages over a limit or expired."""
+        if self.paused:
+            return
         if self._expiring and not self._expire_head(now, just_before=True):
             return
         self._hand_out(now, ANY_NUMBER, ANY_NUMBER)

@@ -15,8 +15,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from headrace.queue_stores.message_store import MessageStore
 from headrace.queues.engine.requeued_positions import ReturnedPositions
-from headrace.queues.message_store import MessageStore
 from headrace.wire.amqp.content import Message
 
 

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.ports.deadlines import Deadlines
+from headrace.queue_stores.message_store import MessageStore
+from headrace.queue_stores.queue_settings import Published, QueueType
 from headrace.queues.awaited import Awaited, note_number, when_all_stored
 from headrace.queues.engine.closed_queue import ClosedQueue
 from headrace.queues.engine.dead_letter_publishing import DeadLetterPublishing
@@ -13,7 +15,6 @@ from headrace.queues.engine.delivery_turns import AnyQueue, DeliveryTurns
 from headrace.queues.engine.hosted_queue import Hooks, HostedQueue, MakeStore
 from headrace.queues.engine.stream_queue import StreamQueue
 from headrace.queues.engine.targets import Targets, TopicStoreOf
-from headrace.queues.message_store import MessageStore
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declarations import (
     Arguments,
@@ -25,7 +26,6 @@ from headrace.queues.model.declarations import (
 from headrace.queues.model.virtual_host import VirtualHost
 from headrace.queues.permissions.access import FULL_ACCESS, Access
 from headrace.queues.port import ConsumeDone, Consumer, PurgeDone, Queue, Target, UnstoredDone
-from headrace.queues.queue_settings import Published, QueueType
 from headrace.queues.refusals import QUEUE, RefusalKind, Refused, resource_text
 
 _logger = logging.getLogger(__name__)
@@ -98,6 +98,8 @@ class QueueHost:
         else:
             hosted = HostedQueue(queue, title, self._make_store, self._deadlines, hooks, kept)
         self.queues[queue.name] = self.targets[queue.name] = hosted
+        if self._turns.leadership is not None and isinstance(hosted, HostedQueue):
+            self._turns.leadership.hosted(self.name, hosted)
         if hosted.timed:
             hosted.arm()
         return hosted
@@ -151,11 +153,17 @@ class QueueHost:
         for name in removed.queues:
             hosted = self.queues.pop(name)
             del self.targets[name]
-            hosted.disarm()
-            self._dead_letters.forget(hosted)
+            self._stop(hosted)
             self._turns.gone += ((consumer, None) for consumer in hosted.consumers)
             count += hosted.delete()
         return count
+
+    def _stop(self, queue: AnyQueue) -> None:
+        """Stop the timers of a queue that is deleted or closed, and end its right to be led."""
+        queue.disarm()
+        self._dead_letters.forget(queue)
+        if self._turns.leadership is not None and isinstance(queue, HostedQueue):
+            self._turns.leadership.removed(self.name, queue)
 
     def _title(self, name: str) -> str:
         return resource_text(QUEUE, name, self.model.name)
@@ -276,8 +284,13 @@ class QueueHost:
             return
         queue.cancel(consumer, self._clock.monotonic())
         self._turns.due(queue, self)
-        if queue.is_left:
+        self._remove_if_left(queue)
+
+    def _remove_if_left(self, queue: AnyQueue) -> bool:
+        """Remove an auto-delete queue whose last consumer has left; return whether it was."""
+        if queue.is_left and not queue.paused:
             self._remove(self.model.consumer_gone(queue.name, len(queue.consumers)))
+        return queue.deleted
 
     def check_reads(self, queue: Queue, access: Access) -> None:
         """Raise Refused unless a stream's Kafka topic can be read and the user may read it."""
@@ -338,16 +351,21 @@ class QueueHost:
         refused = Refused(RefusalKind.BROKEN, QUEUE, text)
         consumers = list(queue.consumers)
         self.queues[queue.name] = self.targets[queue.name] = ClosedQueue(queue, refused)
-        queue.disarm()
-        self._dead_letters.forget(queue)
+        self._stop(queue)
         queue.abandon(refused)
         self._turns.gone += ((consumer, refused) for consumer in consumers)
         self._turns.soon()
 
     # Time
 
+    def may_act(self, queue: AnyQueue) -> bool:
+        """Return whether a timer may change a queue: it exists, and this broker leads it alone."""
+        if self._turns.leadership is not None:
+            self._turns.leadership.check()
+        return not queue.deleted and not queue.paused
+
     def _time_up(self, queue: AnyQueue) -> None:
-        if queue.deleted:
+        if not self.may_act(queue):
             return
         try:
             expired = queue.expire(self._clock.monotonic())
@@ -356,7 +374,7 @@ class QueueHost:
             return
         if expired:
             self._remove(self.model.remove_queue(queue.name))
-        else:
+        elif not self._remove_if_left(queue):
             self._turns.due(queue, self)
             queue.arm()
         self._turns.soon()

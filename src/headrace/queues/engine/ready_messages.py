@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from headrace.model.invariant import invariant
+from headrace.queue_stores.message_store import MessageStore
+from headrace.queue_stores.queue_settings import Overflow, QueueSettings
 from headrace.queues.engine.dead_letters import DeadLetter, DeathReason, with_messages
 from headrace.queues.engine.priority_level import MessageLevel, Taken
-from headrace.queues.message_store import MessageStore
 from headrace.queues.port import ANY_NUMBER
-from headrace.queues.queue_settings import Overflow, QueueSettings
 from headrace.wire.amqp.content import Message
 
 EXPIRED_BATCH_MAX = 1000
@@ -40,6 +40,9 @@ class QueueTraffic:
 
 class ReadyMessages:
     """A queue's ready messages, and its dead letters to be published."""
+
+    paused = False
+    """Whether nothing is delivered, expired, dropped or dead-lettered: see `HostedQueue.pause`."""
 
     def __init__(
         self,
@@ -100,7 +103,7 @@ class ReadyMessages:
 
         The highest priority goes first.
         """
-        if not self._limited or self.settings.overflow is not Overflow.DROP_HEAD:
+        if not self._limited or self.paused or self.settings.overflow is not Overflow.DROP_HEAD:
             return
         while self.ready and self.settings.exceeds(self.ready, self.ready_bytes):
             taken = self._take(1, ANY_NUMBER)

@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
+from headrace.queue_stores.message_store import BatchStore, MessageStore
+from headrace.queue_stores.record_messages import record_bytes
+from headrace.queue_stores.stream.durable_stream import DurableStream
 from headrace.queues.engine.consumers import Consumers
 from headrace.queues.engine.deliveries import Served, give
 from headrace.queues.engine.hosted_queue import as_stored
 from headrace.queues.engine.priority_level import MessageLevel
 from headrace.queues.engine.ready_messages import QueueTraffic
-from headrace.queues.message_store import BatchStore, MessageStore
 from headrace.queues.port import Disposition, QueueInfo
 from headrace.queues.refusals import Refused, precondition_failed, unsupported
-from headrace.queues.stores.log.record_messages import record_bytes
-from headrace.queues.stores.stream.durable_stream import DurableStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from headrace.queue_stores.queue_settings import Published
+    from headrace.queue_stores.stream.stream_reader import StreamReader
     from headrace.queues.engine.dead_letters import DeadLetter
     from headrace.queues.engine.hosted_queue import Hooks
     from headrace.queues.model.declarations import DeclaredQueue
     from headrace.queues.port import ConsumeDone, Consumer, Getter, PurgeDone, UnstoredDone
-    from headrace.queues.queue_settings import Published
-    from headrace.queues.stores.stream.stream_reader import StreamReader
 
 BATCH_MESSAGES_MAX = 1000
 """Messages that one `deliver` delivers at most."""
@@ -47,6 +47,8 @@ class StreamQueue:
     """Always False: time alone does not change a stream, retention is the log's."""
     is_left = False
     """Always False: no stream is auto-delete."""
+    paused = False
+    """Always False: readers of a stream do not exclude each other, so it has no sole leader."""
     confirms_late = True
     confirms_transient = True
     last_number = None

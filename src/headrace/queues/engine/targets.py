@@ -7,11 +7,11 @@ leads to it.
 
 from collections.abc import Callable
 
+from headrace.queue_stores.message_store import TopicStore
+from headrace.queue_stores.queue_settings import ExchangeTopic, Published
 from headrace.queues.engine.hosted_queue import as_stored
-from headrace.queues.message_store import TopicStore
 from headrace.queues.model.exchange_topic import is_target, topic_of_target
 from headrace.queues.port import Target, UnstoredDone
-from headrace.queues.queue_settings import ExchangeTopic, Published
 from headrace.queues.refusals import KAFKA_TOPIC, resource_text
 
 TOPICS_KEPT_MAX = 1024

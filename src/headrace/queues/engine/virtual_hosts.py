@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from headrace.ports.clock import Clock
 from headrace.ports.deadlines import Deadlines
+from headrace.queue_stores.message_store import MessageStore
 from headrace.queues.engine.delivery_turns import AnyQueue, DeliveryTurns
 from headrace.queues.engine.hosted_queue import MakeStore
 from headrace.queues.engine.queue_host import QueueHost
-from headrace.queues.message_store import MessageStore
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.durability import Durability
 from headrace.queues.model.virtual_host import VirtualHost

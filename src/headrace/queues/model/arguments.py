@@ -9,9 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import cast
 
-from headrace.queues.field_values import INTEGER_KINDS, kind_of, term, text
-from headrace.queues.model import exchange_topic
-from headrace.queues.queue_settings import (
+from headrace.queue_stores.queue_settings import (
     DELIVERIES_COUNTED_MAX,
     DELIVERY_LIMIT_DEFAULT,
     ConsumerSettings,
@@ -21,6 +19,8 @@ from headrace.queues.queue_settings import (
     StreamOffset,
     StreamStart,
 )
+from headrace.queues.field_values import INTEGER_KINDS, kind_of, term, text
+from headrace.queues.model import exchange_topic
 from headrace.queues.refusals import precondition_failed
 
 Arguments = Mapping[str, object]

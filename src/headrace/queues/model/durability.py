@@ -13,7 +13,7 @@ from headrace.queues.model.exchange_topic import KafkaTopics, NoTopics
 from headrace.queues.model.exchanges import Binding, Exchange
 
 if TYPE_CHECKING:
-    from headrace.queues.message_store import MessageStore, TopicStore
+    from headrace.queue_stores.message_store import MessageStore, TopicStore
 
 Declared = Exchange | DeclaredQueue | Binding
 KeptDone = Callable[[HeadraceError | None], None]

@@ -12,10 +12,10 @@ from typing import Protocol
 from headrace.model.errors import HeadraceError
 from headrace.model.nouns import INTERNAL_TOPICS, METADATA_TOPIC, topic_name_problem
 from headrace.model.protocols import is_closed
+from headrace.queue_stores.queue_settings import ExchangeTopic
 from headrace.queues.field_values import kind_of
 from headrace.queues.permissions.access import FULL_ACCESS, Access, Permission
 from headrace.queues.queue_names import is_queue_topic
-from headrace.queues.queue_settings import ExchangeTopic
 from headrace.queues.refusals import KAFKA_TOPIC, precondition_failed
 from headrace.wire.amqp.field_table import SHORT_STRING_BYTES_MAX
 

@@ -6,6 +6,7 @@ that has no binding for the message.
 
 from collections.abc import Collection, Container, Mapping, Sequence
 
+from headrace.queue_stores.queue_settings import ExchangeTopic
 from headrace.queues.model.exchange_topic import is_target, target_name
 from headrace.queues.model.exchanges import (
     DEFAULT_EXCHANGE,
@@ -14,7 +15,6 @@ from headrace.queues.model.exchanges import (
     Headers,
     HeadersOf,
 )
-from headrace.queues.queue_settings import ExchangeTopic
 from headrace.queues.refusals import EXCHANGE, QUEUE, not_found, resource_text
 
 ROUTES_KEPT_MAX = 65_536

@@ -7,6 +7,7 @@ here: the queue that an empty name stands for (a channel knows it), and the mess
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
 
+from headrace.queue_stores.queue_settings import QueueType
 from headrace.queues.field_values import kind_of
 from headrace.queues.model import arguments as queue_arguments
 from headrace.queues.model.bindings import Removed
@@ -38,7 +39,6 @@ from headrace.queues.model.exchanges import (
 from headrace.queues.model.headers_matching import check_match_argument
 from headrace.queues.model.vhost_table import VhostTable
 from headrace.queues.permissions.access import FULL_ACCESS, Access, Permission
-from headrace.queues.queue_settings import QueueType
 from headrace.queues.refusals import (
     EXCHANGE,
     KAFKA_TOPIC,

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from headrace.queues.queue_settings import Published
-from headrace.queues.stores.log.record_messages import record_bytes
+from headrace.queue_stores.queue_settings import Published
+from headrace.queue_stores.record_messages import record_bytes
 from headrace.record.record_parts import NO_PRODUCER, ProducerBatch
 
 if TYPE_CHECKING:

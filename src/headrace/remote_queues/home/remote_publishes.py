@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from headrace.ports.clock import Clock
+from headrace.queue_stores.log.log_writing import Crowded
+from headrace.queue_stores.queue_settings import Published
+from headrace.queue_stores.record_messages import record_bytes
 from headrace.queues.port import ALL_STORED, UnstoredDone
-from headrace.queues.queue_settings import Published
-from headrace.queues.stores.log.log_writing import Crowded
-from headrace.queues.stores.log.record_messages import record_bytes
 from headrace.remote_queues.home.leader_link import LeaderLink
 from headrace.remote_queues.home.publish_batches import PublishBatch, PublishSequence
 from headrace.remote_queues.messages import CALL_BYTES, Publish

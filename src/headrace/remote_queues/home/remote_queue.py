@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from headrace.model.errors import HeadraceError
 from headrace.ports.clock import Clock
+from headrace.queue_stores.log.log_writing import Crowded
+from headrace.queue_stores.queue_settings import Published, QueueSettings
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.port import (
     ConsumeDone,
@@ -28,8 +30,6 @@ from headrace.queues.port import (
     Subscriber,
     UnstoredDone,
 )
-from headrace.queues.queue_settings import Published, QueueSettings
-from headrace.queues.stores.log.log_writing import Crowded
 from headrace.remote_queues.home.home_session import HomeSession
 from headrace.remote_queues.home.leader_link import LeaderLink
 from headrace.remote_queues.home.remote_consumers import RemoteConsumers

@@ -31,12 +31,16 @@ if TYPE_CHECKING:
 
     from headrace.server.cluster.broker_watches import BrokerWatches
     from headrace.server.cluster.lease_pings import LeasePings
+    from headrace.server.cluster.queue_leadership import QueueLeadership
     from headrace.server.cluster.settled_copies import SettledCopies
     from headrace.server.cluster.unreleased import Unreleased
 
 
 class ClusterLinks:
     """A broker's link to the controller, its service for other brokers, and its replication."""
+
+    queue_leadership: "QueueLeadership | None" = None
+    """The rights to lead queues, for `DeliveryTurns.leadership`; None: no topic needs any."""
 
     def __init__(
         self,
@@ -79,6 +83,8 @@ class ClusterLinks:
         )
         """Fetchers of the replicas that follow here, and ISRs of the partitions led here."""
         self._clients = clients
+        self.serves_queues = unreleased is not None and unreleased.queues
+        """Whether this broker serves queues of the cluster."""
         self._pings: LeasePings | None = None
         if unreleased is not None and unreleased.sole_leaders is not None:
             self._pings = self._lease_pings(unreleased.sole_leaders, world, clients)
@@ -108,12 +114,21 @@ class ClusterLinks:
     def _lease_pings(
         self, sole_leaders: "Callable[[str], bool]", world: World, clients: PeerClients
     ) -> "LeasePings":
+        from headrace.broker.replica.held_rights import HeldRights
         from headrace.broker.replica.leading_rights import LeadingRights
         from headrace.server.cluster.lease_pings import LeasePings
+        from headrace.server.cluster.queue_leadership import QueueLeadership
 
         broker, applier = self._broker, self._applier
         rights = LeadingRights(broker, sole_leaders, applier.holds_lease, world.boot_seconds)
         applier.rights = rights
+        held = HeldRights(
+            rights,
+            lambda: applier.broker_epoch if applier.may_commit() else -1,
+            broker.clock,
+            world.boot_seconds,
+        )
+        self.queue_leadership = QueueLeadership(rights, held)
         listener = broker.config.inter_broker_listener_name
         run = self.replicating.run
         return LeasePings(broker, rights, listener, clients, run, world.boot_seconds)
@@ -154,6 +169,8 @@ class ClusterLinks:
             self.settled_copies.close()
         if self._pings is not None:
             self._pings.close()
+        if self.queue_leadership is not None:
+            self.queue_leadership.close()
         for work in self._work:
             work.cancel()
         self.link.close()

@@ -5,7 +5,7 @@ from headrace.client.transport.peer_clients import PeerClients
 from headrace.cluster.peers.conversation import Run
 from headrace.copies.copying import Copying
 from headrace.copies.settled_follower import SettledFollower
-from headrace.queues.stores.log.settled_files import SettledFiles
+from headrace.queue_stores.log.settled_files import SettledFiles
 from headrace.server.cluster.remote_copies import RemoteCopies
 
 

@@ -5,9 +5,11 @@ from typing import NamedTuple
 
 
 class Unreleased(NamedTuple):
-    """Parts of a broker that tests and simulations turn on (ADR 78)."""
+    """Parts of a broker that tests and simulations turn on."""
 
     sole_leaders: Callable[[str], bool] | None = None
     """Whether a topic's leader must be the only one; None: that of no topic."""
     early_elections: bool = False
     """Whether leaders of killed brokers are elected before their sessions end."""
+    queues: bool = False
+    """Whether the broker serves queues of the cluster (ADR 76 to 79)."""

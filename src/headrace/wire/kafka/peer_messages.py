@@ -306,22 +306,31 @@ _COPY_SETTLED = PeerMessages(
 The answers are in the order of the request's partitions.
 """
 
-_KNOWN_EPOCH = struct(Field("partitionIndex", int32), Field("leaderEpoch", int32))
+_LED_EPOCH = struct(
+    Field("topicId", uuid), Field("partitionIndex", int32), Field("leaderEpoch", int32)
+)
+_GIVEN_UP = struct(Field("topicId", uuid), Field("partitionIndex", int32), Field("homes", int32s))
 _LEASE_PING = PeerMessages(
-    MessageSchema([Field("brokerId", int32), Field("incarnation", int64), Field("number", int64)]),
+    MessageSchema(
+        [
+            Field("brokerId", int32),
+            Field("incarnation", int64),
+            Field("number", int64),
+            Field("fences", array(_LED_EPOCH)),
+        ]
+    ),
     MessageSchema(
         [
             Field("errorCode", int16),
             Field("incarnation", int64),
             Field("number", int64),
-            Field(
-                "topics",
-                array(struct(Field("topicId", uuid), Field("partitions", array(_KNOWN_EPOCH)))),
-            ),
+            Field("epochs", array(_LED_EPOCH)),
+            Field("givenUp", array(_GIVEN_UP)),
         ]
     ),
 )
-"""A leader's ping, and the leader epochs that it does not know (`broker.replica.leading_right`)."""
+"""A leader's ping with its fences, and the leader epochs that it does not know with the rights that
+were given up (`broker.replica.leading_right`)."""
 
 PEER_MESSAGES: dict[ApiKey, PeerMessages] = {
     ApiKey.LEADER_AND_ISR: _LEADER_AND_ISR,

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headrace.model.invariant import InvariantError
+from headrace.queue_stores.memory.memory_messages import MemoryMessages
+from headrace.queue_stores.memory.message_run import MESSAGE_BYTES
 from headrace.queues.permissions.definitions import UserDefinition
-from headrace.queues.stores.memory.memory_messages import MemoryMessages
-from headrace.queues.stores.memory.message_run import MESSAGE_BYTES
 from headrace.wire.amqp.control_methods import (
     ChannelClose,
     ConfirmSelect,

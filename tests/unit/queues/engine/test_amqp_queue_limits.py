@@ -2,11 +2,11 @@
 
 import pytest
 
+from headrace.queue_stores.memory.memory_messages import MemoryMessages
+from headrace.queue_stores.memory.memory_use import MemoryUse
+from headrace.queue_stores.queue_settings import Overflow, Published
 from headrace.queues.engine.dead_letters import DeathReason
 from headrace.queues.engine.ready_messages import EXPIRED_BATCH_MAX
-from headrace.queues.queue_settings import Overflow, Published
-from headrace.queues.stores.memory.memory_messages import MemoryMessages
-from headrace.queues.stores.memory.memory_use import MemoryUse
 from tests.support.queues.queues import QueueKit, message_of, settings
 
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from headrace.ports.callbacks import ignore_result
+from headrace.queue_stores.queue_settings import QueueSettings
 from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.port import Consumer
-from headrace.queues.queue_settings import QueueSettings
 from headrace.queues.refusals import RefusalKind, Refused
 from tests.support.queues.durable import DurableQueue
 from tests.support.queues.queues import settings

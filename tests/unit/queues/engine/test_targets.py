@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headrace.queue_stores.memory.memory_use import MemoryUse
+from headrace.queue_stores.message_store import StoredDone
+from headrace.queue_stores.queue_settings import ExchangeTopic, Published
 from headrace.queues.engine import targets
 from headrace.queues.engine.hosted_queue import stores_in_memory
 from headrace.queues.engine.targets import Targets, TopicTarget
 from headrace.queues.engine.virtual_hosts import VirtualHosts
-from headrace.queues.message_store import StoredDone
 from headrace.queues.model.exchange_topic import target_name
-from headrace.queues.queue_settings import ExchangeTopic, Published
-from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.testing.clock import SimClock
 from headrace.wire.amqp.content import Message
 from tests.support.queues.queues import message_of

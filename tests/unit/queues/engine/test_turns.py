@@ -6,17 +6,17 @@ from typing import cast
 import pytest
 
 from headrace.ports.callbacks import ignore_result
+from headrace.queue_stores.memory.memory_messages import MemoryMessages
+from headrace.queue_stores.memory.memory_use import MemoryUse
+from headrace.queue_stores.message_store import MessageStore, TopicStore
+from headrace.queue_stores.queue_settings import Published
 from headrace.queues.engine import delivery_turns
 from headrace.queues.engine.hosted_queue import HostedQueue, stores_in_memory
 from headrace.queues.engine.virtual_hosts import VirtualHosts
-from headrace.queues.message_store import MessageStore, TopicStore
 from headrace.queues.model.declarations import DeclaredQueue, QueueFlags
 from headrace.queues.model.durability import Durability, NothingKept
 from headrace.queues.port import Consumer
-from headrace.queues.queue_settings import Published
 from headrace.queues.refusals import Refused
-from headrace.queues.stores.memory.memory_messages import MemoryMessages
-from headrace.queues.stores.memory.memory_use import MemoryUse
 from headrace.testing.clock import SimClock
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import Properties, make_header

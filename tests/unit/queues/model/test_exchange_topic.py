@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from headrace.queue_stores.queue_settings import ExchangeTopic
 from headrace.queues.model.exchange_topic import (
     KEY_HEADER,
     TOPIC,
@@ -12,7 +13,6 @@ from headrace.queues.model.exchange_topic import (
     target_name,
     topic_of_target,
 )
-from headrace.queues.queue_settings import ExchangeTopic
 from headrace.queues.refusals import Refused
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from headrace.queues.model.arguments import consumer_settings, queue_settings, queue_type_of
-from headrace.queues.queue_settings import (
+from headrace.queue_stores.queue_settings import (
     DELIVERIES_COUNTED_MAX,
     ConsumerSettings,
     Overflow,
@@ -12,6 +11,7 @@ from headrace.queues.queue_settings import (
     StreamOffset,
     StreamStart,
 )
+from headrace.queues.model.arguments import consumer_settings, queue_settings, queue_type_of
 from headrace.queues.refusals import Refused
 from tests.support.queues.virtual_hosts import refusal
 

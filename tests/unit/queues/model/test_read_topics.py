@@ -7,16 +7,16 @@ import pytest
 from headrace.log.log import Log
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import Offset
+from headrace.queue_stores.log.message_reader import MessageReader
+from headrace.queue_stores.queue_settings import ExchangeTopic, Published, QueueSettings, QueueType
+from headrace.queue_stores.record_messages import HEADERS_BYTES_MAX, messages_in
+from headrace.queue_stores.stream.durable_stream import DurableStream
 from headrace.queues.model.declarations import DeclaredQueue, ExchangeFlags, QueueFlags
 from headrace.queues.model.exchanges import Destination, Exchange, ExchangeType
 from headrace.queues.model.routing import StoredRoute, no_headers
 from headrace.queues.model.virtual_host import VirtualHost
 from headrace.queues.permissions.access import Permission
-from headrace.queues.queue_settings import ExchangeTopic, Published, QueueSettings, QueueType
 from headrace.queues.refusals import KAFKA_TOPIC, RefusalKind, Refused
-from headrace.queues.stores.log.message_reader import MessageReader
-from headrace.queues.stores.log.record_messages import HEADERS_BYTES_MAX, messages_in
-from headrace.queues.stores.stream.durable_stream import DurableStream
 from headrace.record.batch import build, new_record
 from headrace.wire.amqp.frames import FRAME_BYTES_MIN
 from headrace.wire.amqp.properties import property_of

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from headrace.frontends.amqp.channel import direct_replies
 from headrace.frontends.amqp.replies import reply_to
 from headrace.model.errors import HeadraceError
+from headrace.queue_stores.queue_settings import QueueType
 from headrace.queues.engine.dead_messages import WEIGHT_AT, as_delivered
 from headrace.queues.model.arguments import consumer_settings
 from headrace.queues.permissions.access import Access, Permission
 from headrace.queues.port import Consumer, Getter, Got, Queue
-from headrace.queues.queue_settings import QueueType
 from headrace.queues.refusals import KAFKA_TOPIC, Refused, precondition_failed
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.field_kinds import IDS

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.frontends.amqp.channel import direct_replies
 from headrace.frontends.amqp.channel.open_transaction import Routed
+from headrace.queue_stores.queue_settings import Published
 from headrace.queues.model.exchanges import ExchangeType
 from headrace.queues.model.published_properties import (
     Traits,
@@ -20,7 +21,6 @@ from headrace.queues.model.published_properties import (
 from headrace.queues.model.routing import StoredRoute, no_headers
 from headrace.queues.permissions.access import Permission
 from headrace.queues.port import ALL_UNSTORED
-from headrace.queues.queue_settings import Published
 from headrace.queues.refusals import EXCHANGE, precondition_failed
 from headrace.vhosts.exchange_topics import check_stored
 from headrace.wire.amqp.content import Message

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.frontends.amqp.channel.unacked import ChannelUnacked, Held
+from headrace.queue_stores.memory.message_run import MESSAGE_BYTES
+from headrace.queue_stores.queue_settings import Published
 from headrace.queues.model.routing import Route
-from headrace.queues.queue_settings import Published
-from headrace.queues.stores.memory.message_run import MESSAGE_BYTES
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.hot import Settlement
 

@@ -17,7 +17,7 @@ from headrace.wire.amqp.frames import FRAME_HEADER_BYTES
 if TYPE_CHECKING:
     from headrace.net.pending import Pending
     from headrace.net.write_pass import WritePass
-    from headrace.queues.stores.log.log_writing import QueueLogs
+    from headrace.queue_stores.log.log_writing import QueueLogs
 
 log = logging.getLogger(__name__)
 

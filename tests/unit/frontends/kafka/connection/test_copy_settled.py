@@ -7,7 +7,7 @@ from headrace.delivery.settled_state import FrameName
 from headrace.log.text_files import read_file
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId
-from headrace.queues.stores.log.settled_files import settled_path
+from headrace.queue_stores.log.settled_files import settled_path
 from headrace.server.cluster.remote_copies import copy_call
 from headrace.testing.sim.cluster import SimCluster
 from headrace.wire.kafka.api import ApiKey
