@@ -60,6 +60,10 @@ class MovingPlace(RemotePlace):
         return QueueSessions(hosts.hosts, hosts.deadlines, hosts.turns.soon)
 
     @property
+    def now(self) -> float:
+        return self.clock.monotonic()
+
+    @property
     def queue(self) -> Queue:
         return self.remote
 

@@ -176,10 +176,22 @@ class RemoteHistory:
         """Time passes; at times so much that a session without a connection ends."""
         self.here.wait(LONG_SECONDS if long % 4 == 0 else 0.1)
 
-    def _move(self, _: int, settled: int) -> None:
-        """The leader is killed, and another one leads, of a queue that moves."""
-        if isinstance(self.here, MovingPlace):
-            self.here.move(settled=settled % 2 == 1)
+    def _move(self, which: int, settled: int) -> None:
+        """The leader is killed, and another one leads, of a queue that moves.
+
+        At times just after it has taken acknowledgements, which are not on the disk.
+        """
+        if not isinstance(self.here, MovingPlace):
+            return
+        if settled % 2 == 0:
+            for _ in range(which % 8):
+                self._ack(which, which)
+            for _ in range(settled % 5):
+                self.here.network.send()
+                self.here.network.deliver_all()
+                self.here.run_leader()
+            self._look()
+        self.here.move(settled=settled % 2 == 1)
 
     # Checks
 

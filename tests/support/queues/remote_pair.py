@@ -24,6 +24,8 @@ from tests.support.queues.port_place import PortPlace
 HOME = BrokerId(2)
 EPOCH = 7
 POLLS_MAX = 2
+ROUNDS_MAX = 3000
+"""Requests and answers after which two brokers without clients should have no more to say."""
 ENDED, FINE = 1, 0
 
 
@@ -213,8 +215,12 @@ class RemotePlace(PortPlace):
 
     def run(self) -> None:
         """End a pass of both brokers, and let all messages arrive."""
-        while self.network.send() | self.network.deliver_all():
+        for _ in range(ROUNDS_MAX):
+            if not self.network.send() | self.network.deliver_all():
+                break
             self.run_leader()
             self.homes.turns.run()
+        else:
+            raise AssertionError("the two brokers send messages without end")
         self.run_leader()
         self.homes.turns.run()
