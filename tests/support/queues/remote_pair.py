@@ -25,7 +25,7 @@ HOME = BrokerId(2)
 EPOCH = 7
 POLLS_MAX = 2
 ROUNDS_MAX = 3000
-"""Requests and answers after which two brokers without clients should have no more to say."""
+"""Requests and answers after which two brokers without clients should be silent."""
 ENDED, FINE = 1, 0
 
 
