@@ -173,7 +173,7 @@ class DeclaringClient:
         self._look_at_tables(answer, waits, brokers)
 
     def _waits(self) -> dict[int, Waits]:
-        """Return the brokers that each coordinator of the vhost waits for now."""
+        """Return the brokers that each coordinator of the vhost waits for."""
         found = {}
         for number, server in self.cluster.brokers.items():
             at = declarations_of(server)

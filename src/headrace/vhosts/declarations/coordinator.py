@@ -138,7 +138,8 @@ class Coordinator:
             else:
                 done(outcome)
 
-        records = NewRecords(shard.table, held, model, command).of(collected)
+        brokers = list(self._broker.image.brokers)
+        records = NewRecords(shard.table, held, model, command, brokers).of(collected)
         if records:
             shard.append(held, records, stored)
         else:
