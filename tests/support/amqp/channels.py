@@ -78,6 +78,13 @@ class LateMessages(MemoryMessages):
         self.owner = owner
         return self
 
+    def is_loading(self) -> bool:
+        """Return False: there is no log."""
+        return False
+
+    def resign(self) -> None:
+        """Tell nobody: no other broker can lead."""
+
     def want_log(self) -> None:
         """It is there."""
 

@@ -1,5 +1,7 @@
 """The placeholder of a queue that was closed because its state contradicts itself.
 
+A queue whose leader is another broker has it, too, until `QueueHost.host` runs the queue again.
+
     InvariantError in a call of the port, a turn, a timer or its store
       -> QueueHost.broke: log an error, count it, close the consumers' connections (541)
       -> HostedQueue.abandon: stop writing to its stores; its messages on disk stay
@@ -139,6 +141,9 @@ class ClosedQueue:
 
     def abandon(self, refused: "Refused") -> None:
         """Ignore a second failure: the queue is closed already."""
+
+    def resign(self, refused: "Refused") -> None:
+        """Ignore that another broker leads the queue: its stores are abandoned already."""
 
     def drop_stores(self) -> None:
         """Leave the stores: `delete` drops those of the queue that was closed."""

@@ -235,6 +235,20 @@ class HostedQueue(MessageQueue):
 
         Messages on the disk stay.
         """
+        self._stop(refused)
+        for store in self.late_stores:
+            store.abandon()
+
+    def resign(self, refused: Refused) -> None:
+        """Stop the queue because another broker leads it: refuse waiting gets, release the stores.
+
+        Publishes that are not confirmed are reported as unstored.
+        """
+        self._stop(refused)
+        for store in self.late_stores:
+            store.resign()
+
+    def _stop(self, refused: Refused) -> None:
         self.deleted = True
         self.disarm()
         for consumer in self.consumers:
@@ -242,8 +256,11 @@ class HostedQueue(MessageQueue):
         getters, self._getters = self._getters, deque()
         for getter in getters:
             getter.done(refused)
-        for store in self.late_stores:
-            store.abandon()
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether messages of the log are still being loaded: the queue is not empty."""
+        return any(store.is_loading() for store in self.late_stores)
 
     # Messages that are not loaded yet
 
@@ -269,7 +286,7 @@ class HostedQueue(MessageQueue):
                 getters.popleft()
                 continue
             got = self.take_one(getter.consumer, now)
-            if got is None and self.ready and self._store_error is None:
+            if got is None and self._store_error is None and (self.ready or self.is_loading):
                 return
             getters.popleft()
             getter.done(self._store_error if got is None else got)
@@ -291,6 +308,8 @@ class HostedQueue(MessageQueue):
         level = self._levels.get(priority)
         if self.deleted or level is None:
             return None
+        if self.is_loading:
+            return Taken(level, (), (), (), redelivered=True)
         taken = level.take_below(below, PURGED_AT_ONCE)
         if taken is None or (not taken.positions and self._store_error is not None):
             return None
@@ -328,7 +347,13 @@ class HostedQueue(MessageQueue):
 
     def opened(self, priority: int, store: MessageStore) -> None:
         """Replace the store of a priority by its log, once open. Implements `StoreOwner`."""
-        self._levels[priority].store = store
+        kept = self._levels[priority].open(store)
+        self.ready += kept.ready
+        self.ready_bytes += kept.ready_bytes
+        if kept.expiring:
+            self._expiring = self.timed = True
+        if kept.ready or self._getters:
+            self._hooks.readable(self)
 
     def log_made(self) -> None:
         """Open the logs of all priorities: Kafka producers may write to any.

@@ -329,11 +329,33 @@ class QueueHost:
         )  # fmt: skip
         text = f"{queue.title} was closed because of an internal error: {error}"
         refused = Refused(RefusalKind.BROKEN, QUEUE, text)
-        consumers = list(queue.consumers)
+        consumers = self._close(queue, refused)
+        queue.abandon(refused)
+        self.end_consumers(consumers, refused)
+
+    def unhost(self, queue: AnyQueue) -> list[Consumer]:
+        """Stop running a queue that another broker leads now; return its consumers.
+
+        It stays declared, and refuses all but deletion until `host` runs it again. Publishes that
+        are not confirmed are reported as unstored. `end_consumers` cancels the consumers.
+        """
+        if self._own(queue) is None:
+            return []
+        text = f"the leader of {queue.title} is down or cannot be reached"
+        refused = Refused(RefusalKind.NOT_FOUND, QUEUE, text)
+        consumers = self._close(queue, refused)
+        queue.resign(refused)
+        return consumers
+
+    def _close(self, queue: AnyQueue, refused: Refused) -> list[Consumer]:
+        """Have a queue refused by an error from now on; return its consumers."""
         self.queues[queue.name] = self.targets[queue.name] = ClosedQueue(queue, refused)
         queue.disarm()
         self._dead_letters.forget(queue)
-        queue.abandon(refused)
+        return list(queue.consumers)
+
+    def end_consumers(self, consumers: Iterable[Consumer], refused: Refused | None = None) -> None:
+        """Notify clients that consumers are cancelled, or their queue closed by an error."""
         self._turns.gone += ((consumer, refused) for consumer in consumers)
         self._turns.soon()
 
