@@ -16,12 +16,10 @@ from headrace.copies.frame_copy import FrameCopy
 from headrace.copies.messages import CopyQuestion
 from headrace.copies.queue_copies import QueueCopies
 from headrace.delivery.settled_state import NO_FRAME
-from headrace.model.errors import ApiError, HeadraceError
+from headrace.model.errors import ApiError
 from headrace.model.invariant import InvariantError
 from headrace.model.nouns import BrokerId
-from headrace.queue_stores.log.log_messages import LogMessages
 from headrace.queue_stores.log.log_writing import LogWriting
-from headrace.queue_stores.log.message_reader import Read
 from headrace.queue_stores.log.message_window import MessageWindow
 from headrace.queue_stores.log.settlement import Settlement
 from tests.support.cluster.replicated_queue import play
@@ -128,47 +126,10 @@ def test_memory_that_a_resigned_leader_keeps_is_found(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.long
-def test_window_that_a_late_read_of_a_former_term_fills_is_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def have_more(self: LogMessages, read: Read | HeadraceError, later: bool) -> None:
-        self._reading = False
-        if not isinstance(read, HeadraceError) and read.following > self._window.following:
-            found = read.found
-            expiries = self._reader.monotonic(found.expiries_ms)
-            self._window.extend(found.positions, found.messages, expiries, read.following)
-
-    monkeypatch.setattr(LogMessages, "_have_more", have_more)
-    assert_found()
-
-
-@pytest.mark.long
-def test_timer_that_appends_after_the_resignation_is_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    end_hold = LogWriting._end_hold
-
-    def ends(self: LogWriting) -> None:
-        if self.error is None:
-            end_hold(self)
-
-    monkeypatch.setattr(LogWriting, "_end_hold", ends)
-    assert_found()
-
-
-@pytest.mark.long
 def test_confirm_after_the_resignation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def committed(self: LogWriting, end: int, error: ApiError | None) -> None:
         if error is None:
             self._listener.confirmed(end)
 
     monkeypatch.setattr(LogWriting, "_committed", committed)
-    assert_found()
-
-
-@pytest.mark.long
-def test_settlement_of_a_former_term_that_is_taken_is_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(Settlement, "abandon", lambda self: None)
     assert_found()
