@@ -116,7 +116,7 @@ class LedQueues:
             self._end(*found)
 
     def _queue_of(self, topic: str) -> tuple[QueueHost, DeclaredQueue] | None:
-        """Return the declared queue of a topic; None: it is none, or not declared."""
+        """Return the declared queue of a topic; None: no declared queue has it."""
         if not is_queue_topic(topic):
             return None
         name = queue_of_topic(topic)

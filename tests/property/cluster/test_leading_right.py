@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from headrace.broker.replica import leading_right
+from headrace.broker.replica.held_rights import HeldRights
 from headrace.broker.replica.leading_right import (
     GRANT_SECONDS,
     WAIT_SECONDS,
@@ -15,8 +16,10 @@ from headrace.broker.replica.leading_right import (
     Leading,
     Ping,
 )
-from headrace.model.nouns import BrokerId, LeaderEpoch
-from tests.support.cluster.rights_model import KEY, RightsModel
+from headrace.broker.replica.leading_rights import LeadingRights
+from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
+from tests.support.cluster.rights_broker import KEY, PARTITION
+from tests.support.cluster.rights_model import RightsModel
 
 SEEDS = 60
 SECONDS = 30
@@ -61,6 +64,36 @@ def test_grant_by_a_broker_that_knows_a_later_epoch_is_found(
 
 def test_election_of_a_broker_outside_of_the_isr_is_found() -> None:
     assert first_seed(200, early_outside=True) is not None
+
+
+def test_fence_answered_by_a_broker_without_a_right_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Leaderships, "gave_up", lambda *_: True)
+    assert first_seed(20) is not None
+
+
+def test_former_leader_that_answers_a_fence_and_goes_on_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(LeadingRights, "_give_up", lambda self, key, epoch: key in self.led)
+    assert first_seed(20) is not None
+
+
+@pytest.mark.parametrize("forgotten", ["_end_grants", "look", "_look_at_alone"])
+def test_right_that_is_not_ended_in_time_is_found(
+    forgotten: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = getattr(HeldRights, forgotten)
+
+    def once(self: HeldRights, *args: TopicPartition) -> None:
+        """Report what begins, and nothing that ends."""
+        if not self.reported.get(PARTITION):
+            planted(self, *args)
+
+    monkeypatch.setattr(HeldRights, forgotten, once)
+    with pytest.raises(AssertionError, match="acts without a right"):
+        first_seed(20)
 
 
 # Bugs that random faults find too seldom

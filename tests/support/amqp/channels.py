@@ -82,9 +82,6 @@ class LateMessages(MemoryMessages):
         """Return False: there is no log."""
         return False
 
-    def resign(self) -> None:
-        """Tell nobody: no other broker can lead."""
-
     def want_log(self) -> None:
         """It is there."""
 
@@ -97,6 +94,9 @@ class LateMessages(MemoryMessages):
 
     def abandon(self) -> None:
         """There is nothing to stop."""
+
+    def resign(self) -> None:
+        """There is nothing to release."""
 
     def when_stored(self, done: Callable[[bool], None]) -> None:
         """Note who waits."""

@@ -1,5 +1,6 @@
 """The part of a cluster's broker that runs queues, without an AMQP listener."""
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING
 
@@ -168,6 +169,18 @@ class QueueCluster:
         controller = self.sim.controller()
         (error,) = (await controller.replicas.reassign({AT: replicas})).values()
         assert error is None
+
+    async def leave_alone(self, number: int) -> None:
+        """Kill the two other brokers, and wait until the leader is alone in the ISR.
+
+        Its leader epoch then increases by two, for which the queue is loaded again.
+        """
+        for other in BROKERS:
+            if other != number:
+                self.sim.kill(other)
+        await self.in_sync(number)
+        await asyncio.sleep(1)
+        await until(lambda: self.parts[number].is_loaded)
 
     async def in_sync(self, *numbers: int) -> None:
         """Wait until the ISR is that of these brokers."""

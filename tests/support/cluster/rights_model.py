@@ -2,92 +2,24 @@
 
 A controller elects, rightly and on false suspicions; brokers have clocks of different speed, are
 cut off and restarted; orders, pings and answers are late without bound, or lost. The brokers decide
-by `broker.replica.leading_right`. After each event at most one of them may have the right.
+by `broker.replica.leading_rights`. After each event at most one of them may have the right, and the
+rights that are reported are those that are held.
 """
 
 import heapq
 import random
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple
 
-from headrace.broker.replica.leading_right import (
-    Grants,
-    KnownEpochs,
-    Leaderships,
-    Leading,
-    Ping,
-    PingAnswer,
-)
-from headrace.model.nouns import NO_EPOCH, BrokerId, LeaderEpoch
+from headrace.broker.replica.leading_right import PingAnswer
+from headrace.model.nouns import BrokerId, LeaderEpoch
+from tests.support.cluster.rights_broker import Broker, Clock, State
 
-KEY = (bytes(16), 0)
 SESSION_SECONDS = 6.0
 LEASE_SECONDS = SESSION_SECONDS * 2 / 3
 PING_SECONDS = 0.15
 STORE = -1
 """Stands for the metadata store among the links."""
-
-
-class State(NamedTuple):
-    """The partition's state in the store."""
-
-    epoch: LeaderEpoch
-    leader: BrokerId
-    in_sync: frozenset[BrokerId]
-    version: int
-
-
-class Broker:
-    """A broker's process: its orders, its view of the ISR, its grants."""
-
-    def __init__(self, me: BrokerId, incarnation: int, speed: float) -> None:
-        self.me = me
-        self.incarnation = incarnation
-        self.speed = speed
-        self.known = KnownEpochs(incarnation)
-        self.grants = Grants()
-        self.leaderships = Leaderships(self.grants, lambda _: self.lease())
-        self.lease: Callable[[], bool] = lambda: False
-        self.leader = BrokerId(-1)
-        self.epoch = NO_EPOCH
-        self.in_sync: frozenset[BrokerId] = frozenset()
-        self.maximal: frozenset[BrokerId] = frozenset()
-        self.version = -1
-        self.wanted: frozenset[BrokerId] | None = None
-        """The ISR that the controller was asked for; None: no change is pending."""
-        self.heard_at = float("-inf")
-        self.ordered_in = 0
-        """Session of the store in which the last order was received."""
-
-    def take(self, state: State, session: int, now: float) -> bool:
-        """Carry out an order; return whether the broker begins to lead by it."""
-        if state.epoch < self.epoch:
-            return False
-        self.ordered_in = session
-        leads = state.leader == self.me
-        if state.epoch == self.epoch:
-            if leads and state.version > self.version:
-                self.committed(state)
-            return False
-        self.epoch, self.leader = state.epoch, state.leader
-        self.known.learn(KEY, state.epoch)
-        if not leads:
-            self.leaderships.end(KEY, state.epoch, now)
-            return False
-        self.leaderships.lead(KEY, state.epoch, now)
-        self.committed(state)
-        return True
-
-    def committed(self, state: State) -> None:
-        self.in_sync = self.maximal = state.in_sync
-        self.version = state.version
-        self.wanted = None
-
-    def holds(self, replicas: int, now: float) -> bool:
-        others = self.maximal - {self.me}
-        leading = Leading(KEY, self.epoch, others, len(self.in_sync), replicas)
-        return self.leader == self.me and self.leaderships.holds(leading, now)
 
 
 class RightsModel:
@@ -98,7 +30,7 @@ class RightsModel:
         self.count = 3 + seed % 2
         self.counts: Counter[str] = Counter()
         self._early_outside = early_outside
-        self._now = 0.0
+        self.now = 0.0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._number = 0
         ids = [BrokerId(number) for number in range(self.count)]
@@ -110,27 +42,22 @@ class RightsModel:
         for number in ids:
             self._start(number, 0)
         self._order(ids)
-        self._after(1.0, self._trouble)
+        self.after(1.0, self._trouble)
 
     def run(self, seconds: float) -> list[BrokerId]:
         """Run; return the brokers that had the right at the same time, or none."""
         while self._events and self._events[0][0] < seconds:
-            self._now, _, event = heapq.heappop(self._events)
+            self.now, _, event = heapq.heappop(self._events)
             event()
-            now = self._now
-            held = [
-                broker.me
-                for broker in self.brokers.values()
-                if broker.holds(self.count, now * broker.speed)
-            ]
+            held = [broker.broker_id for broker in self.brokers.values() if broker.holds()]
             self.counts["held"] += len(held)
             if len(held) > 1:
                 return held
         return []
 
-    def _after(self, seconds: float, event: Callable[[], None]) -> None:
+    def after(self, seconds: float, event: Callable[[], None]) -> None:
         self._number += 1
-        heapq.heappush(self._events, (self._now + seconds, self._number, event))
+        heapq.heappush(self._events, (self.now + seconds, self._number, event))
 
     def _late(self) -> float:
         drawn = self.random.random()
@@ -142,7 +69,10 @@ class RightsModel:
     # The brokers
 
     def _start(self, number: BrokerId, incarnation: int) -> None:
-        broker = Broker(number, incarnation, 1 + self.random.uniform(-0.02, 0.02))
+        speed = 1 + self.random.uniform(-0.02, 0.02)
+        clock = Clock(lambda: self.now, self.after, speed)
+        broker = Broker(number, incarnation, clock, self.count)
+        broker.rights.ping_soon = lambda: self.after(0, lambda: self._ping_fenced(broker))
         broker.lease = lambda: self._lease(broker)
         broker.heard_at = self._clock(broker)
         self.brokers[number] = broker
@@ -152,70 +82,82 @@ class RightsModel:
 
     def _repeat(self, broker: Broker, seconds: float, work: Callable[[Broker], None]) -> None:
         def again() -> None:
-            if self.brokers[broker.me] is broker:
+            if self.brokers[broker.broker_id] is broker:
                 work(broker)
-                self._after(seconds, again)
+                self.after(seconds, again)
 
-        self._after(0, again)
+        self.after(0, again)
 
     def _clock(self, broker: Broker) -> float:
-        return self._now * broker.speed
+        return broker.clock.monotonic()
 
     def _lease(self, broker: Broker) -> bool:
         lives = self._clock(broker) - broker.heard_at < LEASE_SECONDS
-        return lives and broker.ordered_in == self._sessions[broker.me]
+        return lives and broker.ordered_in == self._sessions[broker.broker_id]
 
     def _beat(self, broker: Broker) -> None:
         """Reach the store; after the end of the session a new one begins."""
-        me = broker.me
+        me = broker.broker_id
         if (me, STORE) in self._cut:
             return
         ended = not self._registered(me)
-        self._heard[me], broker.heard_at = self._now, self._clock(broker)
+        self._heard[me], broker.heard_at = self.now, self._clock(broker)
         if ended:
             self._sessions[me] += 1
             self._order([me])
 
     def _ping(self, broker: Broker) -> None:
         for other in self.brokers:
-            if other != broker.me and self._arrives(broker.me, other):
-                self._send_ping(broker, other, broker.grants.ping(other), self._clock(broker))
+            if other != broker.broker_id:
+                self._send_ping(broker, other)
 
-    def _send_ping(self, broker: Broker, other: BrokerId, ping: Ping, sent_at: float) -> None:
+    def _ping_fenced(self, broker: Broker) -> None:
+        for other in sorted(broker.rights.fenced):
+            self._send_ping(broker, other)
+
+    def _send_ping(self, broker: Broker, other: BrokerId) -> None:
+        if not self._arrives(broker.broker_id, other):
+            return
+        ping, sent_at = broker.rights.ping(other), self._clock(broker)
+
         def pinged() -> None:
-            answer = self.brokers[other].known.answer(ping)
-            if self._arrives(other, broker.me):
-                self._after(self._late(), lambda: answered(answer))
+            receiver = self.brokers[other]
+            answer = receiver.rights.answer(ping, receiver.incarnation)
+            if self._arrives(other, broker.broker_id):
+                self.after(self._late(), lambda: answered(answer))
 
         def answered(answer: PingAnswer) -> None:
-            broker.grants.answered(other, sent_at, answer)
+            self.counts["fenced"] += len(answer.given_up)
+            broker.rights.answered(other, sent_at, ping, answer)
 
-        self._after(self._late(), pinged)
+        self.after(self._late(), pinged)
 
     def _fetch(self, broker: Broker) -> None:
         """Fetch, if a follower; ask for other ISRs, if the leader."""
         leader, chance = broker.leader, self.random.random()
-        if leader not in (-1, broker.me) and (broker.me, leader) not in self._cut:
+        if leader not in (-1, broker.broker_id) and (broker.broker_id, leader) not in self._cut:
             epoch = broker.epoch
-            self._after(self._late(), lambda: self._fetched(leader, broker.me, epoch))
-        if leader != broker.me:
+            self.after(self._late(), lambda: self._fetched(leader, broker.broker_id, epoch))
+        if leader != broker.broker_id:
             return
         if broker.wanted is not None and chance < 0.3:
             self._ask(broker, broker.wanted)
-        elif broker.wanted is None and chance < 0.05 and len(broker.maximal) > 1:
-            left = self.random.choice(sorted(broker.maximal - {broker.me}))
-            self._ask(broker, broker.maximal - {left})
+        elif broker.wanted is None and chance < 0.05 and len(broker.term.maximal) > 1:
+            left = self.random.choice(sorted(broker.term.maximal - {broker.broker_id}))
+            self._ask(broker, broker.term.maximal - {left})
 
     def _fetched(self, leader: BrokerId, follower: BrokerId, epoch: LeaderEpoch) -> None:
         broker = self.brokers[leader]
         leads = broker.leader == leader and broker.epoch == epoch
-        if leads and broker.wanted is None and follower not in broker.maximal:
-            self._ask(broker, broker.in_sync | {follower})
+        if leads and broker.wanted is None and follower not in broker.term.maximal:
+            self._ask(broker, broker.term.in_sync | {follower})
 
     def _ask(self, broker: Broker, wanted: frozenset[BrokerId]) -> None:
         """Ask the controller for an ISR; the answer may be lost, and is asked for again."""
-        broker.wanted, broker.maximal = wanted, broker.maximal | wanted
-        asked = (broker.epoch, broker.me, broker.version)
+        term = broker.term
+        broker.wanted, term.maximal = wanted, term.maximal | wanted
+        term.isr_changed()
+        asked = (broker.epoch, broker.broker_id, broker.version)
 
         def take() -> None:
             state = self.state
@@ -224,20 +166,20 @@ class RightsModel:
                 self.counts["changes of the ISR"] += 1
             if self.random.random() < 0.7:
                 answer = self.state
-                self._after(self._late(), lambda: answered(answer))
+                self.after(self._late(), lambda: answered(answer))
 
         def answered(state: State) -> None:
-            now = (broker.epoch, broker.leader)
-            if now == (state.epoch, state.leader) and state.version > broker.version:
+            leads = state.leader == broker.broker_id and state.epoch == broker.epoch
+            if leads and state.version > broker.version:
                 broker.committed(state)
 
-        if (broker.me, STORE) not in self._cut:
-            self._after(self._late(), take)
+        if (broker.broker_id, STORE) not in self._cut:
+            self.after(self._late(), take)
 
     # The controller
 
     def _registered(self, number: BrokerId) -> bool:
-        return self._now - self._heard[number] <= SESSION_SECONDS
+        return self.now - self._heard[number] <= SESSION_SECONDS
 
     def _order(self, to: "list[BrokerId]") -> None:
         """Send the present state; an order to a former process or session is refused."""
@@ -246,34 +188,12 @@ class RightsModel:
             broker, session = self.brokers[number], self._sessions[number]
 
             def take(broker: Broker = broker, session: int = session) -> None:
-                current = self.brokers[broker.me] is broker
-                if current and session == self._sessions[broker.me]:
-                    self._take(broker, state, session)
+                current = self.brokers[broker.broker_id] is broker
+                if current and session == self._sessions[broker.broker_id]:
+                    broker.take(state, session)
 
             late = self._late() if self.random.random() < 0.7 else self.random.uniform(0, 8)
-            self._after(late, take)
-
-    def _take(self, broker: Broker, state: State, session: int) -> None:
-        former, former_epoch = broker.leader, broker.epoch
-        if not broker.take(state, session, self._clock(broker)):
-            return
-        if former in self.brokers and former != broker.me and former_epoch == state.epoch - 1:
-            self._after(self._late(), lambda: self._fence(former, broker, state.epoch))
-
-    def _fence(self, former: BrokerId, asking: Broker, epoch: LeaderEpoch) -> None:
-        asked = self.brokers[former]
-        if (asking.me, former) in self._cut:
-            return
-        asked.leaderships.end(KEY, epoch, self._clock(asked))
-        if asked.epoch < epoch:
-            asked.epoch, asked.leader = epoch, asking.me
-            asked.known.learn(KEY, epoch)
-        if asked.leaderships.gave_up(KEY, epoch):
-            self._after(self._late(), lambda: self._fenced(asking, epoch))
-
-    def _fenced(self, broker: Broker, epoch: LeaderEpoch) -> None:
-        self.counts["fenced"] += 1
-        broker.leaderships.former_gave_up(KEY, epoch, self._clock(broker))
+            self.after(late, take)
 
     def _elect(self, gone: frozenset[BrokerId], *, early: bool = False) -> None:
         """Elect a leader from the ISR, without the brokers that are gone or suspected to be."""
@@ -321,7 +241,7 @@ class RightsModel:
         if self.random.random() < 0.5:
             self._elect_uncleanly()
         pause = self.random.choice((0.05, 0.3, 1, 3)) * self.random.random()
-        self._after(pause, self._trouble)
+        self.after(pause, self._trouble)
 
     def _cut_off(self, number: BrokerId) -> None:
         for other in self.brokers:
@@ -334,7 +254,7 @@ class RightsModel:
     def _restart(self, number: BrokerId) -> None:
         self.counts["restarts"] += 1
         self._start(number, self.brokers[number].incarnation + 1)
-        self._heard[number] = self._now
+        self._heard[number] = self.now
         self._sessions[number] += 1
         if self.state.leader == number:  # it may not lead again in the same epoch
             self._decide(self.random.choice(sorted(self.state.in_sync)), self.state.in_sync)

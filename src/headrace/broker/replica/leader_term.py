@@ -17,6 +17,10 @@ from headrace.model.nouns import BrokerId, Offset
 _NOWHERE = Offset(0)
 
 
+def _nothing() -> None:
+    """Do nothing: the default of `LeaderTerm.isr_changed`."""
+
+
 class Led(Protocol):
     """The interface of a partition role to the `LeaderTerm` that it owns."""
 
@@ -35,7 +39,7 @@ class LeaderTerm(Watched):
     the log's end moves, up to which followers read, and when the term ends.
     """
 
-    __slots__ = ("_isr", "_led", "_may_commit", "ended")
+    __slots__ = ("_isr", "_led", "_may_commit", "ended", "isr_changed")
 
     def __init__(
         self, led: Led, replicas: Replicas, now: float, may_commit: Callable[[], bool]
@@ -46,6 +50,8 @@ class LeaderTerm(Watched):
         self._may_commit = may_commit
         self._isr = InSyncReplicas(replicas, led.log.end_offset, now)
         self.ended = False
+        self.isr_changed: Callable[[], None] = _nothing
+        """Called when the maximal or the committed ISR may have changed, before it is requested."""
 
     def end(self) -> None:
         """End the term and wake the followers' fetches, which then find the new leader."""
@@ -146,7 +152,10 @@ class LeaderTerm(Watched):
             return self._isr.leave(fetch.replica, mark)
         if not may_join:
             return None
-        return self._isr.join(fetch.replica, mark, flushed=led.flushes_on_ack)
+        joins = self._isr.join(fetch.replica, mark, flushed=led.flushes_on_ack)
+        if joins is not None:
+            self.isr_changed()
+        return joins
 
     def lowest_start(self, living: Container[BrokerId]) -> Offset:
         """Return the greatest log start among the living replicas."""
@@ -187,6 +196,7 @@ class LeaderTerm(Watched):
         before = self._isr.in_sync
         news = self._isr.committed(in_sync, partition_epoch)
         if news:
+            self.isr_changed()
             self._led.advance(self.committed_end())
             if before - self._isr.in_sync:
                 self._wake()  # a removed member may rejoin by a new fetch
@@ -200,6 +210,7 @@ class LeaderTerm(Watched):
         """Note that the controller refused the pending change; return another request, or None."""
         self._check()
         instead = self._isr.refused()
+        self.isr_changed()
         self._led.advance(self.committed_end())
         return instead
 

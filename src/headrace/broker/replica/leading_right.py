@@ -41,6 +41,8 @@ class Ping(NamedTuple):
     """Incarnation of the broker whose changes are known; -1: none."""
     number: int
     """Number of the last change that is known."""
+    fences: Mapping[PartitionKey, LeaderEpoch] = {}
+    """Epochs in which the sender leads: an earlier right of the receiver is to be given up."""
 
 
 class PingAnswer(NamedTuple):
@@ -50,6 +52,11 @@ class PingAnswer(NamedTuple):
     """Increases with each start of the broker: its broker epoch."""
     number: int
     epochs: Mapping[PartitionKey, LeaderEpoch]
+    given_up: Mapping[PartitionKey, frozenset[BrokerId]] = {}
+    """The fenced partitions whose right the broker held in the epoch before and has given up.
+
+    Each with the brokers whose channels held deliveries of it.
+    """
 
 
 class KnownEpochs:
@@ -110,18 +117,23 @@ class Grants:
         known = self._members.get(broker)
         return Ping(-1, 0) if known is None else Ping(known.incarnation, known.number)
 
-    def answered(self, broker: BrokerId, sent_at: float, answer: PingAnswer) -> None:
-        """Note a broker's answer to a ping of `sent_at`. Answers may come in any order."""
+    def answered(self, broker: BrokerId, sent_at: float, answer: PingAnswer) -> bool:
+        """Note a broker's answer to a ping of `sent_at`. Answers may come in any order.
+
+        Return whether it is the first answer of a process: what a former one named is forgotten.
+        """
         known = self._members.get(broker)
-        if known is None or answer.incarnation > known.incarnation:
+        first = known is None or answer.incarnation > known.incarnation
+        if known is None or first:
             # The process that knew the former epochs is gone: the new one names them again.
             known = self._members[broker] = _Member(answer.incarnation)
         elif answer.incarnation < known.incarnation:
-            return
+            return False
         known.sent_at = max(known.sent_at, sent_at)
         known.number = max(known.number, answer.number)
         for key, epoch in answer.epochs.items():
             known.epochs[key] = max(epoch, known.epochs.get(key, NO_EPOCH))
+        return first
 
     def forget(self, broker: BrokerId) -> None:
         """Forget a broker whose registration has ended."""
@@ -133,7 +145,7 @@ class Grants:
         """Return whether all `brokers` grant this broker to lead a partition in `epoch` now."""
         for broker in brokers:
             known = self._members.get(broker)
-            if known is None or now - known.sent_at >= GRANT_SECONDS:
+            if known is None or now >= known.sent_at + GRANT_SECONDS:
                 return False
             named = known.epochs.get(key, NO_EPOCH)
             if named == NO_EPOCH or named > epoch:
@@ -207,6 +219,14 @@ class Leaderships:
         led, begins = self._begins.get(key, (NO_EPOCH, now))
         if led == epoch and now < begins:
             self._begins[key] = (epoch, now)
+
+    def leads_before(self, key: PartitionKey, epoch: LeaderEpoch) -> bool:
+        """Return whether this broker is ordered to lead in an epoch before `epoch`."""
+        return NO_EPOCH < self._begins.get(key, (NO_EPOCH, 0.0))[0] < epoch
+
+    def begins_at(self, key: PartitionKey) -> float:
+        """Return when this broker begins to lead a partition by itself; infinite: it does not."""
+        return self._begins.get(key, (NO_EPOCH, float("inf")))[1]
 
     def begun(self, key: PartitionKey, epoch: LeaderEpoch, now: float) -> bool:
         """Return whether no broker can hold the right by an epoch before `epoch`."""

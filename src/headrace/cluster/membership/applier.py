@@ -235,14 +235,12 @@ class Applier:
         self._broker.image.adding.pop(key, None)
         if what.adding:
             self._broker.image.adding[key] = frozenset(what.adding)
-        if isinstance(order, Follow):
-            self._follow(new, what, failed)
-            leads = False
-        else:
-            leads = self._lead(new, what, broker_epoch, failed)
+        leads = isinstance(order, Lead) and self._lead(new, what, broker_epoch, failed)
         if self.rights is not None:
             led_with = what.replicas if leads else ()
             self.rights.ordered(key, what.topic_id, what.leader_epoch, led_with)
+        if isinstance(order, Follow):
+            self._follow(new, what, failed)
 
     def _lead(self, new: NewLog, what: Replication, broker_epoch: int, failed: Failed) -> bool:
         """Lead, and return True; or record the error in `failed`."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from headrace.queues.engine.dead_letters import DeadLetter
     from headrace.queues.engine.deliveries import Served
     from headrace.queues.engine.delivery_turns import AnyQueue
-    from headrace.queues.engine.hosted_queue import Purged
+    from headrace.queues.engine.parts.purging_queue import Purged
     from headrace.queues.engine.ready_messages import QueueTraffic
     from headrace.queues.model.declarations import DeclaredQueue
     from headrace.queues.port import (
@@ -43,7 +43,7 @@ class ClosedQueue:
     """A queue closed by a broken invariant: refuses all but deletion. Implements `port.Queue`."""
 
     is_stream: Literal[False] = False
-    timed = takes_turns = more = deleted = is_left = False
+    timed = takes_turns = more = deleted = is_left = paused = False
     confirms_late = confirms_transient = False
     last_number = None
     ready = ready_bytes = unacked = last_batch = 0

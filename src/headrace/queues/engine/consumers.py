@@ -24,6 +24,7 @@ class Consumers:
 
     __slots__ = (
         "_all", "_exclusive", "_gone", "_hands_over", "_rings", "_single", "_waiting", "active",
+        "paused",
     )  # fmt: skip
 
     def __init__(self, single_active: bool, *, hands_over: bool = False) -> None:
@@ -42,6 +43,8 @@ class Consumers:
         self._exclusive = False
         self.active: Consumer | None = None
         """The single active consumer; None: none is registered, or the queue has no such mode."""
+        self.paused = False
+        """Whether the active consumer stays as it is, until `begin`."""
 
     def __len__(self) -> int:
         """Return the number of consumers."""
@@ -169,13 +172,24 @@ class Consumers:
         ring.extendleft(reversed(waiting))
         ring.extend(takers[: count - len(waiting)])
 
+    def begin(self) -> None:
+        """Choose the active consumer again, as those of the pause have come and gone."""
+        self.paused = False
+        active = self.active
+        if not self._single or not self._all:
+            return
+        highest = next(iter(self._waiting))
+        outranked = active is not None and self._hands_over and highest > active.priority
+        if active is None or active.hands_over or outranked:
+            self._look_for_active()
+
     def _look_for_active(self) -> None:
         """Choose the active consumer: the current one, unless a higher priority takes over.
 
         An active consumer with unacknowledged deliveries is parked and hands over once it has none.
         """
         active = self.active
-        if not self._all:
+        if not self._all or self.paused:
             return
         best = next(iter(next(iter(self._waiting.values()))))
         if active is None:

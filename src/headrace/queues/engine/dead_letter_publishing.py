@@ -203,6 +203,9 @@ class DeadLetterPublishing:
     def _retry(self, queue: "AnyQueue") -> None:
         """Publish the first waiting letters again; those refused again stay before the others."""
         waiting = self._waiting[queue]
+        if not self._host.may_act(queue):
+            waiting.retry.set(RETRY_SECONDS)
+            return
         letters, left = waiting.letters, list[_Refused]()
         for _ in range(min(len(letters), LETTERS_REFUSED_MAX)):
             again = letters.popleft()

@@ -7,7 +7,7 @@ bounded, so that the event loop is not blocked for long; the rest is delivered i
 
 from collections.abc import Iterable
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.model.invariant import InvariantError
 from headrace.ports.clock import Clock
@@ -28,6 +28,19 @@ TURN_QUEUES_MAX = 1000
 """Queues that one turn looks at, at most."""
 
 
+class Leadership(Protocol):
+    """Calls `begin` and `pause` of queues: which of them this broker leads alone (ADR 78)."""
+
+    def hosted(self, vhost: str, queue: HostedQueue) -> None:
+        """Pause a new queue, unless this broker leads it alone."""
+
+    def removed(self, vhost: str, queue: HostedQueue) -> None:
+        """Forget a queue that is deleted or closed."""
+
+    def check(self) -> None:
+        """Pause the queues whose right has ended by now: a queue or a timer is about to act."""
+
+
 class DeliveryTurns:
     """The queues that have something to deliver, in their order."""
 
@@ -38,6 +51,8 @@ class DeliveryTurns:
         """Consumers to notify: their queue is deleted (None), or closed with an error."""
         self.broken = 0
         """Number of queues of all vhosts that were closed because an invariant was broken."""
+        self.leadership: Leadership | None = None
+        """The rights to lead queues; None on a single broker, which leads all of its queues."""
         self._clock = clock
         self._now = clock.monotonic
         self._batches = 0
@@ -73,13 +88,15 @@ class DeliveryTurns:
 
     def take(self) -> bool:
         """Run a turn; return whether queues are left for another one."""
+        if self.leadership is not None:
+            self.leadership.check()
         self._tell_of_deletions()
         due = self.pending
         messages, queues = TURN_MESSAGES_MAX, TURN_QUEUES_MAX
         while due and messages > 0 and queues > 0:
             queue = next(iter(due))
             host = due.pop(queue)
-            if queue.deleted:
+            if queue.deleted or queue.paused:
                 continue
             queues -= 1
             try:

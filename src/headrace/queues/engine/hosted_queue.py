@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
@@ -12,28 +11,25 @@ from headrace.ports.deadlines import Deadlines
 from headrace.queue_stores.memory.memory_messages import MemoryMessages
 from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queue_stores.message_store import (
-    BatchStore,
     LateStore,
     MessageStore,
     StoredDone,
     keeps_late,
     when_all,
 )
-from headrace.queue_stores.queue_settings import Overflow, Published, QueueType
-from headrace.queue_stores.record_messages import record_bytes
+from headrace.queue_stores.queue_settings import QueueType
+from headrace.queues.engine.awaited_settlements import AwaitedSettlements
 from headrace.queues.engine.dead_letters import DeadLetter
 from headrace.queues.engine.deliveries import Served
-from headrace.queues.engine.message_queue import MessageQueue
-from headrace.queues.engine.priority_level import MessageLevel, Taken
+from headrace.queues.engine.parts.batch_queue import BatchQueue
+from headrace.queues.engine.parts.pausing_queue import PausingQueue
+from headrace.queues.engine.parts.purging_queue import PurgingQueue
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.port import ALL_STORED, ALL_UNSTORED, Disposition, Getter, UnstoredDone
 from headrace.queues.refusals import Refused
 
 if TYPE_CHECKING:
     from headrace.queues.engine.delivery_turns import AnyQueue
-
-PURGED_AT_ONCE = 2000
-"""Messages that one call of `purge_below` settles at most, which takes some milliseconds."""
 
 
 def as_stored(done: UnstoredDone) -> StoredDone:
@@ -49,15 +45,6 @@ def stores_in_memory(use: MemoryUse) -> MakeStore:
     return lambda queue, priority: MemoryMessages(use)
 
 
-class Purged(Enum):
-    """How much of a queue one call of `HostedQueue.purge_below` has purged."""
-
-    ALL = "all"
-    SOME = "some"
-    NOT_AT_HAND = "not at hand"
-    """The next message is still being read from the disk."""
-
-
 class Hooks(NamedTuple):
     """Callbacks from a queue to its vhost's host: timer, readable messages, broken state."""
 
@@ -69,7 +56,7 @@ class Hooks(NamedTuple):
     """An invariant of the queue's state is broken."""
 
 
-class HostedQueue(MessageQueue):
+class HostedQueue(PausingQueue, BatchQueue, PurgingQueue):
     """A queue with its stores and timer; notifies its host of changes so that it delivers."""
 
     is_stream: Literal[False] = False
@@ -108,6 +95,8 @@ class HostedQueue(MessageQueue):
         self._getters: deque[Getter] = deque()
         self._answers = 0
         self._store_error: HeadraceError | None = None
+        self.settlements: AwaitedSettlements | None = None
+        """Callbacks that wait until replicas have settlements; None: there never was one."""
         own = {priority: self._take_over(store) for priority, store in (kept or {}).items()}
         now = self._clock.monotonic()
         super().__init__(title, queue.settings, self._new_store, now, own)
@@ -153,6 +142,12 @@ class HostedQueue(MessageQueue):
         for store in self.late_stores:
             store.drop()
 
+    def begin(self) -> None:
+        """Continue after `pause`: this broker is the queue's only leader."""
+        if self.paused:
+            self.end_pause(self._clock.monotonic())
+            self._hooks.time_up(self)
+
     # Publishes that wait for the disk
 
     @property
@@ -170,24 +165,6 @@ class HostedQueue(MessageQueue):
             stores[0].when_stored(as_stored(done))
         else:
             when_all(stores, as_stored(done))
-
-    # A producer's batches
-
-    @property
-    def takes_batches(self) -> bool:
-        """Whether `publish_batch` may be called: all messages go to one open log, and none is
-        refused for the queue's length."""
-        settings = self.settings
-        refuses = settings.is_limited and settings.overflow is not Overflow.DROP_HEAD
-        return not refuses and self._width == 1 and isinstance(self._plain.store, BatchStore)
-
-    def publish_batch(self, contents: Sequence[Published], batch: bytes, now: float) -> None:
-        """Accept the messages of a batch, unless the log has them; raise HeadraceError."""
-        store = cast("BatchStore", self._plain.store)
-        if not store.has_batch(batch, sum(record_bytes(each.message) for each in contents)):
-            for each in contents:
-                self.publish(each, now)
-            store.write(batch)
 
     # Answers that wait for the disk
 
@@ -207,6 +184,22 @@ class HostedQueue(MessageQueue):
             self.touch(self._clock.monotonic())
             if self.timed:
                 self.arm()
+
+    # Settlements that wait for replicas
+
+    def when_settled(self, positions: Sequence[int], done: Callable[[], None]) -> None:
+        """Call `done` once all settlements so far are durable on all replicas.
+
+        `positions`: those among them that are settled later, as dead letters.
+        """
+        if self.settlements is None:
+            self.settlements = AwaitedSettlements()
+        later: dict[int, list[int]] = {}
+        for position in positions:
+            own, priority = divmod(position, self._width)
+            later.setdefault(priority, []).append(own)
+        stores = {priority: level.store for priority, level in self._levels.items()}
+        self.settlements.add(stores, later, done)
 
     # A state that contradicts itself
 
@@ -256,6 +249,7 @@ class HostedQueue(MessageQueue):
         getters, self._getters = self._getters, deque()
         for getter in getters:
             getter.done(refused)
+        self.end_purges(refused)
 
     @property
     def is_loading(self) -> bool:
@@ -280,7 +274,7 @@ class HostedQueue(MessageQueue):
 
     def _serve_getters(self, now: float) -> None:
         getters = self._getters
-        while getters:
+        while getters and not self.paused:
             getter = getters[0]
             if getter.consumer.channel.closed:
                 getters.popleft()
@@ -297,51 +291,15 @@ class HostedQueue(MessageQueue):
         getters, self._getters = self._getters, deque()
         for getter in getters:
             getter.done(None)
+        self.end_purges(0)
         return count
-
-    def take_below(self, priority: int, below: int) -> Taken | None:
-        """Take up to `PURGED_AT_ONCE` ready messages below a position; None: none are left.
-
-        Empty: they are still being read from the disk. The caller settles them, or calls
-        `end_hold`.
-        """
-        level = self._levels.get(priority)
-        if self.deleted or level is None:
-            return None
-        if self.is_loading:
-            return Taken(level, (), (), (), redelivered=True)
-        taken = level.take_below(below, PURGED_AT_ONCE)
-        if taken is None or (not taken.positions and self._store_error is not None):
-            return None
-        self.ready -= len(taken.positions)
-        self.ready_bytes -= sum(taken.sizes)
-        return taken
-
-    def purge_below(self, priority: int, below: int) -> Purged:
-        """Settle up to `PURGED_AT_ONCE` ready messages below a position; call again until `ALL`."""
-        taken = self.take_below(priority, below)
-        if taken is None:
-            return Purged.ALL
-        if not taken.positions:
-            return Purged.NOT_AT_HAND
-        taken.level.settle(taken.positions)
-        return Purged.SOME
-
-    def end_hold(self, held: int, others: Iterable[tuple[MessageLevel, int, int]]) -> None:
-        """Count `held` messages of `take_below` as unacknowledged, and requeue the others.
-
-        Each of the others by its level, its position in it and the bytes of its body.
-        """
-        self.unacked += held
-        for level, position, size in others:
-            level.give_back((position,))
-            self.ready += 1
-            self.ready_bytes += size
 
     # Events from stores: `StoreOwner`
 
     def readable(self) -> None:
         """Deliver soon: messages have become readable in a store. Implements `StoreOwner`."""
+        if self.settlements is not None:
+            self.settlements.advance()
         if self.takes_turns or self._getters or self._expiring or self._limited:
             self._hooks.readable(self)
 

@@ -94,7 +94,7 @@ class MessageQueue(ReadyMessages):
         level.fresh += 1
         self.ready += 1
         self.traffic.published += 1
-        if expires_at is not None and self.consumers.can_take(self.ready):
+        if expires_at is not None and not self.paused and self.consumers.can_take(self.ready):
             level.claimed = level.fresh
         self.ready_bytes += len(message.body)
         if self._limited or (expires_at is not None and expires_at <= now):
@@ -117,9 +117,14 @@ class MessageQueue(ReadyMessages):
         self._run(now)
         if not settings.exceeds(self.ready + 1, self.ready_bytes + len(published.message.body)):
             return False
+        self._refused(published)
+        return True
+
+    def _refused(self, published: Published) -> None:
+        """Dead-letter a refused message, if the queue does so."""
+        settings = self.settings
         if settings.overflow is Overflow.REJECT_PUBLISH_DLX and settings.dead_letters:
             self._dying.append(DeadLetter(DeathReason.MAXLEN, None, -1, published.message))
-        return True
 
     # Consumers
 
@@ -187,6 +192,8 @@ class MessageQueue(ReadyMessages):
 
     def _run(self, now: float) -> None:
         """Deliver without bounds, then dead-letter or drop messages over a limit or expired."""
+        if self.paused:
+            return
         if self._expiring and not self._expire_head(now, just_before=True):
             return
         self._hand_out(now, ANY_NUMBER, ANY_NUMBER)

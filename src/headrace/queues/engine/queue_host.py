@@ -1,7 +1,7 @@
 """The running queues of one virtual host, by name, with the vhost's model."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
@@ -9,10 +9,10 @@ from headrace.ports.deadlines import Deadlines
 from headrace.queue_stores.message_store import MessageStore
 from headrace.queue_stores.queue_settings import Published, QueueType
 from headrace.queues.awaited import Awaited, note_number, when_all_stored
-from headrace.queues.engine.closed_queue import ClosedQueue
 from headrace.queues.engine.dead_letter_publishing import DeadLetterPublishing
 from headrace.queues.engine.delivery_turns import AnyQueue, DeliveryTurns
 from headrace.queues.engine.hosted_queue import Hooks, HostedQueue, MakeStore
+from headrace.queues.engine.parts.closing_host import ClosingHost
 from headrace.queues.engine.stream_queue import StreamQueue
 from headrace.queues.engine.targets import Targets, TopicStoreOf
 from headrace.queues.model.bindings import Removed
@@ -26,12 +26,12 @@ from headrace.queues.model.declarations import (
 from headrace.queues.model.virtual_host import VirtualHost
 from headrace.queues.permissions.access import FULL_ACCESS, Access
 from headrace.queues.port import ConsumeDone, Consumer, PurgeDone, Queue, Target, UnstoredDone
-from headrace.queues.refusals import QUEUE, RefusalKind, Refused, resource_text
+from headrace.queues.refusals import QUEUE, Refused, resource_text
 
 _logger = logging.getLogger(__name__)
 
 
-class QueueHost:
+class QueueHost(ClosingHost):
     """The queues of one vhost. Deliveries that a change allows are made in the next turn."""
 
     def __init__(
@@ -50,6 +50,8 @@ class QueueHost:
         self.queues: dict[str, AnyQueue] = {}
         self.targets = Targets(topic_store)
         """The queues and Kafka topics that routes name."""
+        self.ended: Callable[[str], None] | None = None
+        """Deletes a queue that has expired or that its last consumer left; None: the host does."""
         self._turns = turns
         self._deadlines = deadlines
         self._clock = deadlines.clock
@@ -98,6 +100,8 @@ class QueueHost:
         else:
             hosted = HostedQueue(queue, title, self._make_store, self._deadlines, hooks, kept)
         self.queues[queue.name] = self.targets[queue.name] = hosted
+        if self._turns.leadership is not None and isinstance(hosted, HostedQueue):
+            self._turns.leadership.hosted(self.name, hosted)
         if hosted.timed:
             hosted.arm()
         return hosted
@@ -145,17 +149,30 @@ class QueueHost:
             self._remove(self.model.remove_queue(name))
         self.model.remove_exchanges()
 
+    def drop(self, removed: Removed) -> None:
+        """Delete the running queues that were removed from the model."""
+        names = tuple(name for name in removed.queues if name in self.queues)
+        if names:
+            self._remove(Removed(names))
+            self._turns.soon()
+
     def _remove(self, removed: Removed) -> int:
         """Delete the running queues that the model removed; return how many messages were ready."""
         count = 0
         for name in removed.queues:
             hosted = self.queues.pop(name)
             del self.targets[name]
-            hosted.disarm()
-            self._dead_letters.forget(hosted)
+            self._stop(hosted)
             self._turns.gone += ((consumer, None) for consumer in hosted.consumers)
             count += hosted.delete()
         return count
+
+    def _stop(self, queue: AnyQueue) -> None:
+        """Stop the timers of a queue that is deleted or closed, and end its right to be led."""
+        queue.disarm()
+        self._dead_letters.forget(queue)
+        if self._turns.leadership is not None and isinstance(queue, HostedQueue):
+            self._turns.leadership.removed(self.name, queue)
 
     def _title(self, name: str) -> str:
         return resource_text(QUEUE, name, self.model.name)
@@ -210,24 +227,31 @@ class QueueHost:
         return taken
 
     def publish_batch(
-        self, queue: HostedQueue, contents: Sequence[Published], batch: bytes, awaited: Awaited
-    ) -> bool:
-        """Publish a producer's batch to a queue; return False if it is refused as a whole."""
+        self,
+        queue: HostedQueue | StreamQueue,
+        contents: Sequence[Published],
+        batch: bytes,
+        awaited: Awaited,
+    ) -> int | None:
+        """Publish a producer's batch to a queue; return how many messages it has room for.
+
+        With fewer than all it has accepted none. None: the batch is refused as a whole.
+        """
         try:
-            queue.publish_batch(contents, batch, self._clock.monotonic())
+            room = queue.publish_batch(contents, batch, self._clock.monotonic())
         except HeadraceError as error:
             queue.failure = str(error)
-            return False
+            return None
         except InvariantError as error:
             self.broke(queue, error)
-            return False
+            return None
         if queue.takes_turns:
             self._turns.due(queue, self)
         if queue.timed or any(each.expiration_ms is not None for each in contents):
             queue.timed = True
             queue.arm()
         awaited[queue] = None
-        return True
+        return room
 
     def _not_taken(
         self, route: Collection[str], target: Target, failure: str | None, *, first: bool
@@ -269,8 +293,16 @@ class QueueHost:
             return
         queue.cancel(consumer, self._clock.monotonic())
         self._turns.due(queue, self)
-        if queue.is_left:
-            self._remove(self.model.consumer_gone(queue.name, len(queue.consumers)))
+        self._remove_if_left(queue)
+
+    def _remove_if_left(self, queue: AnyQueue) -> bool:
+        """Remove an auto-delete queue whose last consumer has left; return whether it was."""
+        if queue.is_left and not queue.paused:
+            if self.ended is None:
+                self._remove(self.model.consumer_gone(queue.name, len(queue.consumers)))
+            elif queue.declared.auto_delete and not queue.consumers:
+                self.ended(queue.name)
+        return queue.deleted
 
     def check_reads(self, queue: Queue, access: Access) -> None:
         """Raise Refused unless a stream's Kafka topic can be read and the user may read it."""
@@ -327,51 +359,29 @@ class QueueHost:
             " again, or restart the broker to read it from the disk", queue.title, error,
             exc_info=error,
         )  # fmt: skip
-        text = f"{queue.title} was closed because of an internal error: {error}"
-        refused = Refused(RefusalKind.BROKEN, QUEUE, text)
-        consumers = self._close(queue, refused)
-        queue.abandon(refused)
-        self.end_consumers(consumers, refused)
-
-    def unhost(self, queue: AnyQueue) -> list[Consumer]:
-        """Stop running a queue that another broker leads now; return its consumers.
-
-        It stays declared, and refuses all but deletion until `host` runs it again. Publishes that
-        are not confirmed are reported as unstored. `end_consumers` cancels the consumers.
-        """
-        if self._own(queue) is None:
-            return []
-        text = f"the leader of {queue.title} is down or cannot be reached"
-        refused = Refused(RefusalKind.NOT_FOUND, QUEUE, text)
-        consumers = self._close(queue, refused)
-        queue.resign(refused)
-        return consumers
-
-    def _close(self, queue: AnyQueue, refused: Refused) -> list[Consumer]:
-        """Have a queue refused by an error from now on; return its consumers."""
-        self.queues[queue.name] = self.targets[queue.name] = ClosedQueue(queue, refused)
-        queue.disarm()
-        self._dead_letters.forget(queue)
-        return list(queue.consumers)
-
-    def end_consumers(self, consumers: Iterable[Consumer], refused: Refused | None = None) -> None:
-        """Notify clients that consumers are cancelled, or their queue closed by an error."""
-        self._turns.gone += ((consumer, refused) for consumer in consumers)
-        self._turns.soon()
+        self.close_broken(queue, error)
 
     # Time
 
+    def may_act(self, queue: AnyQueue) -> bool:
+        """Return whether a timer may change a queue: it exists, and this broker leads it alone."""
+        if self._turns.leadership is not None:
+            self._turns.leadership.check()
+        return not queue.deleted and not queue.paused
+
     def _time_up(self, queue: AnyQueue) -> None:
-        if queue.deleted:
+        if not self.may_act(queue):
             return
         try:
             expired = queue.expire(self._clock.monotonic())
         except InvariantError as error:
             self.broke(queue, error)
             return
-        if expired:
+        if expired and self.ended is not None:
+            self.ended(queue.name)
+        elif expired:
             self._remove(self.model.remove_queue(queue.name))
-        else:
+        elif not self._remove_if_left(queue):
             self._turns.due(queue, self)
             queue.arm()
         self._turns.soon()

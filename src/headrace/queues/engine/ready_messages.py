@@ -41,6 +41,9 @@ class QueueTraffic:
 class ReadyMessages:
     """A queue's ready messages, and its dead letters to be published."""
 
+    paused = False
+    """Whether nothing is delivered, expired, dropped or dead-lettered: see `HostedQueue.pause`."""
+
     def __init__(
         self,
         settings: QueueSettings,
@@ -100,7 +103,7 @@ class ReadyMessages:
 
         The highest priority goes first.
         """
-        if not self._limited or self.settings.overflow is not Overflow.DROP_HEAD:
+        if not self._limited or self.paused or self.settings.overflow is not Overflow.DROP_HEAD:
             return
         while self.ready and self.settings.exceeds(self.ready, self.ready_bytes):
             taken = self._take(1, ANY_NUMBER)

@@ -30,13 +30,24 @@ if TYPE_CHECKING:
     import asyncio
 
     from headrace.server.cluster.broker_watches import BrokerWatches
+    from headrace.server.cluster.declaration_links import DeclarationLinks
     from headrace.server.cluster.lease_pings import LeasePings
+    from headrace.server.cluster.queue_leadership import QueueLeadership
     from headrace.server.cluster.settled_copies import SettledCopies
     from headrace.server.cluster.unreleased import Unreleased
+    from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
 
 
 class ClusterLinks:
     """A broker's link to the controller, its service for other brokers, and its replication."""
+
+    queue_leadership: "QueueLeadership | None" = None
+    """The rights to lead queues, for `DeliveryTurns.leadership`; None: no topic needs any."""
+    declarations: "ClusterDeclarations | None" = None
+    """The declarations of AMQP's vhosts; None: the broker does not follow them."""
+    _declaration_links: "DeclarationLinks | None" = None
+    _pings: "LeasePings | None" = None
+    _watches: "BrokerWatches | None" = None
 
     def __init__(
         self,
@@ -81,11 +92,11 @@ class ClusterLinks:
         self._clients = clients
         self.serves_queues = unreleased is not None and unreleased.queues
         """Whether this broker serves queues of the cluster."""
-        self._pings: LeasePings | None = None
         if unreleased is not None and unreleased.sole_leaders is not None:
             self._pings = self._lease_pings(unreleased.sole_leaders, world, clients)
-        self._watches: BrokerWatches | None = None
-        if unreleased is not None and unreleased.early_elections:
+        if unreleased is not None and unreleased.declarations:
+            self._follow_declarations(controller, clients)
+        if config.early_leader_election_enable:
             from headrace.server.cluster import broker_watches
 
             self._watches = broker_watches.BrokerWatches(
@@ -110,15 +121,36 @@ class ClusterLinks:
     def _lease_pings(
         self, sole_leaders: "Callable[[str], bool]", world: World, clients: PeerClients
     ) -> "LeasePings":
+        from headrace.broker.replica.held_rights import HeldRights
         from headrace.broker.replica.leading_rights import LeadingRights
         from headrace.server.cluster.lease_pings import LeasePings
+        from headrace.server.cluster.queue_leadership import QueueLeadership
 
         broker, applier = self._broker, self._applier
         rights = LeadingRights(broker, sole_leaders, applier.holds_lease, world.boot_seconds)
         applier.rights = rights
+        held = HeldRights(
+            rights,
+            lambda: applier.broker_epoch if applier.may_commit() else -1,
+            broker.clock,
+            world.boot_seconds,
+        )
+        self.queue_leadership = QueueLeadership(rights, held)
         listener = broker.config.inter_broker_listener_name
         run = self.replicating.run
         return LeasePings(broker, rights, listener, clients, run, world.boot_seconds)
+
+    def _follow_declarations(self, controller: Controller, clients: PeerClients) -> None:
+        from headrace.server.cluster import declared_vhosts
+        from headrace.server.cluster.declaration_links import DeclarationLinks
+
+        listener = self._broker.config.inter_broker_listener_name
+        run, applier = self.replicating.run, self._applier
+        links = self._declaration_links = DeclarationLinks(
+            self._broker, listener, clients, run, lambda: applier.broker_epoch
+        )
+        self.declarations = declared_vhosts.declarations(controller, links, run)
+        self.service.followed_declarations = self.declarations
 
     def joined(self, coordinators: Coordinators) -> None:
         """Begin the background work of a broker that has joined the cluster.
@@ -130,9 +162,11 @@ class ClusterLinks:
             self._watches.start()
         if self._pings is not None:
             self._pings.start()
+        if self.declarations is not None:
+            self.declarations.start()
         self._work.append(self.replicating.run(self._orphans.keep_up()))
         if self._broker.config.zookeeper_consumers_mirror_enable:
-            from headrace.cluster.store.group_mirror import GroupMirror
+            from headrace.server.cluster.group_mirror import GroupMirror
 
             mirror = GroupMirror(self._broker, self._store, coordinators.groups_if_any)
             self._work.append(self.replicating.run(mirror.keep_up()))
@@ -156,6 +190,12 @@ class ClusterLinks:
             self.settled_copies.close()
         if self._pings is not None:
             self._pings.close()
+        if self.declarations is not None:
+            self.declarations.close()
+        if self._declaration_links is not None:
+            self._declaration_links.close()
+        if self.queue_leadership is not None:
+            self.queue_leadership.close()
         for work in self._work:
             work.cancel()
         self.link.close()

@@ -1,7 +1,8 @@
 """`LeasePings`: pings to the replicas of led partitions, for the right to be their only leader.
 
-each PING_SECONDS, to each other replica of a led partition, one at a time:
-    ping ──► answer ─► `Grants`
+each PING_SECONDS, to each other replica of a led partition, one at a time; at once, if a new leader
+has to fence the former one:
+    ping ──► answer ─► `LeadingRights`
          └─► none for SILENT_SECONDS ─► the leader asks for an ISR without that member
 """
 
@@ -16,11 +17,11 @@ from headrace.broker.replica.leading_right import (
     GRANT_SECONDS,
     PING_SECONDS,
     SILENT_SECONDS,
-    PartitionKey,
     Ping,
     PingAnswer,
 )
 from headrace.broker.replica.leading_rights import LeadingRights
+from headrace.broker.replica.ping_fields import answer_of, fields_of_ping
 from headrace.client.calls.call import check
 from headrace.client.transport.peer import Peer, fixed
 from headrace.client.transport.peer_clients import PeerClients
@@ -29,7 +30,7 @@ from headrace.cluster.peers.conversation import Conversation, Limits, Run
 from headrace.cluster.peers.peer_call import Fields, PeerCall
 from headrace.cluster.peers.registrations import RegisteredPeers
 from headrace.model.errors import ApiError
-from headrace.model.nouns import BrokerId, LeaderEpoch
+from headrace.model.nouns import BrokerId
 from headrace.wire.kafka.api import ApiKey
 
 if TYPE_CHECKING:
@@ -69,6 +70,9 @@ class LeasePings:
         self._ticked_at = boot_seconds()
         self._look_at = float("-inf")
         self._timer: Timer | None = None
+        self._soon = False
+        """Whether the brokers with fences are pinged at the end of this turn of the loop."""
+        rights.ping_soon = self._ping_soon
         broker.image.observers.append(self._image_changed)
 
     def start(self) -> None:
@@ -85,6 +89,7 @@ class LeasePings:
     def _tick(self) -> None:
         self.start()
         now, others = self._boot_seconds(), self._rights.others
+        self._rights.check()
         self._allow_for_own_delay(now)
         for broker in self._unanswered.keys() - others:
             del self._unanswered[broker]
@@ -92,6 +97,17 @@ class LeasePings:
             self._unanswered.setdefault(broker, now)
             self._ping(broker, now)
         self._leave_silent(now)
+
+    def _ping_soon(self) -> None:
+        """Ping the brokers that have a fence to answer, at the end of this turn."""
+        if self._timer is not None and not self._soon:
+            self._soon = True
+            self._broker.clock.call_later(0, self._ping_fenced)
+
+    def _ping_fenced(self) -> None:
+        self._soon = False
+        for broker in self._rights.fenced:
+            self._ping(broker, self._boot_seconds())
 
     def _allow_for_own_delay(self, now: float) -> None:
         """Add the time for which this process stood still to the others' time for an answer."""
@@ -105,12 +121,18 @@ class LeasePings:
         if conversation is None or not conversation.idle:
             return
         self._registered[broker] = self._broker.image.brokers[broker]
-        conversation.ask(self._rights.grants.ping(broker), partial(self._answered, broker, now))
+        ping = self._rights.ping(broker)
+        conversation.ask(ping, partial(self._answered, broker, now, ping))
 
-    def _answered(self, broker: BrokerId, sent_at: float, answer: PingAnswer | ApiError) -> None:
-        if not isinstance(answer, ApiError):
-            self._rights.grants.answered(broker, sent_at, answer)
-            self._unanswered.pop(broker, None)
+    def _answered(
+        self, broker: BrokerId, sent_at: float, ping: Ping, answer: PingAnswer | ApiError
+    ) -> None:
+        if isinstance(answer, ApiError):
+            return
+        self._unanswered.pop(broker, None)
+        self._rights.answered(broker, sent_at, ping, answer)
+        if broker in self._rights.fenced:  # ordered since the ping was sent
+            self._ping_soon()
 
     def _leave_silent(self, now: float) -> None:
         silent = {
@@ -128,7 +150,7 @@ class LeasePings:
         for broker, registered in tuple(self._registered.items()):
             if present.get(broker) != registered:
                 del self._registered[broker]
-                self._rights.grants.forget(broker)
+                self._rights.forget(broker)
 
     def _begin(self, address: Address) -> "Conversation[Ping, PingAnswer]":
         own = self._broker.broker_id
@@ -146,15 +168,9 @@ class LeasePings:
 
 
 def _call(own: BrokerId, ping: Ping) -> PeerCall[PingAnswer]:
-    fields = {"brokerId": own, "incarnation": ping.incarnation, "number": ping.number}
-    return PeerCall(ApiKey.LEASE_PING, fields, _parsed)
+    return PeerCall(ApiKey.LEASE_PING, fields_of_ping(own, ping), _parsed)
 
 
 def _parsed(response: Fields) -> PingAnswer:
     check(response["errorCode"])
-    epochs: dict[PartitionKey, LeaderEpoch] = {
-        (topic["topicId"], partition["partitionIndex"]): LeaderEpoch(partition["leaderEpoch"])
-        for topic in response["topics"]
-        for partition in topic["partitions"]
-    }
-    return PingAnswer(response["incarnation"], response["number"], epochs)
+    return answer_of(response)

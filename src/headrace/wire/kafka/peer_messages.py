@@ -8,7 +8,7 @@ ControlledShutdown v0 has a request header without a client id: only its body is
 
 from typing import NamedTuple
 
-from headrace.wire.kafka import queue_messages
+from headrace.wire.kafka import declaration_messages, queue_messages
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.schema import (
     Field,
@@ -306,22 +306,31 @@ _COPY_SETTLED = PeerMessages(
 The answers are in the order of the request's partitions.
 """
 
-_KNOWN_EPOCH = struct(Field("partitionIndex", int32), Field("leaderEpoch", int32))
+_LED_EPOCH = struct(
+    Field("topicId", uuid), Field("partitionIndex", int32), Field("leaderEpoch", int32)
+)
+_GIVEN_UP = struct(Field("topicId", uuid), Field("partitionIndex", int32), Field("homes", int32s))
 _LEASE_PING = PeerMessages(
-    MessageSchema([Field("brokerId", int32), Field("incarnation", int64), Field("number", int64)]),
+    MessageSchema(
+        [
+            Field("brokerId", int32),
+            Field("incarnation", int64),
+            Field("number", int64),
+            Field("fences", array(_LED_EPOCH)),
+        ]
+    ),
     MessageSchema(
         [
             Field("errorCode", int16),
             Field("incarnation", int64),
             Field("number", int64),
-            Field(
-                "topics",
-                array(struct(Field("topicId", uuid), Field("partitions", array(_KNOWN_EPOCH)))),
-            ),
+            Field("epochs", array(_LED_EPOCH)),
+            Field("givenUp", array(_GIVEN_UP)),
         ]
     ),
 )
-"""A leader's ping, and the leader epochs that it does not know (`broker.replica.leading_right`)."""
+"""A leader's ping with its fences, and the leader epochs that it does not know with the rights that
+were given up (`broker.replica.leading_right`)."""
 
 PEER_MESSAGES: dict[ApiKey, PeerMessages] = {
     ApiKey.LEADER_AND_ISR: _LEADER_AND_ISR,
@@ -330,6 +339,8 @@ PEER_MESSAGES: dict[ApiKey, PeerMessages] = {
     ApiKey.CONTROLLED_SHUTDOWN: _CONTROLLED_SHUTDOWN,
     ApiKey.ALTER_PARTITION: _ALTER_PARTITION,
     ApiKey.ALLOCATE_PRODUCER_IDS: _ALLOCATE_PRODUCER_IDS,
+    ApiKey.DECLARE: PeerMessages(*declaration_messages.COMMANDS),
+    ApiKey.FOLLOW_DECLARATIONS: PeerMessages(*declaration_messages.POLLS),
     ApiKey.COPY_SETTLED: _COPY_SETTLED,
     ApiKey.LEASE_PING: _LEASE_PING,
     ApiKey.QUEUE_CALLS: PeerMessages(*queue_messages.CALLS),
@@ -343,6 +354,8 @@ PEER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.CONTROLLED_SHUTDOWN: (2, 3),
     ApiKey.ALTER_PARTITION: (2, 3),
     ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0),
+    ApiKey.DECLARE: (0, 0),
+    ApiKey.FOLLOW_DECLARATIONS: (0, 0),
     ApiKey.COPY_SETTLED: (0, 0),
     ApiKey.LEASE_PING: (0, 0),
     ApiKey.QUEUE_CALLS: (0, 0),

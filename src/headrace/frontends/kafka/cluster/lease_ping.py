@@ -1,14 +1,16 @@
 """LeasePing (key 20004, v0): name the leader epochs that the pinging broker does not know.
 
 - Headrace's own: a leader pings the members of its ISR, whose answers grant it the right to be the
-  only leader (ADR 78).
+  only leader (ADR 78). A new leader's ping also fences the former one, whose answer says that it
+  has given the right up.
 - Errors: UNSUPPORTED_VERSION where no topic needs that right, BROKER_NOT_AVAILABLE before this
   broker is registered.
 """
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.replica.leading_right import Ping
+from headrace.broker.replica.leading_right import PingAnswer
+from headrace.broker.replica.ping_fields import fields_of_answer, ping_of
 from headrace.cluster.peers.peer_call import Fields
 from headrace.frontends.kafka.cluster.answered import answered
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
@@ -17,6 +19,8 @@ from headrace.model.errors import ErrorCode
 if TYPE_CHECKING:
     from headrace.cluster.peers.peer_port import PeerPort
 
+_NOTHING = PingAnswer(-1, 0, {})
+
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
     """Answer LeasePing from memory."""
@@ -24,20 +28,8 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
 
 
 async def _answered(peers: "PeerPort", request: Fields) -> Fields:
-    answer = peers.pinged(Ping(request["incarnation"], request["number"]))
-    topics: dict[bytes, list[Fields]] = {}
-    for (topic_id, index), epoch in answer.epochs.items():
-        topics.setdefault(topic_id, []).append({"partitionIndex": index, "leaderEpoch": epoch})
-    return {
-        "errorCode": ErrorCode.NONE,
-        "incarnation": answer.incarnation,
-        "number": answer.number,
-        "topics": [
-            {"topicId": topic_id, "partitions": partitions}
-            for topic_id, partitions in topics.items()
-        ],
-    }
+    return {"errorCode": ErrorCode.NONE, **fields_of_answer(peers.pinged(ping_of(request)))}
 
 
 def _refused(code: ErrorCode) -> Fields:
-    return {"errorCode": code, "incarnation": -1, "number": 0, "topics": ()}
+    return {"errorCode": code, **fields_of_answer(_NOTHING)}

@@ -342,7 +342,7 @@ def test_broker_names_the_leader_epochs_that_a_ping_does_not_know() -> None:
         known = await topic(cluster, 0, 1)
 
         async def ask(incarnation: int, number: int) -> Any:
-            fields = {"brokerId": 0, "incarnation": incarnation, "number": number}
+            fields = {"brokerId": 0, "incarnation": incarnation, "number": number, "fences": ()}
             return await other.ask(ApiKey.LEASE_PING, fields)
 
         first = await ask(-1, 0)
@@ -350,14 +350,10 @@ def test_broker_names_the_leader_epochs_that_a_ping_does_not_know() -> None:
             "errorCode": ErrorCode.NONE,
             "incarnation": cluster.brokers[1].controller.applier.broker_epoch,
             "number": 1,
-            "topics": [
-                {
-                    "topicId": known.topic_id,
-                    "partitions": [{"partitionIndex": 0, "leaderEpoch": 0}],
-                }
-            ],
+            "epochs": [{"topicId": known.topic_id, "partitionIndex": 0, "leaderEpoch": 0}],
+            "givenUp": [],
         }
-        assert await ask(first["incarnation"], 1) == {**first, "topics": []}
+        assert await ask(first["incarnation"], 1) == {**first, "epochs": []}
         assert await ask(first["incarnation"] + 1, 1) == first
 
     play(story)
@@ -366,7 +362,7 @@ def test_broker_names_the_leader_epochs_that_a_ping_does_not_know() -> None:
 def test_ping_is_refused_where_no_topic_needs_a_sole_leader() -> None:
     async def story(cluster: SimCluster) -> None:
         _, other = await two(cluster)
-        fields = {"brokerId": 0, "incarnation": -1, "number": 0}
+        fields = {"brokerId": 0, "incarnation": -1, "number": 0, "fences": ()}
         answer = await other.ask(ApiKey.LEASE_PING, fields)
         assert answer["errorCode"] == ErrorCode.UNSUPPORTED_VERSION
 
