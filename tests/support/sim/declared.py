@@ -130,19 +130,19 @@ class DeclaringClient:
                 transient = f"t{name}"
                 await self._ask(server, QueueDeclare(queue=transient), ("queue", transient))
             case 3:
-                method = ExchangeDeclare(exchange=exchange, type="topic", durable=True)
-                await self._ask(server, method, ("exchange", exchange))
+                declare = ExchangeDeclare(exchange=exchange, type="topic", durable=True)
+                await self._ask(server, declare, ("exchange", exchange))
             case 4 if ends == (True, True):
-                method = QueueBind(queue=queue, exchange=exchange, routing_key="k")
-                await self._ask(server, method, binding)
+                bind = QueueBind(queue=queue, exchange=exchange, routing_key="k")
+                await self._ask(server, bind, binding)
             case 5:
-                method = QueueUnbind(queue=queue, exchange=exchange, routing_key="k")
-                await self._ask(server, method, binding, there=False)
+                unbind = QueueUnbind(queue=queue, exchange=exchange, routing_key="k")
+                await self._ask(server, unbind, binding, there=False)
             case 6:
                 await self._ask(server, QueueDelete(queue=queue), ("queue", queue), there=False)
             case 7:
-                method = ExchangeDelete(exchange=exchange)
-                await self._ask(server, method, ("exchange", exchange), there=False)
+                delete = ExchangeDelete(exchange=exchange)
+                await self._ask(server, delete, ("exchange", exchange), there=False)
 
     async def _ask(
         self, server: Server, method: Method, key: tuple[str, ...], *, there: bool = True
