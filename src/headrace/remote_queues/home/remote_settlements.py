@@ -26,11 +26,12 @@ class RemoteSettlements:
     """
 
     def __init__(self, link: LeaderLink, *, moves: bool) -> None:
-        """Begin without deliveries. `moves`: another broker may lead the queue later."""
+        """Begin without deliveries."""
         self.gets = 0
         """The key under which messages of basic.get are held; 0: no session has begun."""
         self._link = link
-        self._moves = moves
+        self.moves = moves
+        """Whether another broker may lead the queue later."""
         self._held: dict[int, set[int]] = {}
         self._open: set[int] = set()
         """Keys under which further deliveries may come."""
@@ -77,7 +78,7 @@ class RemoteSettlements:
                 last.positions.extend(own)
                 session.calls.grow(POSITION_BYTES * len(own))
                 return True
-        repeats = self._moves and disposition is not Disposition.REQUEUED
+        repeats = self.moves and disposition is not Disposition.REQUEUED
         call = Settle(link.queue, key, disposition, own, link.key() if repeats else 0)
         if repeats:
             self._uncopied[call.number] = call
@@ -113,7 +114,7 @@ class RemoteSettlements:
 
     def lost(self) -> None:
         """Forget all deliveries of a session that has ended, unless the queue moves."""
-        if not self._moves:
+        if not self.moves:
             self._held.clear()
             self._open.clear()
             self.gets = 0

@@ -54,6 +54,8 @@ class SimCluster:
         """Whether leaders of killed brokers are elected before their sessions end."""
         self.declarations = False
         """Whether brokers started from now on follow the declarations of AMQP's vhosts."""
+        self.queues = False
+        """Whether their queues are used by other brokers of them."""
         self._settings = settings or {}
         self.loop = loop
         self.seed = seed
@@ -103,7 +105,10 @@ class SimCluster:
             }
         )
         unreleased = Unreleased(
-            self.sole_leaders, self.early_elections, declarations=self.declarations
+            self.sole_leaders,
+            self.early_elections,
+            declarations=self.declarations,
+            queues=self.queues,
         )
         server = Server(config, world, self.loop.failures.append, unreleased=unreleased)
         self._processes[number] = server
