@@ -50,8 +50,6 @@ class SimCluster:
         """All random choices come from `seed`; `settings` apply to every broker."""
         self.sole_leaders: Callable[[str], bool] | None = None
         """Whether a topic's leader must be the only one, for brokers started from now on."""
-        self.early_elections = False
-        """Whether leaders of killed brokers are elected before their sessions end."""
         self.declarations = False
         """Whether brokers started from now on follow the declarations of AMQP's vhosts."""
         self.queues = False
@@ -105,10 +103,7 @@ class SimCluster:
             }
         )
         unreleased = Unreleased(
-            self.sole_leaders,
-            self.early_elections,
-            declarations=self.declarations,
-            queues=self.queues,
+            self.sole_leaders, declarations=self.declarations, queues=self.queues
         )
         server = Server(config, world, self.loop.failures.append, unreleased=unreleased)
         self._processes[number] = server
