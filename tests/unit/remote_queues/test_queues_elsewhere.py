@@ -4,7 +4,8 @@ from typing import Any
 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch
-from headrace.ports.callbacks import Done
+from headrace.ports.callbacks import Done, ignore_result
+from headrace.queues.port import Consumer
 from headrace.queues.queue_names import QueueName
 from headrace.remote_queues.home.home_session import HomeSession
 from headrace.remote_queues.home.queues_elsewhere import Leader, QueuesElsewhere
@@ -190,3 +191,29 @@ def test_session_that_the_leader_ended_is_replaced() -> None:
     assert here.remote.in_session
     assert here.led == (0, 1)
     assert here.sent() == []
+
+
+def test_consumers_of_this_broker_go_on_when_another_broker_leads_its_queue() -> None:
+    here = Elsewhere()
+    here.elsewhere.close_queue(Q)
+    queue, now = here.life.queue(), here.now
+    consumer = Consumer(queue, here.channel, "own", prefetch=2)
+    queue.consume(consumer, now, ignore_result)
+    here.life.publish("a", ignore_result)
+    here.life.publish("b", ignore_result)
+    here.life.publish("c", ignore_result)
+    here.settle()
+    here.life.hosts.turns.run()
+    assert [each.split(":")[2] for each in here.sent()] == ["a", "b"]
+    here.move()
+    here.remote = here.elsewhere.open("/", queue.declared, queue.title, [consumer])
+    here.give_id()
+    here.channel.ack(1)  # before the next leader is asked
+    assert here.sent() == ["3:own:c*"]
+    assert here.led == (0, 2)
+    here.channel.nack(2)
+    assert here.sent() == ["4:own:b*"]
+    here.channel.ack(0, multiple=True)
+    here.settle()
+    assert here.led == (0, 0)
+    assert here.channel.held == {}

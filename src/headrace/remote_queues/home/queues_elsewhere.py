@@ -7,7 +7,7 @@ A queue that this broker begins to lead itself stays for the consumers that it h
 one with this broker. Channels find the hosted queue from then on.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -18,7 +18,7 @@ from headrace.ports.callbacks import Done
 from headrace.ports.clock import Clock, Timer
 from headrace.queue_stores.log.log_writing import Crowded
 from headrace.queues.model.declarations import DeclaredQueue
-from headrace.queues.port import Queue
+from headrace.queues.port import Consumer, Queue
 from headrace.queues.queue_names import QueueName
 from headrace.remote_queues.home.home_session import HomeSession
 from headrace.remote_queues.home.remote_queue import RemoteQueue
@@ -77,14 +77,24 @@ class QueuesElsewhere:
         self._touched = touched
         self._known: dict[QueueName, _Known] = {}
 
-    def open(self, vhost: str, queue: DeclaredQueue, title: str) -> RemoteQueue:
+    def open(
+        self,
+        vhost: str,
+        queue: DeclaredQueue,
+        title: str,
+        consumers: Collection[Consumer] = (),
+    ) -> RemoteQueue:
         """Return a queue for this broker's channels, in a session as soon as its leader is known.
 
-        A queue that is open already is returned, unless it was declared again since.
+        A queue that is open already is returned, unless it was declared again since. `consumers`:
+        those of this broker, which has led the queue until now.
         """
         name = QueueName(vhost, queue.name)
         known = self._known.get(name)
         if known is not None and known.remote.declared is queue:
+            if consumers:
+                known.remote.leave()
+                known.remote.adopt(consumers)
             return known.remote
         self.close_queue(name)
         remote = RemoteQueue(
@@ -102,6 +112,7 @@ class QueuesElsewhere:
         self._known[name] = _Known(remote)
         if queue.durable:
             self._identify(name)
+        remote.adopt(consumers)
         self.look(name)
         return remote
 

@@ -196,6 +196,13 @@ class RemoteQueue:
             self._link.open_session()
         self._consumers.add(consumer, done)
 
+    def adopt(self, consumers: Iterable[Consumer]) -> None:
+        """Take over consumers of a queue that this broker led, with what their channels hold.
+
+        Call it between two sessions.
+        """
+        self._consumers.adopt(self, consumers)
+
     def cancel(self, consumer: Consumer, now: float) -> None:
         """Have the leader remove a consumer, if registered."""
         self._publishes.close_call()

@@ -12,10 +12,12 @@ from headrace.broker.metadata_image import ImageDelta
 from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.ports.callbacks import Done
+from headrace.queues.engine.delivery_turns import AnyQueue
+from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.model.declaration_table import Applied
 from headrace.queues.model.declarations import DeclaredQueue
-from headrace.queues.port import Queue
+from headrace.queues.port import Consumer, Queue
 from headrace.queues.queue_names import QueueName, queue_of_topic, queue_topic
 from headrace.queues.refusals import QUEUE, resource_text
 from headrace.remote_queues.home.home_session import HomeSession
@@ -87,7 +89,15 @@ class ClusterQueues:
         if isinstance(applied.added, DeclaredQueue):
             self._place(QueueName(vhost, applied.added.name))
 
-    def _place(self, name: QueueName) -> None:
+    def moved(self, host: QueueHost, queue: AnyQueue, consumers: Collection[Consumer]) -> None:
+        """Open a queue that this broker does not lead any more, with its consumers here.
+
+        Implements `led_queues.Moved`.
+        """
+        self.sessions.moved(host.name, queue.name)
+        self._place(QueueName(host.name, queue.name), consumers)
+
+    def _place(self, name: QueueName, consumers: Collection[Consumer] = ()) -> None:
         """Open a queue unless it is hosted here, and look for its leader."""
         host = self._virtual_hosts.hosts.get(name.vhost)
         queue = None if host is None else host.model.queues.get(name.queue)
@@ -96,12 +106,14 @@ class ClusterQueues:
         topic = queue_topic(*name)
         if queue.durable and queue_of_topic(topic) is None:
             self._hashed[topic] = name
-        if name.queue in host.queues:  # hosted: it may have consumers from before that
-            self._elsewhere.look(name)
+        hosted = host.queues.get(name.queue)
+        if hosted is not None and hosted.refused is None:
+            self._elsewhere.look(name)  # it may have consumers from before
             return
         title = resource_text(QUEUE, name.queue, name.vhost)
-        remote = self._elsewhere.open(name.vhost, queue, title)
+        remote = self._elsewhere.open(name.vhost, queue, title, consumers)
         host.targets.elsewhere[name.queue] = host.targets[name.queue] = remote
+        host.queues.pop(name.queue, None)  # the placeholder of a queue that was led here
         self._elsewhere.look(name)
 
     # Leaders: `queues_elsewhere.Leaders`
