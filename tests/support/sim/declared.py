@@ -180,11 +180,10 @@ class DeclaringClient:
             shard = at.coordinator._led.at(at.tables.partition_of("/"))
             if shard is not None and shard.is_active:
                 waits = shard.confirmations
-                registered = server.broker.image.brokers
                 awaited = {
-                    (broker, info.epoch)
-                    for broker, info in registered.items()
-                    if broker in waits.awaited
+                    (info.broker_id, info.epoch)
+                    for info in server.broker.image.reachable_brokers()
+                    if info.broker_id in waits.awaited
                 }
                 found[number] = Waits(shard, waits.times_late, frozenset(awaited))
         return found

@@ -13,8 +13,8 @@ class Place:
 
     def __init__(self) -> None:
         self.clock = HandClock()
-        self.followers = [ONE, TWO]
-        self.waits = Confirmations(self.clock, lambda: self.followers)
+        self.suspected: set[BrokerId] = set()
+        self.waits = Confirmations(self.clock, [ONE, TWO], self.suspected.__contains__)
         self.heard: list[ApiError | None] = []
 
     def wait(self, offset: int) -> None:
@@ -54,18 +54,17 @@ def test_late_broker_is_waited_for_once_until_it_polls() -> None:
     assert len(here.heard) == 3
 
 
-def test_broker_that_is_gone_holds_up_nothing() -> None:
+def test_broker_that_is_suspected_to_be_dead_holds_up_nothing() -> None:
     here = Place()
     here.polled(ONE, 3)
     here.wait(3)
-    here.followers.remove(TWO)
+    here.suspected.add(TWO)
     here.waits.look()
     assert here.heard == [None]
 
 
 def test_broker_that_registers_later_is_waited_for_from_its_first_poll_on() -> None:
     here = Place()
-    here.followers.append(THREE)
     here.polled(ONE, 3)
     here.polled(TWO, 3)
     here.wait(3)

@@ -29,13 +29,23 @@ class _Wait:
 class Confirmations:
     """The brokers that follow one partition, seen by its leader. On the deciding thread."""
 
-    def __init__(self, clock: Clock, followers: Callable[[], Collection[BrokerId]]) -> None:
-        """Create for a leader's term. `followers`: the other registered brokers, now."""
+    def __init__(
+        self,
+        clock: Clock,
+        followers: Collection[BrokerId],
+        is_suspected: Callable[[BrokerId], bool],
+    ) -> None:
+        """Create for a leader's term. `followers`: the other brokers that are registered then.
+
+        A broker that `is_suspected` to be dead is not waited for.
+        A broker that polls is waited for also while it is not registered: its session may have
+        ended, and its clients are connected still.
+        """
         self._clock = clock
-        self._followers = followers
+        self._is_suspected = is_suspected
         self._applied: dict[BrokerId, Offset] = {}
         """The offset below which a broker has applied all, of those that are not late."""
-        self.awaited = set(followers())
+        self.awaited = set(followers)
         """Brokers that are not late. One that registers later polls before it serves clients."""
         self.times_late = 0
         """How often a change was answered although a broker had not applied it."""
@@ -60,7 +70,7 @@ class Confirmations:
         wait.timer = self._clock.call_later(WAIT_SECONDS, lambda: self._too_late(wait))
 
     def look(self) -> None:
-        """End the waits that no broker holds up any more: one has polled, or has gone."""
+        """End the waits that no broker holds up any more."""
         if not self._waits:
             return
         ready = [wait for wait in self._waits if not self._missing(wait.offset)]
@@ -79,8 +89,8 @@ class Confirmations:
         applied = self._applied
         return [
             broker
-            for broker in self._followers()
-            if broker in self.awaited and applied.get(broker, -1) < offset
+            for broker in self.awaited
+            if applied.get(broker, -1) < offset and not self._is_suspected(broker)
         ]
 
     def _too_late(self, wait: _Wait) -> None:

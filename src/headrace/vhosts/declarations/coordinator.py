@@ -200,15 +200,19 @@ class Coordinator:
             epoch,
             self._world,
             self._tables.of(index),
-            Confirmations(self._broker.clock, self._followers),
+            Confirmations(self._broker.clock, self._followers(), self._is_suspected),
             lambda: led.high_watermark,
             self._polls.wake,
         )
 
     def _followers(self) -> list[BrokerId]:
         own = self._broker.broker_id
-        found = (info.broker_id for info in self._broker.image.reachable_brokers())
-        return [broker for broker in found if broker != own]
+        return [broker for broker in self._broker.image.brokers if broker != own]
+
+    def _is_suspected(self, broker: BrokerId) -> bool:
+        image = self._broker.image
+        info = image.brokers.get(broker)
+        return info is not None and image.suspects.get(broker) == info.epoch
 
     def _image_changed(self, delta: "ImageDelta", structural: bool) -> None:
         for shard in tuple(self._led) if structural else ():
