@@ -276,7 +276,8 @@ class LeaderSession:
     def _requeue(self, led: LedQueue, channel: RemoteChannel, positions: Sequence[int]) -> None:
         taken, sizes = channel.take(positions)
         if taken:
-            led.queue.settle(Disposition.REQUEUED, taken, sizes)
+            ended = Disposition.REQUEUED if channel.closed else Disposition.UNDELIVERED
+            led.queue.settle(ended, taken, sizes)
             led.host.touched((led.queue,))
 
     def _credit(self, call: Credit) -> None:

@@ -91,6 +91,9 @@ class LateMessages(MemoryMessages):
     def abandon(self) -> None:
         """There is nothing to stop."""
 
+    def resign(self) -> None:
+        """There is nothing to release."""
+
     def when_stored(self, done: Callable[[bool], None]) -> None:
         """Note who waits."""
         self.waiting.append(done)

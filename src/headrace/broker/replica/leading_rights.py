@@ -5,7 +5,7 @@ partitions. `server.cluster.lease_pings` sends the pings and gets the answers of
 `held_rights` reports which rights begin and end.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Protocol
 
 from headrace.broker.metadata_image import NO_LEADER, MetadataImage
@@ -40,6 +40,10 @@ class Partitions(Protocol):
 
 class RightsWatch(Protocol):
     """A watch over changes of rights, but for those that time brings."""
+
+    @property
+    def reported(self) -> Mapping[TopicPartition, bool]:
+        """The led partitions, each with whether its right is held, as it was reported."""
 
     def look(self, partition: TopicPartition) -> None:
         """Note that a partition's right may have begun or ended."""
@@ -268,6 +272,10 @@ class LeadingRights:
         if found is None or (found.topic_id, partition.partition) not in self.led:
             return None
         return self.holds(found)
+
+    def reported(self, partition: TopicPartition) -> bool:
+        """Return whether this broker acts as the only leader of a partition."""
+        return self.watch is not None and self.watch.reported.get(partition, False)
 
     def alone(self, partition: TopicPartition) -> bool:
         """Return whether the right depends on the lease: no other replica is in the ISR."""

@@ -165,6 +165,8 @@ def frontend(parts: Parts) -> AmqpFrontend:
         durability=durable,
         memory=memory,
     )
+    if cluster is not None:
+        queues.virtual_hosts.turns.leadership = cluster.queue_leadership
     parts.operations.add(Administration(queues, settings.users, amqp).operations)
     made = AmqpFrontend(
         queues,
