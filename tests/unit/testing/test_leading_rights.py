@@ -27,6 +27,7 @@ from tests.support.sim.cluster import Story, until
 from tests.support.sim.cluster import play as sim_play
 
 SEEDS = 2
+SEEDS_MAX = 50
 BROKERS = (1, 2, 3)
 LEADER = 2
 SECONDS = 0.1
@@ -61,9 +62,9 @@ def test_no_two_brokers_have_the_right_whatever_fails() -> None:
         assert told.counts["rights held"] > 10_000
 
 
-def first_broken(*seeds: int) -> str:
-    """The first violation in the stories of some seeds; "": none is found."""
-    for seed in seeds:
+def first_broken(first: int) -> str:
+    """The first violation in stories from the seed that had it when written; "": none is found."""
+    for seed in range(first, first + SEEDS_MAX):
         try:
             stories.play(replicated_by_right, seed)
         except Broken as error:
@@ -73,20 +74,19 @@ def first_broken(*seeds: int) -> str:
 
 def test_two_leaders_that_deliver_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leading_right, "WAIT_SECONDS", 0.0)
-    assert "have the right to lead" in first_broken(1, 2)
+    assert "have the right to lead" in first_broken(1)
 
 
 def test_right_that_is_not_ended_in_time_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(HeldRights, "_end_grants", lambda self: None)
-    assert "without a right" in first_broken(1, 2)
+    assert "without a right" in first_broken(1)
 
 
-@pytest.mark.slow
 def test_fence_answered_by_a_broker_without_a_right_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Leaderships, "gave_up", lambda *_: True)
-    assert "have the right to lead" in first_broken(*range(20))
+    assert "have the right to lead" in first_broken(6)
 
 
 def holders(cluster: SimCluster) -> Iterator[int]:

@@ -12,7 +12,6 @@ from headrace.broker.metadata_image import NO_LEADER, MetadataImage
 from headrace.broker.partition import Partition
 from headrace.broker.replica.leader_fences import LeaderFences
 from headrace.broker.replica.leading_right import (
-    GRANT_SECONDS,
     Grants,
     KnownEpochs,
     Leaderships,
@@ -227,14 +226,14 @@ class LeadingRights:
             self._fences.answered(broker, ping.fences)
             self._others = None
         if self.watch is not None:
-            self.watch.granted(broker, sent_at + GRANT_SECONDS, first=first)
+            self.watch.granted(broker, self._grants.until(broker), first=first)
         self._look_at({*answer.given_up, *answer.epochs})
 
     def forget(self, broker: BrokerId) -> None:
         """Forget the grants of a broker whose registration has ended."""
         self._grants.forget(broker)
         if self.watch is not None:
-            self.watch.granted(broker, float("-inf"), first=True)
+            self.watch.granted(broker, self._grants.until(broker), first=True)
 
     def check(self) -> None:
         """End the rights whose time is over by now."""
