@@ -63,6 +63,8 @@ class ReservedTopics(NamedTuple):
     internal: Mapping[str, Mapping[str, str]] = MappingProxyType({})
     """The settings of topics with the broker's own state, by name: also of those that are adopted
     from a log directory after the metadata store was lost."""
+    internal_partitions: int = 1
+    """The number of partitions of each topic with the broker's own state."""
     create: str = ""
     """Why CreateTopics is refused: how to create the owner; empty: it is not."""
     partitions: str = ""
@@ -187,6 +189,7 @@ AMQP_TOPICS = ReservedTopics(
             "unclean.leader.election.enable": "false",
         }
     },
+    internal_partitions=8,
     create="declare the queue, which makes it",
     partitions="it has a partition for each priority",
     configs="its settings are the queue's",
@@ -328,6 +331,12 @@ def reserved_topics(topic: str) -> ReservedTopics | None:
         if row.topics is not None and topic.startswith(row.topics.prefix):
             return row.topics
     return None
+
+
+def is_own_state(topic: str) -> bool:
+    """Return whether a topic has a protocol's own state, for which its row has the settings."""
+    reserved = reserved_topics(topic)
+    return reserved is not None and topic in reserved.internal
 
 
 def is_closed(topic: str) -> bool:

@@ -11,6 +11,7 @@ FORMER_LOGGERS = {
     "headrace.cluster.controller.adoption": "headrace.cluster.controller.adopted_metadata",
     "headrace.cluster.membership.doubts": "headrace.cluster.membership.directory_doubts",
     "headrace.cluster.settings.amqp_settings": "headrace.cluster.settings.vhost_settings",
+    "headrace.cluster.store.group_mirror": "headrace.server.cluster.group_mirror",
     "headrace.coordination.queues": "headrace.queues",
     "headrace.coordination.queues.engine": "headrace.queues.engine",
     "headrace.coordination.queues.engine.dead_letter_publishing": "headrace.queues.engine.dead_letter_publishing",

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from headrace.cluster.topics.creation import NewTopic, Spend, duplicates, freely
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.protocols import is_own_state
 from headrace.operations.audit import shortened
 from headrace.operations.configs import shown_value
 from headrace.operations.permissions import AdminOperation, authorization_failed
@@ -35,6 +36,8 @@ class TopicSpec(NamedTuple):
     assignments: Sequence[tuple[int, tuple[int, ...]]] = ()
     """Partition number and its replicas' broker ids; if given, the two numbers above must be -1."""
     configs: Sequence[tuple[str, str | None]] = ()
+    by_broker: bool = False
+    """Whether another broker asks, which may create topics with a protocol's own state."""
 
 
 async def create_topics(
@@ -95,7 +98,8 @@ async def _create(
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             if topic.name in forbidden:
                 raise authorization_failed(ResourceType.TOPIC)
-            check_not_reserved(topic.name, lambda reserved: reserved.create)
+            if not (topic.by_broker and is_own_state(topic.name)):
+                check_not_reserved(topic.name, lambda reserved: reserved.create)
             wanted.append(_wanted(topic))
         except ApiError as error:
             outcome[topic.name] = error

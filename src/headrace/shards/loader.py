@@ -73,16 +73,18 @@ class Loader:
         disk: Disk,
         keyed: bool,
         done: Done[HeadraceError | None],
+        start: Offset | None = None,
     ) -> None:
         """Create a replay of `log` into `target`, up to the log's present end offset. `keyed`: pass
-        only the last record of each key to `target`."""
+        only the last record of each key to `target`. `start`: the offset to begin at; None: the
+        log's first. Records of the batch with that offset may come again."""
         self._log = log
         self._target = target
         self._latest = Latest() if keyed else None
         self._turns = turns
         self._disk = disk
         self._done = done
-        self._at = log.start_offset
+        self._at = max(log.start_offset, log.start_offset if start is None else start)
         self._end = log.end_offset
         self._cancelled = False
 

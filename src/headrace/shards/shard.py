@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Protocol
 
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.model.nouns import Offset
 from headrace.ports.clock import Clock, Random
 from headrace.ports.deadlines import Deadlines
 from headrace.ports.disk import Disk
@@ -84,7 +85,12 @@ class Shard(ABC):
         epoch: int,
         world: World,
         limits: JournalLimits,
+        start: Offset | None = None,
     ) -> None:
+        """Create the shard of a partition, not loaded.
+
+        `start`: the offset below which the state has all records already; None: it has none.
+        """
         self.index = index
         self.partition = partition
         self.epoch = epoch
@@ -109,6 +115,7 @@ class Shard(ABC):
             disk=world.disk,
             keyed=self.KEYED,
             done=self._replayed,
+            start=start,
         )
 
     # Implemented by subclasses

@@ -35,13 +35,12 @@ from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.durability import Declared, KeptDone, Model
 from headrace.queues.model.exchanges import Binding, Exchange
 from headrace.queues.model.stored_model import (
-    BindingRecord,
-    ExchangeRecord,
     QueueRecord,
     Record,
     binding_record,
     exchange_record,
     queue_record,
+    removed_records,
 )
 from headrace.queues.model.stored_records import encode_record, record_key
 from headrace.queues.queue_names import queue_topic
@@ -155,7 +154,7 @@ class DurableQueues:
         Implements `Declarations`.
         """
         upcoming = self._next
-        for record in _records_of(removed):
+        for record in removed_records(removed):
             key = record_key(host.name, record)
             added = upcoming.added.pop(key, None)
             stored = key in self._stored
@@ -372,14 +371,3 @@ def _record(host: Model, declared: Declared) -> Record | None:
             return queue_record(declared)
         case Binding():
             return binding_record(host, declared)
-
-
-def _records_of(removed: Removed) -> Iterable[Record]:
-    """Yield records of removed declarations, with identifying fields only."""
-    for name in removed.queues:
-        yield QueueRecord(name, False, {})
-    for exchange in removed.exchanges:
-        yield ExchangeRecord(exchange.name, "", False, False, {})
-    for binding in removed.bindings:
-        kind, name = binding.destination
-        yield BindingRecord(binding.source, kind, name, binding.routing_key, binding.arguments)

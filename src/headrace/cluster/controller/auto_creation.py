@@ -9,6 +9,7 @@ from headrace.cluster.topics.creation import NewTopic, Spend, freely
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.invariant import invariant
 from headrace.model.nouns import INTERNAL_TOPICS
+from headrace.model.protocols import is_own_state
 
 Create = Callable[[NewTopic, Spend], Awaitable[TopicInfo | ApiError]]
 """Creates a topic by the controller; on success this broker's metadata image has it."""
@@ -54,7 +55,8 @@ class AutoCreation:
 
         The number of partitions of an existing topic is not changed by the configuration.
         """
-        invariant(name in INTERNAL_TOPICS, f"{name} is no internal topic")
+        known = name in INTERNAL_TOPICS or is_own_state(name)
+        invariant(known, f"{name} is no internal topic")
         return await self._create_or_find(internal_topics.new_topic(name, self._broker), freely)
 
     async def _create_or_find(self, wanted: NewTopic, spend: Spend) -> TopicInfo:

@@ -14,6 +14,16 @@ from headrace.remote_queues.queue_sessions import QueueSessions
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
 
 
+class DeclarationsPort(Protocol):
+    """A broker's declarations of vhosts, as the other brokers use them."""
+
+    async def commanded(self, request: Fields) -> Fields:
+        """Carry out commands of another broker's clients; return the response's fields."""
+
+    async def polled(self, request: Fields) -> Fields:
+        """Answer another broker's long poll of the log of declarations."""
+
+
 class PeerPort(Protocol):
     """A broker as the other brokers of its cluster call it. Every method may raise ApiError."""
 
@@ -52,6 +62,10 @@ class PeerPort(Protocol):
 
     def pinged(self, ping: Ping) -> PingAnswer:
         """Return the leader epochs that a ping does not know."""
+
+    @property
+    def declarations(self) -> DeclarationsPort:
+        """The declarations of vhosts. ApiError UNSUPPORTED_VERSION: the broker has none."""
 
     def queue_sessions_of(self, broker_epoch: int) -> QueueSessions:
         """Return the sessions of other brokers with the queues that this registration leads.

@@ -13,6 +13,7 @@ from headrace.cluster.decisions.events import IsrAsked
 from headrace.cluster.decisions.orders import Failed, Orders
 from headrace.cluster.peers import order_messages
 from headrace.cluster.peers.peer_call import Fields
+from headrace.cluster.peers.peer_port import DeclarationsPort
 from headrace.cluster.settings.entity_settings import store_failed
 from headrace.cluster.store import znodes
 from headrace.cluster.store.catalog import Catalog
@@ -41,6 +42,8 @@ class PeerService:
         self._followed = followed
         self.queue_sessions: QueueSessions | None = None
         """Sessions of other brokers with queues that this broker leads; None: it has no queues."""
+        self.followed_declarations: DeclarationsPort | None = None
+        """The declarations of vhosts on this broker; None: it does not follow them."""
         self._turn = asyncio.Lock()
         """Held while one request of a controller is decoded and applied, so that none overtakes
         another."""
@@ -111,6 +114,13 @@ class PeerService:
         if applier.broker_epoch < 0:
             raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
         return applier.rights.answer(ping, applier.broker_epoch)
+
+    @property
+    def declarations(self) -> DeclarationsPort:
+        """The declarations of vhosts. ApiError UNSUPPORTED_VERSION: the broker has none."""
+        if self.followed_declarations is None:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        return self.followed_declarations
 
     def queue_sessions_of(self, broker_epoch: int) -> QueueSessions:
         """Return the sessions of other brokers with the queues that this registration leads."""

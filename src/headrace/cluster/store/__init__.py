@@ -7,5 +7,4 @@ changed_node   a node changed without lost updates, with a notice for all broker
 stored_doubts  replicas that may lack committed records, in registrations (pure)
 reaction       a coroutine that runs once for several watch events
 migration      copies a single broker's store into a shared one
-group_mirror   groups in the layout that tools from before Kafka 0.9 read in ZooKeeper
 """

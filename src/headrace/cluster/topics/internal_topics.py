@@ -11,6 +11,10 @@ from headrace.model.nouns import (
 )
 from headrace.model.protocols import reserved_topics
 
+OWN_STATE_REPLICAS = 3
+"""Replicas of a topic with a protocol's own state, where there are so many brokers; writes need a
+majority of them."""
+
 
 def internal_config(name: str, config: BrokerConfig) -> dict[str, str]:
     """Return the topic settings of internal topic `name`, of any protocol; none for another."""
@@ -75,5 +79,11 @@ def new_topic(name: str, broker: Broker) -> NewTopic:
         least = min(config.share_coordinator_state_topic_min_isr, factor)
         settings["min.insync.replicas"] = str(least)
         partitions = config.share_coordinator_state_topic_num_partitions
+        return NewTopic(name, partitions, factor, config=settings)
+    reserved = reserved_topics(name)
+    if reserved is not None and name in reserved.internal:
+        factor = min(OWN_STATE_REPLICAS, brokers)
+        settings["min.insync.replicas"] = str(factor // 2 + 1)
+        partitions = min(reserved.internal_partitions, config.partitions_per_topic_max)
         return NewTopic(name, partitions, factor, config=settings)
     return NewTopic(name, USE_DEFAULT, USE_DEFAULT)

@@ -17,6 +17,8 @@ from headrace.wire.amqp.frames import FRAME_HEADER_BYTES
 from headrace.wire.amqp.methods import Method, MethodId, decode_method, encode_method
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.frontends.amqp.connection.deferred_output import Release
     from headrace.frontends.amqp.queue_broker import QueueBroker
     from headrace.queues.engine.queue_host import QueueHost
@@ -59,6 +61,10 @@ class _Answer:
             self._look()
 
         return release
+
+    def hold_input(self) -> "Callable[[], None]":
+        """Return a function that does nothing: an administrator sends one method."""
+        return lambda: None
 
     def takes_more(self) -> bool:
         """Return True: an answer needs no room."""

@@ -13,9 +13,10 @@ from headrace.frontends.amqp.connection.partial_publishes import Unfinished
 from headrace.frontends.amqp.connection.ports import Outlet, Peer
 from headrace.frontends.amqp.replies import reply_to
 from headrace.queues.engine.queue_host import QueueHost
+from headrace.queues.model.declarations import ConnectionOwner, Owner
 from headrace.queues.permissions.access import Access, Permission
 from headrace.queues.refusals import QUEUE, Refused
-from headrace.security.identity import Principal
+from headrace.security.identity import Identity, Principal
 from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.methods import Method, MethodId
@@ -24,6 +25,7 @@ from headrace.wire.amqp.reply_codes import ConnectionClosing
 
 if TYPE_CHECKING:
     from headrace.queues.port import Queue
+    from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
 
 
 class Behind(Protocol):
@@ -35,6 +37,8 @@ class Behind(Protocol):
     timeouts: ConsumerTimeouts
     unfinished: Unfinished
     held_consumers: HeldConsumers
+
+    declarations: "ClusterDeclarations | None"
 
     @property
     def replies(self) -> DirectReplies:
@@ -74,10 +78,12 @@ class Client:
         access: Access,
         peer: Peer,
         close: Callable[[str], None],
+        identity: Identity | None = None,
     ) -> None:
         """Create a connection's client of a vhost.
 
-        `close` closes the connection with CONNECTION_FORCED and a text.
+        `close` closes the connection with CONNECTION_FORCED and a text. `identity`: whose
+        permissions its commands need; None: an administrator's, who needs none.
         """
         self.host = host
         self.access = access
@@ -96,6 +102,14 @@ class Client:
         self.held_consumers = broker.held_consumers
         self.wants_cancels = negotiation.capability(properties, "consumer_cancel_notify")
         """Whether the client supports a basic.cancel from the broker."""
+        self.identity = identity
+        self.declarations = broker.declarations
+        self.owner: Owner = self
+        if self.declarations is not None and identity is not None:
+            self.owner = self.declarations.new_owner()
+        self.commands = 0
+        """Number of commands to coordinators that are not answered."""
+        self._is_closed = False
         self._broker = broker
         self._channels: dict[QueueChannel, None] = {}
         self._paused = False
@@ -181,5 +195,17 @@ class Client:
     def closed(self) -> None:
         """Remove the closed connection, and delete its exclusive queues."""
         self._broker.gone(self)
-        self.host.owner_gone(self)
+        self._is_closed = True
+        if self.declarations is None:
+            self.host.owner_gone(self)
+        else:
+            self.commands_answered()
         self._broker.soon()
+
+    def commands_answered(self) -> None:
+        """Have the exclusive queues deleted if the connection is closed and awaits no answer."""
+        owner, declarations = self.owner, self.declarations
+        if declarations is None or not self._is_closed or self.commands:
+            return
+        if isinstance(owner, ConnectionOwner) and self.host.model.table.owned_by(owner):
+            declarations.connection_closed(self.host.name, owner)

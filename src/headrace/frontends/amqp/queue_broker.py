@@ -1,7 +1,7 @@
 """The broker behind all AMQP connections: logins, virtual hosts, the end of each pass."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.frontends.amqp.bounds import Bounds
 from headrace.frontends.amqp.channel.channel import QueueChannel
@@ -23,6 +23,9 @@ from headrace.queues.permissions.definitions import Definitions, UserDefinition
 from headrace.security.identity import Identity, Principal
 from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
+
+if TYPE_CHECKING:
+    from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
 
 _NOTHING_KEPT = UserDefinition()
 _IMPERSONATOR = "impersonator"
@@ -65,12 +68,16 @@ class QueueBroker:
         bounds: Bounds = _DEFAULT_BOUNDS,
         durability: Durability | None = None,
         memory: MemoryUse | None = None,
+        declarations: "ClusterDeclarations | None" = None,
     ) -> None:
         """Create the queue broker.
 
         `make_store` None: queues that are not durable store messages in memory.
 
         `durability` stores durable declarations and queues; None: nothing is durable.
+
+        `declarations`: those of the cluster, which clients' commands change; None: the vhosts have
+        their own.
         """
         self.bounds = bounds
         self.memory = memory or MemoryUse(bounds.memory_bytes_max)
@@ -78,12 +85,15 @@ class QueueBroker:
         self.now: Callable[[], float] = clock.monotonic
         self.random_bytes: Callable[[], bytes] = random.uuid
         self.replies = DirectReplies(random.uuid)
+        self.declarations = declarations
         self.virtual_hosts = VirtualHosts(
             clock,
-            random.uuid,
+            random.uuid if declarations is None else declarations.coordinator.name_bytes,
             make_store or stores_in_memory(self.memory),
-            durability,
+            durability if declarations is None else declarations,
         )
+        if declarations is not None:
+            declarations.apply_to(self.virtual_hosts)
         deadlines = self.virtual_hosts.deadlines
         self.timeouts = ConsumerTimeouts(deadlines, bounds.consumer_timeout_ms, self.soon)
         self.unfinished = Unfinished(bounds.unfinished_bytes_max)
@@ -135,7 +145,7 @@ class QueueBroker:
         if not admission.may_open(identity, virtual_host):
             raise _not_allowed(refused)
         access = admission.access(identity, virtual_host)
-        client = Client(self, host, principal, client_properties, access, peer, close)
+        client = Client(self, host, principal, client_properties, access, peer, close, identity)
         self.clients.add(client)
         return client
 

@@ -1,7 +1,7 @@
 """The running queues of one virtual host, by name, with the vhost's model."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
@@ -50,6 +50,8 @@ class QueueHost:
         self.queues: dict[str, AnyQueue] = {}
         self.targets = Targets(topic_store)
         """The queues and Kafka topics that routes name."""
+        self.ended: Callable[[str], None] | None = None
+        """Deletes a queue that has expired or that its last consumer left; None: the host does."""
         self._turns = turns
         self._deadlines = deadlines
         self._clock = deadlines.clock
@@ -146,6 +148,13 @@ class QueueHost:
         for name in list(self.queues):
             self._remove(self.model.remove_queue(name))
         self.model.remove_exchanges()
+
+    def drop(self, removed: Removed) -> None:
+        """Delete the running queues that were removed from the model."""
+        names = tuple(name for name in removed.queues if name in self.queues)
+        if names:
+            self._remove(Removed(names))
+            self._turns.soon()
 
     def _remove(self, removed: Removed) -> int:
         """Delete the running queues that the model removed; return how many messages were ready."""
@@ -282,7 +291,10 @@ class QueueHost:
     def _remove_if_left(self, queue: AnyQueue) -> bool:
         """Remove an auto-delete queue whose last consumer has left; return whether it was."""
         if queue.is_left and not queue.paused:
-            self._remove(self.model.consumer_gone(queue.name, len(queue.consumers)))
+            if self.ended is None:
+                self._remove(self.model.consumer_gone(queue.name, len(queue.consumers)))
+            elif queue.declared.auto_delete and not queue.consumers:
+                self.ended(queue.name)
         return queue.deleted
 
     def check_reads(self, queue: Queue, access: Access) -> None:
@@ -365,7 +377,9 @@ class QueueHost:
         except InvariantError as error:
             self.broke(queue, error)
             return
-        if expired:
+        if expired and self.ended is not None:
+            self.ended(queue.name)
+        elif expired:
             self._remove(self.model.remove_queue(queue.name))
         elif not self._remove_if_left(queue):
             self._turns.due(queue, self)

@@ -1,6 +1,7 @@
 """All virtual hosts of a broker, with the turns and timers of their queues."""
 
 from collections.abc import Callable
+from functools import partial
 
 from headrace.ports.clock import Clock
 from headrace.ports.deadlines import Deadlines
@@ -33,6 +34,7 @@ class VirtualHosts:
         self._random_bytes = random_bytes
         self._make_store = make_store
         self._durability = durability
+        self._ended: Callable[[str, str], None] | None = None
         self.hosts: dict[str, QueueHost] = {}
         self.add(DEFAULT_VHOST)
 
@@ -48,7 +50,18 @@ class VirtualHosts:
         topic_store = None if self._durability is None else self._durability.topic_store
         host = QueueHost(model, self.turns, self.deadlines, make_store, topic_store)
         self.hosts[name] = host
+        self._set_ended(host)
         return host
+
+    def delete_ended_by(self, ended: Callable[[str, str], None]) -> None:
+        """Have `ended` called with vhost and name of a queue that ends by itself, to delete it."""
+        self._ended = ended
+        for host in self.hosts.values():
+            self._set_ended(host)
+
+    def _set_ended(self, host: QueueHost) -> None:
+        if self._ended is not None:
+            host.ended = partial(self._ended, host.name)
 
     def remove(self, name: str) -> None:
         """Remove a vhost with its queues; its clients are closed already."""

@@ -1,10 +1,10 @@
 """Records of the log of declarations, applied to the table of a vhost.
 
     apply   add the declaration of a record, in place of another one of its identity
-    remove  remove the declaration of a key: a tombstone
+    remove  remove the declaration that a record identifies: a tombstone of its key
 
 Both are idempotent: a log may be applied from any earlier offset again. Applied in the log's order,
-compacted or not, the records give the durable part of the model that the commands made.
+compacted or not, the records give the part of the model that is stored.
 """
 
 from typing import NamedTuple, assert_never
@@ -19,11 +19,10 @@ from headrace.queues.model.stored_model import (
     ExchangeRecord,
     QueueRecord,
     Record,
-    durable_records,
     exchange_record,
     queue_record,
 )
-from headrace.queues.model.stored_records import encode_record, record_key
+from headrace.queues.model.stored_records import encode_record
 from headrace.queues.model.vhost_table import VhostTable
 from headrace.queues.refusals import QUEUE, resource_text
 
@@ -74,34 +73,14 @@ def remove(table: VhostTable, record: Record) -> Removed:
             assert_never(record)
 
 
-class DeclarationTable:
-    """The table of a vhost, with its durable declarations by their keys in the log."""
-
-    def __init__(self, table: VhostTable) -> None:
-        """Index the durable declarations that the table has."""
-        self._table = table
-        self._records = {record_key(table.name, each): each for each in durable_records(table)}
-
-    def apply(self, record: Record) -> Applied:
-        """Add the declaration of a record. Refused, ValueError: it is invalid; no change."""
-        applied = apply(self._table, record)
-        self._records[record_key(self._table.name, record)] = record
-        return applied
-
-    def remove(self, key: bytes) -> Removed:
-        """Remove the declaration of a key, if it exists."""
-        record = self._records.pop(key, None)
-        return Removed() if record is None else remove(self._table, record)
-
-
 def _apply_exchange(table: VhostTable, record: ExchangeRecord) -> Applied:
     current = table.exchanges.get(record.name)
-    if current is not None and _same(table, exchange_record(current), record):
+    if current is not None and _same(table, exchange_record(current, transient=True), record):
         return _UNCHANGED
     exchange = Exchange(
         record.name,
         ExchangeType(record.exchange_type),
-        durable=True,
+        durable=record.durable,
         auto_delete=record.auto_delete,
         internal=record.internal,
         arguments=record.arguments,
@@ -112,13 +91,22 @@ def _apply_exchange(table: VhostTable, record: ExchangeRecord) -> Applied:
 
 
 def _apply_queue(table: VhostTable, record: QueueRecord) -> Applied:
-    name, auto_delete, arguments = record
-    current = table.queues.get(name)
-    if current is not None and _same(table, queue_record(current), record):
+    if record.deleting:
+        return Applied(removed=remove(table, record))
+    name, current = record.name, table.queues.get(record.name)
+    as_declared = record._replace(replicas=(), deleting=False)
+    if (
+        current is not None
+        and current.owner == record.owner
+        and _same(table, queue_record(current, record.home), as_declared)
+    ):
         return _UNCHANGED
-    settings = queue_settings(arguments, resource_text(QUEUE, name, table.name))
+    settings = queue_settings(record.arguments, resource_text(QUEUE, name, table.name))
     removed = remove(table, record)
-    queue = DeclaredQueue(name, True, auto_delete, None, arguments, settings)
+    durable = not record.home
+    queue = DeclaredQueue(
+        name, durable, record.auto_delete, record.owner, record.arguments, settings
+    )
     table.add_queue(queue)
     return Applied(queue, removed)
 

@@ -18,7 +18,19 @@ from headrace.queues.refusals import (
 
 Arguments = Mapping[str, object]
 Owner = Hashable
-"""A connection, compared by identity; None: an administrator, who has no connection."""
+"""A connection: itself, or in a cluster its `ConnectionOwner`; None: an administrator, who has no
+connection."""
+
+
+class ConnectionOwner(NamedTuple):
+    """A connection as the other brokers of a cluster know it."""
+
+    broker: int
+    """The id of the connection's broker."""
+    epoch: int
+    """The epoch of that broker's registration."""
+    connection: int
+    """The number of the connection on that broker, from 1 on."""
 
 
 class DeclaredQueue(NamedTuple):

@@ -1,14 +1,18 @@
-"""The durable part of a vhost's model as records: exchanges, queues, bindings between them.
+"""A vhost's declarations as records: exchanges, queues, bindings between them.
 
 Records are plain values; `stored_records` encodes their arguments as field tables, which preserve
-types. A binding is durable if both its ends are.
+types. A binding is durable if both its ends are. A single broker stores durable declarations only;
+in a cluster transient ones are records too, as any broker may route to them (ADR 76). Fields that
+only a cluster needs have defaults, which are not stored: a version that does not know them reads
+the records of a single broker.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 from headrace.model.errors import Malformed
-from headrace.queues.model.declarations import DeclaredQueue
+from headrace.queues.model.bindings import Removed
+from headrace.queues.model.declarations import ConnectionOwner, DeclaredQueue
 from headrace.queues.model.durability import Model
 from headrace.queues.model.exchanges import (
     DEFAULT_EXCHANGE,
@@ -22,25 +26,38 @@ Stored = Mapping[str, object]
 
 
 class ExchangeRecord(NamedTuple):
-    """A durable exchange, as it is stored."""
+    """An exchange, as it is stored."""
 
     name: str
     exchange_type: str
     auto_delete: bool
     internal: bool
     arguments: Mapping[str, object]
+    durable: bool = True
 
 
 class QueueRecord(NamedTuple):
-    """A durable queue, as it is stored."""
+    """A queue, as it is stored."""
 
     name: str
     auto_delete: bool
     arguments: Mapping[str, object]
+    home: tuple[int, ...] = ()
+    """The id and the registration's epoch of the broker that has a transient queue's messages, and
+    the connection that it is exclusive to, 0: none (`ConnectionOwner`). Empty: it is durable."""
+    replicas: tuple[int, ...] = ()
+    """The brokers that are planned for a durable queue's messages, the first leader in front."""
+    deleting: bool = False
+    """Whether the queue is deleted but for its messages."""
+
+    @property
+    def owner(self) -> ConnectionOwner | None:
+        """The connection that the queue is exclusive to; None: it is not exclusive."""
+        return ConnectionOwner(*self.home) if self.home and self.home[-1] else None
 
 
 class BindingRecord(NamedTuple):
-    """A binding whose ends are durable, as it is stored."""
+    """A binding, as it is stored."""
 
     source: str
     destination_kind: str
@@ -60,15 +77,17 @@ def to_store(record: Record) -> dict[str, object]:
 
 def from_store(kind: type[_Record], stored: Stored) -> _Record:
     """Return the record of a stored dictionary; raise Malformed if its fields do not match."""
-    if set(stored) != set(kind._fields):
+    if not set(kind._fields).difference(kind._field_defaults) <= set(stored) <= set(kind._fields):
         raise Malformed(f"a stored {kind.__name__} has the fields {', '.join(sorted(stored))}")
     return kind(**stored)  # type: ignore[arg-type]
 
 
-def exchange_record(exchange: Exchange) -> ExchangeRecord | None:
-    """Return the record of an exchange; None: it is transient or predeclared."""
+def exchange_record(exchange: Exchange, *, transient: bool = False) -> ExchangeRecord | None:
+    """Return the record of an exchange; None: it is predeclared, or transient and not asked for."""
     name = exchange.name
-    if not exchange.durable or name == DEFAULT_EXCHANGE or name.startswith(RESERVED_PREFIX):
+    if name == DEFAULT_EXCHANGE or name.startswith(RESERVED_PREFIX):
+        return None
+    if not exchange.durable and not transient:
         return None
     return ExchangeRecord(
         name,
@@ -76,23 +95,38 @@ def exchange_record(exchange: Exchange) -> ExchangeRecord | None:
         exchange.auto_delete,
         exchange.internal,
         exchange.arguments,
+        exchange.durable,
     )
 
 
-def queue_record(queue: DeclaredQueue) -> QueueRecord | None:
-    """Return the record of a queue; None: it is transient."""
-    if not queue.durable:
-        return None
-    return QueueRecord(queue.name, queue.auto_delete, queue.arguments)
+def queue_record(queue: DeclaredQueue, home: tuple[int, ...] = ()) -> QueueRecord | None:
+    """Return the record of a queue; None: it is transient, and has no `home`."""
+    if queue.durable:
+        return QueueRecord(queue.name, queue.auto_delete, queue.arguments)
+    return QueueRecord(queue.name, queue.auto_delete, queue.arguments, home) if home else None
 
 
-def binding_record(host: Model, binding: Binding) -> BindingRecord | None:
-    """Return the record of a binding; None: one of its ends is transient."""
+def binding_record(
+    host: Model, binding: Binding, *, transient: bool = False
+) -> BindingRecord | None:
+    """Return the record of a binding; None: an end is transient, and `transient` is not set."""
     kind, name = binding.destination
-    to_durable = host.queues[name].durable if kind == QUEUE else host.exchanges[name].durable
-    if not to_durable or not host.exchanges[binding.source].durable:
-        return None
+    if not transient:
+        to_durable = host.queues[name].durable if kind == QUEUE else host.exchanges[name].durable
+        if not to_durable or not host.exchanges[binding.source].durable:
+            return None
     return BindingRecord(binding.source, kind, name, binding.routing_key, binding.arguments)
+
+
+def removed_records(removed: Removed) -> Iterable[Record]:
+    """Yield records of removed declarations, with identifying fields only."""
+    for name in removed.queues:
+        yield QueueRecord(name, False, {})
+    for exchange in removed.exchanges:
+        yield ExchangeRecord(exchange.name, "", False, False, {})
+    for binding in removed.bindings:
+        kind, name = binding.destination
+        yield BindingRecord(binding.source, kind, name, binding.routing_key, binding.arguments)
 
 
 def durable_records(host: Model) -> Iterator[Record]:

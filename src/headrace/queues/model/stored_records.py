@@ -1,7 +1,7 @@
-"""The encoding of durable declarations in their log.
+"""The encoding of declarations in their log.
 
     u32   length of the first table, big-endian
-    table the vhost, the kind of record, its fields but the arguments
+    table the vhost, the kind of record, its fields but the arguments and those with their default
     table the arguments
 
 Tables are AMQP field tables, which preserve the types of arguments. Names that are not UTF-8 are
@@ -52,9 +52,14 @@ def record_key(vhost: str, record: Record) -> bytes:
 
 
 def encode_record(vhost: str, record: Record) -> bytes:
-    """Encode a durable declaration with its vhost."""
+    """Encode a declaration with its vhost."""
     fields: dict[str, FieldValue] = {_VHOST: vhost, _KIND: _NAMES[type(record)]}
-    fields |= {name: value for name, value in record._asdict().items() if name != "arguments"}
+    defaults = record._field_defaults
+    fields |= {
+        name: value
+        for name, value in record._asdict().items()
+        if name != "arguments" and (name not in defaults or value != defaults[name])
+    }
     table = encode_table(fields)
     arguments = encode_table(cast("Mapping[str, FieldValue]", record.arguments))
     return _LENGTH.pack(len(table)) + table + arguments
@@ -69,8 +74,7 @@ def decode_record(content: bytes) -> tuple[str, Record]:
     if len(content) < end:
         raise Malformed("a stored declaration is cut off")
     fields = {
-        name: value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
-        for name, value in decode_table(content[_LENGTH.size : end]).items()
+        name: _field(value) for name, value in decode_table(content[_LENGTH.size : end]).items()
     }
     vhost, kind = fields.pop(_VHOST, None), fields.pop(_KIND, None)
     if not isinstance(vhost, str) or not isinstance(kind, str) or kind not in _KINDS:
@@ -78,3 +82,10 @@ def decode_record(content: bytes) -> tuple[str, Record]:
     stored = fields | {"arguments": decode_table(content[end:])}
     record: Record = from_store(_KINDS[kind], stored)  # type: ignore[type-var]
     return vhost, record
+
+
+def _field(value: "FieldValue") -> object:
+    """Return a record's field; names that are not UTF-8 are decoded as bytes."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    return tuple(value) if isinstance(value, list) else value

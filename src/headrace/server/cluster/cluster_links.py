@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     import asyncio
 
     from headrace.server.cluster.broker_watches import BrokerWatches
+    from headrace.server.cluster.declaration_links import DeclarationLinks
     from headrace.server.cluster.lease_pings import LeasePings
     from headrace.server.cluster.queue_leadership import QueueLeadership
     from headrace.server.cluster.settled_copies import SettledCopies
     from headrace.server.cluster.unreleased import Unreleased
+    from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
 
 
 class ClusterLinks:
@@ -41,6 +43,11 @@ class ClusterLinks:
 
     queue_leadership: "QueueLeadership | None" = None
     """The rights to lead queues, for `DeliveryTurns.leadership`; None: no topic needs any."""
+    declarations: "ClusterDeclarations | None" = None
+    """The declarations of AMQP's vhosts; None: the broker does not follow them."""
+    _declaration_links: "DeclarationLinks | None" = None
+    _pings: "LeasePings | None" = None
+    _watches: "BrokerWatches | None" = None
 
     def __init__(
         self,
@@ -85,10 +92,10 @@ class ClusterLinks:
         self._clients = clients
         self.serves_queues = unreleased is not None and unreleased.queues
         """Whether this broker serves queues of the cluster."""
-        self._pings: LeasePings | None = None
         if unreleased is not None and unreleased.sole_leaders is not None:
             self._pings = self._lease_pings(unreleased.sole_leaders, world, clients)
-        self._watches: BrokerWatches | None = None
+        if unreleased is not None and unreleased.declarations:
+            self._follow_declarations(controller, clients)
         if unreleased is not None and unreleased.early_elections:
             from headrace.server.cluster import broker_watches
 
@@ -133,6 +140,18 @@ class ClusterLinks:
         run = self.replicating.run
         return LeasePings(broker, rights, listener, clients, run, world.boot_seconds)
 
+    def _follow_declarations(self, controller: Controller, clients: PeerClients) -> None:
+        from headrace.server.cluster import declared_vhosts
+        from headrace.server.cluster.declaration_links import DeclarationLinks
+
+        listener = self._broker.config.inter_broker_listener_name
+        run, applier = self.replicating.run, self._applier
+        links = self._declaration_links = DeclarationLinks(
+            self._broker, listener, clients, run, lambda: applier.broker_epoch
+        )
+        self.declarations = declared_vhosts.declarations(controller, links, run)
+        self.service.followed_declarations = self.declarations
+
     def joined(self, coordinators: Coordinators) -> None:
         """Begin the background work of a broker that has joined the cluster.
 
@@ -143,9 +162,11 @@ class ClusterLinks:
             self._watches.start()
         if self._pings is not None:
             self._pings.start()
+        if self.declarations is not None:
+            self.declarations.start()
         self._work.append(self.replicating.run(self._orphans.keep_up()))
         if self._broker.config.zookeeper_consumers_mirror_enable:
-            from headrace.cluster.store.group_mirror import GroupMirror
+            from headrace.server.cluster.group_mirror import GroupMirror
 
             mirror = GroupMirror(self._broker, self._store, coordinators.groups_if_any)
             self._work.append(self.replicating.run(mirror.keep_up()))
@@ -169,6 +190,10 @@ class ClusterLinks:
             self.settled_copies.close()
         if self._pings is not None:
             self._pings.close()
+        if self.declarations is not None:
+            self.declarations.close()
+        if self._declaration_links is not None:
+            self._declaration_links.close()
         if self.queue_leadership is not None:
             self.queue_leadership.close()
         for work in self._work:

@@ -13,3 +13,5 @@ class Unreleased(NamedTuple):
     """Whether leaders of killed brokers are elected before their sessions end."""
     queues: bool = False
     """Whether the broker serves queues of the cluster (ADR 76 to 79)."""
+    declarations: bool = False
+    """Whether the broker follows the declarations of AMQP's vhosts (ADR 76)."""

@@ -14,19 +14,17 @@ from typing import TYPE_CHECKING
 
 from headrace.cluster.topics.creation import NewTopic
 from headrace.cluster.topics.internal_topics import internal_config
-from headrace.log.directory.holds import WantsNothing
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.ports.callbacks import Done
 from headrace.posix.awaiting import called_back
 from headrace.queues.queue_names import DECLARATIONS_TOPIC
+from headrace.vhosts.declarations.partitions import DeclarationPartitions
 from headrace.vhosts.declarations.stored_changes import OFFLINE, PARTITIONS, Change, Loaded
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
-    from headrace.broker.partition import Partition
     from headrace.cluster.controller_port import ControllerPort
-    from headrace.config.broker import BrokerConfig
     from headrace.shards.led_shards import LedShards
     from headrace.vhosts.declarations.declaration_shard import DeclarationShard
 
@@ -50,11 +48,11 @@ class DeclarationLog:
         self._broker = broker
         self._controller = controller
         self._created = created
-        self._partitions: dict[int, Partition] = {}
-        self._holder = WantsNothing()
-        broker.opened.append(self._opened)
-        broker.closed.append(self._closed)
-        broker.reconfigured.append(self._reconfigured)
+        self._partitions = DeclarationPartitions(
+            broker,
+            lambda index, partition: self._led.lead(index, partition, partition.leader_epoch),
+            lambda index: self._led.resign(index),
+        )
 
     @cached_property
     def _led(self) -> "LedShards[DeclarationShard]":
@@ -139,35 +137,7 @@ class DeclarationLog:
 
     def _check_room(self, index: int) -> None:
         """Raise ApiError while the disk is too full: a failed write would end the directory."""
-        low = self._partitions[index].log.context.low
+        partition = self._partitions.at(index)
+        low = None if partition is None else partition.log.context.low
         if low:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, low)
-
-    # Partitions
-
-    def _opened(self, partition: "Partition") -> None:
-        topic, index = partition.topic_partition
-        if topic != DECLARATIONS_TOPIC:
-            return
-        self._let_go(index)
-        self._partitions[index] = partition
-        partition.log.context.holds.add(partition.topic_partition, self._holder)
-        self._reconfigured(self._broker.config)
-        self._led.lead(index, partition, partition.leader_epoch)
-
-    def _closed(self, partition: "Partition") -> None:
-        topic, index = partition.topic_partition
-        if topic == DECLARATIONS_TOPIC:
-            self._let_go(index)
-            self._led.resign(index)
-
-    def _let_go(self, index: int) -> None:
-        partition = self._partitions.pop(index, None)
-        if partition is not None:
-            partition.log.context.holds.remove(partition.topic_partition, self._holder)
-
-    def _reconfigured(self, config: "BrokerConfig") -> None:
-        """Flush declarations before they are answered, whatever log.flush.on.ack is."""
-        for partition in self._partitions.values():
-            if not partition.role.flushes_on_ack:
-                partition.role.flush_on_ack(True)

@@ -2,10 +2,11 @@
 
 from typing import NamedTuple
 
+from headrace.model.protocols import AMQP_TOPICS
 from headrace.queues.model.stored_model import Record
 from headrace.queues.queue_names import DECLARATIONS_TOPIC
 
-PARTITIONS = 8
+PARTITIONS = AMQP_TOPICS.internal_partitions
 OFFLINE = f"{DECLARATIONS_TOPIC} is offline: repair its log directory, then restart the broker"
 """The text of an error if the log cannot be appended to."""
 

@@ -105,6 +105,8 @@ class ApiKey(IntEnum):
     AMQP_ADMINISTRATION = 20_000
     """Operations of all protocols; the name that metrics and the audit log have is AMQP's."""
     ADMINISTRATION = AMQP_ADMINISTRATION
+    DECLARE = 20_001
+    FOLLOW_DECLARATIONS = 20_002
     COPY_SETTLED = 20_003
     LEASE_PING = 20_004
     QUEUE_CALLS = 20_005

@@ -8,7 +8,7 @@ ControlledShutdown v0 has a request header without a client id: only its body is
 
 from typing import NamedTuple
 
-from headrace.wire.kafka import queue_messages
+from headrace.wire.kafka import declaration_messages, queue_messages
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.schema import (
     Field,
@@ -339,6 +339,8 @@ PEER_MESSAGES: dict[ApiKey, PeerMessages] = {
     ApiKey.CONTROLLED_SHUTDOWN: _CONTROLLED_SHUTDOWN,
     ApiKey.ALTER_PARTITION: _ALTER_PARTITION,
     ApiKey.ALLOCATE_PRODUCER_IDS: _ALLOCATE_PRODUCER_IDS,
+    ApiKey.DECLARE: PeerMessages(*declaration_messages.COMMANDS),
+    ApiKey.FOLLOW_DECLARATIONS: PeerMessages(*declaration_messages.POLLS),
     ApiKey.COPY_SETTLED: _COPY_SETTLED,
     ApiKey.LEASE_PING: _LEASE_PING,
     ApiKey.QUEUE_CALLS: PeerMessages(*queue_messages.CALLS),
@@ -352,6 +354,8 @@ PEER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.CONTROLLED_SHUTDOWN: (2, 3),
     ApiKey.ALTER_PARTITION: (2, 3),
     ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0),
+    ApiKey.DECLARE: (0, 0),
+    ApiKey.FOLLOW_DECLARATIONS: (0, 0),
     ApiKey.COPY_SETTLED: (0, 0),
     ApiKey.LEASE_PING: (0, 0),
     ApiKey.QUEUE_CALLS: (0, 0),

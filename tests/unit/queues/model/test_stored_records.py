@@ -22,9 +22,20 @@ ARGUMENTS = st.dictionaries(
     st.none() | st.booleans() | st.integers(-(1 << 40), 1 << 40) | st.text(max_size=5),
     max_size=3,
 )
+IDS = st.integers(0, (1 << 63) - 1)
+HOMES = st.just(()) | st.tuples(IDS, IDS, IDS)
+REPLICAS = st.lists(IDS, max_size=3).map(tuple)
 RECORDS: st.SearchStrategy[Record] = st.one_of(
-    st.builds(ExchangeRecord, NAMES, st.just("topic"), st.booleans(), st.booleans(), ARGUMENTS),
-    st.builds(QueueRecord, NAMES, st.booleans(), ARGUMENTS),
+    st.builds(
+        ExchangeRecord,
+        NAMES,
+        st.just("topic"),
+        st.booleans(),
+        st.booleans(),
+        ARGUMENTS,
+        st.booleans(),
+    ),
+    st.builds(QueueRecord, NAMES, st.booleans(), ARGUMENTS, HOMES, REPLICAS, st.booleans()),
     st.builds(BindingRecord, NAMES, st.just("queue"), NAMES, NAMES, ARGUMENTS),
 )
 
@@ -32,6 +43,19 @@ RECORDS: st.SearchStrategy[Record] = st.one_of(
 @given(NAMES, RECORDS)
 def test_a_record_comes_back_as_it_was(vhost: str, record: Record) -> None:
     assert decode_record(encode_record(vhost, record)) == (vhost, record)
+
+
+def test_record_of_a_single_broker_has_the_fields_that_earlier_versions_know() -> None:
+    exchange = ExchangeRecord("e", "topic", False, True, {})
+    fields: FieldTable = {"vhost": "/", "kind": "exchange", "name": "e", "exchange_type": "topic"}
+    table = encode_table(fields | {"auto_delete": False, "internal": True})
+    length = struct.pack(">I", len(table))
+    assert encode_record("/", exchange) == length + table + encode_table({})
+    table = encode_table({"vhost": "/", "kind": "queue", "name": "q", "auto_delete": False})
+    length = struct.pack(">I", len(table))
+    assert encode_record("/", QueueRecord("q", False, {})) == length + table + encode_table({})
+    planned = QueueRecord("q", False, {}, replicas=(1, 2))
+    assert b"replicas" in encode_record("/", planned)
 
 
 def test_the_kinds_of_arguments_and_the_deepest_tables_come_back() -> None:

@@ -8,6 +8,7 @@ from headrace.frontends.amqp.channel import (
     basic_consume,
     basic_publish,
     basic_settle,
+    cluster_methods,
     exchange_methods,
     queue_methods,
     transactions,
@@ -19,9 +20,11 @@ from headrace.frontends.amqp.replies import reply_to
 from headrace.model.errors import HeadraceError
 from headrace.queues.engine.dead_messages import WEIGHT_AT, as_delivered
 from headrace.queues.engine.queue_host import QueueHost
+from headrace.queues.model.declarations import Owner
 from headrace.queues.permissions.access import NEEDED, Access
 from headrace.queues.port import Consumer, Queue
 from headrace.queues.refusals import QUEUE, Refused, not_found
+from headrace.security.identity import Identity
 from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.methods import Method, encode_method
 from headrace.wire.amqp.model_methods import (
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from headrace.frontends.amqp.channel.direct_replies import DirectReplies
     from headrace.frontends.amqp.channel.open_transaction import Transaction
     from headrace.ports.deadlines import Deadline
+    from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
 
 
 _HANDLERS: dict[type, Callable[["QueueChannel", Any], None]] = {
@@ -82,6 +86,14 @@ class Connected(Protocol):
     holding: Callable[["QueueChannel"], None]
     wants_cancels: bool
     bounds: Bounds
+    owner: Owner
+    """The owner of the connection's exclusive queues."""
+    declarations: "ClusterDeclarations | None"
+    """The declarations of the cluster; None: the broker has its own."""
+    identity: Identity | None
+    """Whose permissions its commands need; None: an administrator's."""
+    commands: int
+    """Number of its commands that are not answered."""
     held_consumers: HeldConsumers
     """Counter of the consumers of all clients."""
 
@@ -91,6 +103,9 @@ class Connected(Protocol):
 
     def __hash__(self) -> int:
         """Hash by identity: the connection owns exclusive queues."""
+
+    def commands_answered(self) -> None:
+        """Delete the exclusive queues of a connection that was closed in the meantime."""
 
     def pause(self) -> None:
         """Deliver nothing more to any channel of the connection, until there is room."""
@@ -142,7 +157,7 @@ class QueueChannel:
         """Return a queue that the client may read from, or raise Refused."""
         name = self.queue_named(name)
         self.client.access.check(NEEDED[method_name][0], QUEUE, name)
-        return self.host.queue(name, self.client)
+        return self.host.queue(name, self.client.owner)
 
     def answer(self, method: Method, *, nowait: bool = False) -> None:
         """Send the answer of a method, unless the client set `nowait`."""
@@ -175,6 +190,9 @@ class QueueChannel:
         handler = _HANDLERS[type(method)]
         if type(method) not in _DECLARING:
             handler(self, method)
+            return
+        if self.client.declarations is not None and cluster_methods.is_command(method):
+            cluster_methods.ask(self, method, self.client.declarations)
             return
         # Answered once the declarations that it changes are stored.
         release = self.outlet.hold()

@@ -70,13 +70,13 @@ def delete(channel: "QueueChannel", method: ExchangeDelete) -> None:
 
 def bind(channel: "QueueChannel", method: ExchangeBind) -> None:
     """Bind an exchange to another exchange."""
-    channel.host.model.bind(_binding(method), channel.client, channel.client.access)
+    channel.host.model.bind(_binding(method), channel.client.owner, channel.client.access)
     channel.answer(ExchangeBindOk(), nowait=method.nowait)
 
 
 def unbind(channel: "QueueChannel", method: ExchangeUnbind) -> None:
     """Remove a binding between two exchanges."""
-    channel.host.model.unbind(_binding(method), channel.client, channel.client.access)
+    channel.host.model.unbind(_binding(method), channel.client.owner, channel.client.access)
     channel.answer(ExchangeUnbindOk(), nowait=method.nowait)
 
 

@@ -33,13 +33,13 @@ def declare(channel: "QueueChannel", method: QueueDeclare) -> None:
         _declare_replies(channel, method)
         return
     if method.passive:
-        queue = channel.host.queue(method.queue, client, passive=True)
+        queue = channel.host.queue(method.queue, client.owner, passive=True)
     else:
         queue = channel.host.declare_queue(
             method.queue,
             QueueFlags(method.durable, method.exclusive, method.auto_delete),
             method.arguments,
-            client,
+            client.owner,
             client.access,
         )
     channel.last_queue = queue.name
@@ -61,17 +61,19 @@ def _declare_replies(channel: "QueueChannel", method: QueueDeclare) -> None:
 
 def bind(channel: "QueueChannel", method: QueueBind) -> None:
     """Handle queue.bind: bind a queue to an exchange, and answer queue.bind-ok."""
-    channel.host.model.bind(_binding(channel, method), channel.client, channel.client.access)
+    client = channel.client
+    channel.host.model.bind(binding_of(channel, method), client.owner, client.access)
     channel.answer(QueueBindOk(), nowait=method.nowait)
 
 
 def unbind(channel: "QueueChannel", method: QueueUnbind) -> None:
     """Remove a binding of a queue to an exchange."""
-    channel.host.model.unbind(_binding(channel, method), channel.client, channel.client.access)
+    client = channel.client
+    channel.host.model.unbind(binding_of(channel, method), client.owner, client.access)
     channel.answer(QueueUnbindOk())
 
 
-def _binding(channel: "QueueChannel", method: QueueBind | QueueUnbind) -> Binding:
+def binding_of(channel: "QueueChannel", method: QueueBind | QueueUnbind) -> Binding:
     """Return the binding of a method; without name and key, the last queue's name is the key."""
     name = channel.queue_named(method.queue)
     key = method.routing_key
@@ -102,7 +104,7 @@ def delete(channel: "QueueChannel", method: QueueDelete) -> None:
     """Delete a queue; raise Refused if `if_unused` or `if_empty` does not hold."""
     count = channel.host.delete_queue(
         channel.queue_named(method.queue),
-        channel.client,
+        channel.client.owner,
         if_unused=method.if_unused,
         if_empty=method.if_empty,
         access=channel.client.access,

@@ -107,6 +107,10 @@ class OpenChannel:
         """
         return self._held.hold()
 
+    def hold_input(self) -> Callable[[], None]:
+        """Hold the connection's input. Implements `ports.Outlet`."""
+        return self._channels.hold_input()
+
     def takes_more(self) -> bool:
         """Tell whether the client reads fast enough for deliveries. Implements `ports.Outlet`."""
         if self._held.parts:
@@ -147,14 +151,17 @@ class Channels:
         send: Callable[[bytes], None],
         connection_failed: Callable[[AmqpError, MethodId], None],
         takes_more: Callable[[], bool],
+        hold_input: Callable[[], Callable[[], None]],
     ) -> None:
         """Create an empty table of channels.
 
         `connection_failed` takes errors that close the connection, if they come later.
+        `hold_input` stops the reading of frames until the function that it returns is called.
         """
         self.frame_bytes_max = frame_bytes_max
         self.send = send
         self.takes_more = takes_more
+        self.hold_input = hold_input
         self.note_unfinished = virtual_host.note_unfinished
         self._virtual_host = virtual_host
         self._channel_max = channel_max

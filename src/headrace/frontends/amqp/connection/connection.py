@@ -14,13 +14,13 @@ from headrace.frontends.amqp.connection import errors, negotiation
 from headrace.frontends.amqp.connection.channels import ChannelFailed, Channels, read_method
 from headrace.frontends.amqp.connection.connection_state import State
 from headrace.frontends.amqp.connection.content_frames import is_known
+from headrace.frontends.amqp.connection.input_holds import InputHolds
 from headrace.frontends.amqp.connection.negotiation import Settings, Tuned
 from headrace.frontends.amqp.connection.ports import Broker, Credentials, LoginRefused, Peer
 from headrace.frontends.amqp.connection.publish_block import PublishHold
 from headrace.model.secret import Secret
 from headrace.security.identity import Principal
 from headrace.wire.amqp.control_methods import (
-    ConnectionBlocked,
     ConnectionClose,
     ConnectionCloseOk,
     ConnectionOpen,
@@ -50,16 +50,12 @@ from headrace.wire.amqp.reply_codes import AmqpError, ConnectionClosing, ReplyCo
 if TYPE_CHECKING:
     from headrace.wire.amqp.field_table import FieldTable
 
-FIRST_FRAMES_BYTES_MAX = 8192
-"""Largest frame in bytes before a size is negotiated: a token may have some thousand bytes."""
 HANDSHAKE_S_MAX = 10.0
 """Seconds from accept until the connection is open; RabbitMQ's handshake_timeout."""
 CLOSE_S_MAX = 30.0
 """Seconds to wait for close-ok, or for the client to close its socket."""
 SILENT_CLOSE_S = 3.0
 """Seconds for which a refused connection stays open, unread."""
-_HEADER_0_9 = b"AMQP\x01\x01\x00\x09"
-"""The header of AMQP 0-9, accepted like that of 0-9-1."""
 _NO_METHOD = MethodId(0, 0)
 
 
@@ -90,6 +86,7 @@ class AmqpConnection:
         self.refused_s: float | None = None
         """Seconds for which the answer to a failed login is delayed; None: no login failed."""
         self._hold = PublishHold()
+        self.input_holds = InputHolds(self._input_released)
         self._settings = settings
         self._peer = peer
         self._broker = broker
@@ -99,7 +96,7 @@ class AmqpConnection:
         self._refusal: ConnectionClosing | None = None
         self._now = self._received_at = self._sent_at = now
         self._deadline: float | None = now + HANDSHAKE_S_MAX
-        self._tuned = Tuned(settings.channel_max, FIRST_FRAMES_BYTES_MAX, 0)
+        self._tuned = Tuned(settings.channel_max, negotiation.FIRST_FRAMES_BYTES_MAX, 0)
         self._channels: Channels | None = None
 
     @property
@@ -112,11 +109,16 @@ class AmqpConnection:
         """Whether reading is stopped: the client publishes during a memory or disk alarm."""
         return self._hold.on and self.state is State.RUNNING
 
+    @property
+    def holds_input(self) -> bool:
+        """Whether reading is stopped, by an alarm or by `input_holds`."""
+        return self.input_holds.count > 0 or self.holds_publishes
+
     def take(self, data: bytes, now: float) -> int:
         """Handle the whole frames in `data`; return the number of bytes consumed."""
         self._now = self._received_at = now
         at, end = 0, len(data)
-        while not self.ended:
+        while not self.ended and not self.input_holds.count:
             if self.state is State.REFUSED or at == end:
                 return end
             if self.state is State.HEADER:
@@ -149,7 +151,8 @@ class AmqpConnection:
         """Handle a run or a frame; return its bytes, or 0 if no whole frame has arrived."""
         if self._channels is not None and self.state is State.RUNNING:
             if self._hold.reason is not None and self._hold.begins_at(data, at):
-                self._tell_of_hold()
+                if (blocked := self._hold.tell(self.client_properties)) is not None:
+                    self._answer(blocked)
                 return 0
             after = self._channels.run(data, at, end)
             if after > at:
@@ -161,7 +164,7 @@ class AmqpConnection:
         return size
 
     def _header(self, header: bytes) -> None:
-        if header not in (PROTOCOL_HEADER, _HEADER_0_9):
+        if header not in (PROTOCOL_HEADER, negotiation.HEADER_0_9):
             self.reason = negotiation.wrong_header(header)
             self._send(PROTOCOL_HEADER)
             self.lost()
@@ -272,10 +275,15 @@ class AmqpConnection:
             self._send,
             self._fail,
             self._takes_more,
+            self.input_holds.hold,
         )
         self._answer(ConnectionOpenOk())
         self.state = State.RUNNING
         self._deadline = None
+
+    def _input_released(self) -> None:
+        self._wake()
+        self._received_at = self._now  # nothing was read: the heartbeat timeout begins now
 
     # Resource alarms
 
@@ -292,13 +300,6 @@ class AmqpConnection:
         if hold.told:
             self._answer(ConnectionUnblocked())
 
-    def _tell_of_hold(self) -> None:
-        """Send connection.blocked once, to a client that supports it."""
-        known = negotiation.capability(self.client_properties, "connection.blocked")
-        if known and not self._hold.told and self._hold.reason is not None:
-            self._hold.told = True
-            self._answer(ConnectionBlocked(self._hold.reason))
-
     @property
     def deadline(self) -> float | None:
         """Monotonic time at which `tick` must be called next; None: not needed."""
@@ -308,7 +309,7 @@ class AmqpConnection:
         times = [] if self._deadline is None else [self._deadline]
         if interval and self.state is State.RUNNING:
             times.append(self._sent_at + interval / 2)
-            if not self.holds_publishes:
+            if not self.holds_input:
                 times.append(self._received_at + 2 * interval)
         return min(times, default=None)
 
@@ -329,7 +330,7 @@ class AmqpConnection:
         interval = self._tuned.heartbeat_s
         if not interval or self.state is not State.RUNNING:
             return
-        if now >= self._received_at + 2 * interval and not self.holds_publishes:
+        if now >= self._received_at + 2 * interval and not self.holds_input:
             self.reason = f"missed heartbeats from client, timeout: {interval}s"
             self.lost()
         elif now >= self._sent_at + interval / 2:

@@ -37,6 +37,10 @@ FRAME_BYTES_MIN_4_1 = 8192
 """Smallest `frame_max` in bytes that RabbitMQ accepts from version 4.1 on."""
 _NUMBERS = re.compile("[0-9]+")
 _SHORT_MAX = (1 << 16) - 1
+FIRST_FRAMES_BYTES_MAX = 8192
+"""Largest frame in bytes before a size is negotiated: a token may have some thousand bytes."""
+HEADER_0_9 = b"AMQP\x01\x01\x00\x09"
+"""The header of AMQP 0-9, accepted like that of 0-9-1."""
 
 
 class Settings(NamedTuple):

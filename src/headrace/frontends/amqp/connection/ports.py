@@ -62,6 +62,9 @@ class Outlet(Protocol):
     def hold(self) -> Release:
         """Hold back later output until the returned function is called with an earlier answer."""
 
+    def hold_input(self) -> Callable[[], None]:
+        """Handle no frames of the connection until the returned function is called, once."""
+
     def takes_more(self) -> bool:
         """Tell whether there is room for deliveries; if not, `VhostPort.room` is called later."""
 

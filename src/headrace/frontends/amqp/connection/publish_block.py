@@ -4,6 +4,9 @@ As in RabbitMQ, a publisher is sent connection.blocked once, at its first publis
 and its connection is not read any more. Clients that do not publish are not affected.
 """
 
+from headrace.frontends.amqp.connection import negotiation
+from headrace.wire.amqp.control_methods import ConnectionBlocked
+from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.frames import FRAME_METHOD
 from headrace.wire.amqp.methods import encode_method
 from headrace.wire.amqp.model_methods import BasicPublish
@@ -30,6 +33,14 @@ class PublishHold:
         ids = data[at + _IDS.start : at + _IDS.stop]
         self.on = self.on or ids == _PUBLISH
         return self.on
+
+    def tell(self, client_properties: FieldTable) -> ConnectionBlocked | None:
+        """Return connection.blocked once, for a client that supports it."""
+        known = negotiation.capability(client_properties, "connection.blocked")
+        if not known or self.told or self.reason is None:
+            return None
+        self.told = True
+        return ConnectionBlocked(self.reason)
 
 
 _METHOD = bytes((FRAME_METHOD,))

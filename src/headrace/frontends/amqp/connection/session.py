@@ -36,8 +36,6 @@ class AmqpSession:
         self._timer_at = math.inf
         self._told = False
         self._failed = False
-        self._logs_awaited = 0
-        """Number of queue logs being created; while not 0, no frames are read, to bound memory."""
         shown = connection.principal
         name = None if shown == ANONYMOUS else shown.name
         # AMQP has heartbeats, at the client's interval, instead of the idle timeout.
@@ -84,16 +82,14 @@ class AmqpSession:
             logs.write()
             pending = kept.writes.end()
         if logs.crowded and (awaited := logs.hold_up(self._log_made)):
-            self._logs_awaited += awaited
+            # No frames are read while logs of queues are created, to bound memory.
+            self.amqp.input_holds.add(awaited)
             self._look()
         return pending
 
     def _log_made(self) -> None:
-        self._logs_awaited -= 1
-        if not self._logs_awaited and not self.amqp.ended:
-            # Nothing was read while waiting: the heartbeat timeout begins now.
-            now = self._clock.monotonic()
-            self.amqp.tick(now, now)
+        self.amqp.input_holds.end()
+        if not self.amqp.ended:
             self._look()
 
     def closed(self) -> None:
@@ -137,7 +133,7 @@ class AmqpSession:
             return
         if not self._connection.authenticated and amqp.state is State.RUNNING:
             self._connection.known()
-        if not amqp.holds_publishes and not self._logs_awaited:
+        if not amqp.holds_input:
             self._stream.go_on()
         elif not self._stream.held:
             self._stream.hold()
@@ -157,7 +153,7 @@ class AmqpSession:
         self._timer = None
         now = self._clock.monotonic()
         # Bytes may have arrived that are not read yet.
-        self.amqp.tick(now, now if self._logs_awaited else self._connection.last_received)
+        self.amqp.tick(now, self._connection.last_received)
         self._look()
 
 

@@ -18,6 +18,7 @@ from uuid import UUID
 from headrace.broker.metadata_image import TopicInfo
 from headrace.config.descriptions import ConfigEntry
 from headrace.frontends.kafka.authentication.authorisation import DESCRIBE_TOPIC_CONFIGS, permits
+from headrace.frontends.kafka.authentication.between_brokers import from_broker
 from headrace.frontends.kafka.connection.handler import RequestContext, operating
 from headrace.frontends.kafka.connection.mutation_quota import mutations, throttled
 from headrace.frontends.kafka.connection.response_entities import (
@@ -29,6 +30,7 @@ from headrace.frontends.kafka.connection.response_entities import (
     timeout_seconds,
 )
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.protocols import is_own_state
 from headrace.operations.topics import TopicSpec, create_topics
 
 CONFIGS_SINCE = 5
@@ -41,7 +43,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     quota = mutations(context, STRICT_SINCE)
     outcome = await create_topics(
         operating(context),
-        [_spec(topic) for topic in request.topics],
+        [_spec(topic, by_broker=_is_by_broker(context, topic.name)) for topic in request.topics],
         validate_only=request.validate_only,
         seconds=timeout_seconds(request),
         spend=quota.spend,
@@ -54,13 +56,21 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     return make(None, throttle_time=throttled(context, quota), topics=topics)
 
 
-def _spec(topic: Entity) -> TopicSpec:
+def _is_by_broker(context: RequestContext, name: str) -> bool:
+    """Tell whether another broker creates a topic with a protocol's own state."""
+    if not is_own_state(name) or context.shared.broker_listeners is None:
+        return False
+    return from_broker(context)
+
+
+def _spec(topic: Entity, *, by_broker: bool) -> TopicSpec:
     return TopicSpec(
         topic.name,
         topic.num_partitions,
         topic.replication_factor,
         [(each.partition_index, tuple(each.broker_ids)) for each in topic.assignments or ()],
         [(config.name, config.value) for config in topic.configs or ()],
+        by_broker,
     )
 
 

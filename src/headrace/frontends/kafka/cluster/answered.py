@@ -25,13 +25,22 @@ Refused = Callable[[ErrorCode], Fields]
 
 
 def answered(
-    context: RequestContext, body: memoryview, sender: str, work: Work, refused: Refused
+    context: RequestContext,
+    body: memoryview,
+    sender: str,
+    work: Work,
+    refused: Refused,
+    *,
+    alone: bool = True,
 ) -> Pending:
-    """Execute a request from the broker named in the field `sender`; raise Malformed."""
+    """Execute a request from the broker named in the field `sender`; raise Malformed.
+
+    `alone`: later requests on the connection wait for the answer.
+    """
     version, messages = context.version, PEER_MESSAGES[context.api_key]
     request = messages.request.decode(body, version)
     peers = context.shared.peers if from_broker(context) else None
-    pending = Pending(alone=True)
+    pending = Pending(alone=alone)
 
     async def answer() -> None:
         try:

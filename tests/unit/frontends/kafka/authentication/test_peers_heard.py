@@ -71,10 +71,12 @@ def from_nobody(key: ApiKey, cluster: SimCluster, sender: int) -> dict[str, Any]
     known = cluster.brokers[0].broker.image.topics["t"].topic_id
     asked = wanted(isr=(0,), leader_epoch=0, partition_epoch=0)
     topics = [{"topicId": known, "partitions": [asked]}]
-    ping = {"incarnation": -1, "number": 0, "partitions": []}
+    ping = {"incarnation": -1, "number": 0, "partitions": [], "fences": []}
     session = {"session": 1, "first": 0, "calls": [], "expected": 0, "again": False, "room": 0}
     session["leaderEpoch"] = -1
-    return {"brokerId": sender, "brokerEpoch": epoch, "topics": topics, **ping, **session}
+    fields = {"brokerId": sender, "brokerEpoch": epoch, "topics": topics, "commands": []}
+    fields["fences"] = []
+    return fields | ping | session
 
 
 @pytest.mark.parametrize("key", TABLE, ids=lambda key: key.name)

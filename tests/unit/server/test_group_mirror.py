@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from headrace.cluster.store.catalog import Catalog
-from headrace.cluster.store.group_mirror import GroupMirror
 from headrace.coordination.groups.messages import OffsetToCommit
 from headrace.ports.store import NoNode, SessionLost, Store
+from headrace.server.cluster.group_mirror import GroupMirror
 from headrace.shards.shard import ShardState
 from headrace.testing.disk import SimDisk
 from headrace.testing.sim.ensemble import Ensemble

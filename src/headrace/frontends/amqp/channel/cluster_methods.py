@@ -1,0 +1,150 @@
+"""Declaring methods in a cluster: commands to the coordinator of the vhost (ADR 76).
+
+The connection's input is held until this broker has applied the command, so that a publish behind
+it is routed by it. Passive declarations, and names of direct replies, are answered by this broker.
+"""
+
+from typing import TYPE_CHECKING, cast
+
+from headrace.frontends.amqp.channel import direct_replies
+from headrace.frontends.amqp.channel.queue_methods import binding_of
+from headrace.frontends.amqp.replies import reply_to
+from headrace.model.errors import ApiError
+from headrace.queues.model.declarations import ConnectionOwner, QueueCounts
+from headrace.queues.port import QueueInfo
+from headrace.queues.refusals import Refused
+from headrace.vhosts.declarations.messages import Result
+from headrace.wire.amqp.field_kinds import IDS
+from headrace.wire.amqp.model_methods import (
+    ExchangeBind,
+    ExchangeBindOk,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+    ExchangeDelete,
+    ExchangeDeleteOk,
+    ExchangeUnbind,
+    ExchangeUnbindOk,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
+    QueueUnbind,
+    QueueUnbindOk,
+)
+from headrace.wire.amqp.reply_codes import AmqpError, ConnectionClosing, ReplyCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.frontends.amqp.channel.channel import QueueChannel
+    from headrace.ports.callbacks import Done
+    from headrace.queues.port import Queue
+    from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
+    from headrace.vhosts.declarations.messages import Answer
+    from headrace.wire.amqp.methods import Method
+
+_ANSWERS: dict[type, type] = {
+    ExchangeBind: ExchangeBindOk,
+    ExchangeDeclare: ExchangeDeclareOk,
+    ExchangeDelete: ExchangeDeleteOk,
+    ExchangeUnbind: ExchangeUnbindOk,
+    QueueBind: QueueBindOk,
+    QueueUnbind: QueueUnbindOk,
+}
+"""The answers of methods that have no fields."""
+
+
+_NO_INFO = QueueInfo(0, 0, 0, 0)
+
+
+def is_command(method: "Method") -> bool:
+    """Tell whether a declaring method changes declarations, as far as its fields say."""
+    match method:
+        case QueueDeclare(queue=name, passive=passive):
+            return not passive and not name.startswith(direct_replies.QUEUE_NAME)
+        case ExchangeDeclare(passive=passive):
+            return not passive
+    return True
+
+
+def ask(channel: "QueueChannel", method: "Method", declarations: "ClusterDeclarations") -> None:
+    """Have the coordinator carry out a method, and answer it. Raises Refused."""
+    client = channel.client
+    method = _resolved(channel, method)
+    release = channel.outlet.hold()
+    release_input = channel.outlet.hold_input()
+    client.commands += 1
+
+    def answered(answer: "Answer | ApiError") -> None:
+        release_input()
+        if isinstance(answer, Result):
+            _answer(channel, method, answer)
+            release(b"")
+        else:
+            channel.outlet.fail(_error(answer), IDS[type(method)])
+        client.commands -= 1
+        client.commands_answered()
+
+    def command(counts: QueueCounts) -> None:
+        owner = client.owner
+        asked = declarations.command(channel.host.name, method=method)._replace(
+            identity=client.identity, counts=counts
+        )
+        if isinstance(owner, ConnectionOwner):
+            asked = asked._replace(epoch=owner.epoch, connection=owner.connection)
+        declarations.ask(asked, answered)
+
+    if isinstance(method, QueueDelete):
+        _info(channel, method.queue, lambda info: command(QueueCounts(info.ready, info.consumers)))
+    else:
+        command(QueueCounts())
+
+
+def _resolved(channel: "QueueChannel", method: "Method") -> "Method":
+    """Return a method with the queue that an empty name stands for. Raises Refused."""
+    match method:
+        case QueueBind() | QueueUnbind():
+            binding = binding_of(channel, method)
+            name, key = binding.destination.name, binding.routing_key
+            return method._replace(queue=name, routing_key=key)
+        case QueueDelete():
+            return method._replace(queue=channel.queue_named(method.queue))
+    return method
+
+
+def _answer(channel: "QueueChannel", method: "Method", result: Result) -> None:
+    """Send the answer of a method that was carried out."""
+    if isinstance(method, QueueDeclare):
+        channel.last_queue = name = result.name
+        if not method.nowait:
+            answered = channel.answer_later()
+            _info(
+                channel,
+                name,
+                lambda info: answered(QueueDeclareOk(name, info.ready, info.consumers)),
+            )
+    elif isinstance(method, QueueDelete):
+        channel.answer(QueueDeleteOk(result.messages), nowait=method.nowait)
+    else:
+        nowait: bool = getattr(method, "nowait", False)
+        channel.answer(cast("Callable[[], Method]", _ANSWERS[type(method)])(), nowait=nowait)
+
+
+def _error(answer: Refused | ApiError) -> AmqpError:
+    if isinstance(answer, Refused):
+        return reply_to(answer)
+    problem = f"the changed declarations could not be stored: {answer}"
+    return ConnectionClosing(ReplyCode.INTERNAL_ERROR, problem)
+
+
+def _info(channel: "QueueChannel", name: str, done: "Done[QueueInfo]") -> None:
+    """Ask a queue for its counts; they are 0 where no broker has its messages yet."""
+    queue: Queue
+    try:
+        queue = channel.host.queue(name, channel.client.owner)
+    except (Refused, KeyError):
+        done(_NO_INFO)
+        return
+    queue.ask_info(done)

@@ -1,0 +1,144 @@
+"""`DeclarationLinks`: requests about declarations to other brokers, without a retry."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from headrace.broker.broker import Broker
+from headrace.client.calls.call import check
+from headrace.client.transport.peer import Peer, fixed
+from headrace.client.transport.peer_clients import PeerClients
+from headrace.client.transport.port import Address
+from headrace.cluster.peers.conversation import Conversation, Limits, Run, one_request
+from headrace.cluster.peers.peer_call import Fields, PeerCall
+from headrace.cluster.peers.registrations import RegisteredPeers
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import BrokerId
+from headrace.ports.callbacks import Done
+from headrace.vhosts.declarations.log_polls import POLL_SECONDS
+from headrace.vhosts.declarations.messages import (
+    Answer,
+    Command,
+    Part,
+    Wanted,
+    answer_of,
+    command_fields,
+    parts_of,
+)
+from headrace.wire.kafka.api import ApiKey
+
+COMMAND_SECONDS_MAX = 10.0
+"""Seconds after which a command without an answer has failed; it is sent again."""
+_COMMANDS = Limits(requests_max=5, questions_max=200)
+_POLLS = Limits(requests_max=2, questions_max=1)
+"""A poll ends the one before it, which is answered first."""
+
+
+class _Link:
+    """The conversations with one registration of a broker."""
+
+    def __init__(
+        self, own: BrokerId, address: Address, clients: PeerClients, run: Run, epoch: int
+    ) -> None:
+        self._own = own
+        self._epoch = epoch
+        self.commands: Conversation[Command, Answer] = Conversation(
+            _peer(clients, address, f"broker-{own}-declarations", COMMAND_SECONDS_MAX),
+            one_request(self._commands),
+            run,
+            limits=_COMMANDS,
+        )
+        self.polls: Conversation[Sequence[Wanted], Sequence[Part]] = Conversation(
+            _peer(clients, address, f"broker-{own}-follows-declarations", 2 * POLL_SECONDS),
+            one_request(self._polls),
+            run,
+            limits=_POLLS,
+        )
+
+    def close(self) -> None:
+        """Close the connections; each question without an answer ends with NETWORK_EXCEPTION."""
+        self.commands.close()
+        self.polls.close()
+
+    def _commands(self, commands: Sequence[Command]) -> PeerCall[Sequence[Answer | ApiError]]:
+        fields = {
+            "brokerId": self._own,
+            "brokerEpoch": self._epoch,
+            "commands": [command_fields(command) for command in commands],
+        }
+        return PeerCall(ApiKey.DECLARE, fields, _answers)
+
+    def _polls(self, polls: Sequence[Sequence[Wanted]]) -> PeerCall[Sequence[Sequence[Part]]]:
+        wanted = [{"partitionIndex": each.partition, "offset": each.offset} for each in polls[0]]
+        fields = {"brokerId": self._own, "partitions": wanted}
+        return PeerCall(ApiKey.FOLLOW_DECLARATIONS, fields, _parts)
+
+
+class DeclarationLinks:
+    """Commands and polls of one broker to the others. On the deciding thread."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        listener: str,
+        clients: PeerClients,
+        run: Run,
+        epoch: Callable[[], int],
+    ) -> None:
+        """Create without connections.
+
+        `listener`: name of the inter-broker listener; `run` starts a task on the event loop;
+        `epoch` returns the epoch of this broker's registration.
+        """
+        self._broker = broker
+        self._clients = clients
+        self._run = run
+        self._epoch = epoch
+        self._peers = RegisteredPeers(broker.image, listener, self._begin)
+
+    def ask(self, broker: BrokerId, command: Command, done: Done[Answer | ApiError]) -> None:
+        """Have a broker carry out a command, once.
+
+        NETWORK_EXCEPTION: it may or may not have been carried out.
+        """
+        link = self._peers.to(broker)
+        if link is None:
+            self._unreachable(broker, done)
+        else:
+            link.commands.ask(command, done)
+
+    def poll(
+        self, broker: BrokerId, wanted: Sequence[Wanted], done: Done[Sequence[Part] | ApiError]
+    ) -> None:
+        """Poll a broker once about partitions that it leads."""
+        link = self._peers.to(broker)
+        if link is None:
+            self._unreachable(broker, done)
+        else:
+            link.polls.ask(wanted, done)
+
+    def close(self) -> None:
+        """Close all connections; each question without an answer ends with NETWORK_EXCEPTION."""
+        self._peers.close()
+
+    def _unreachable(self, broker: BrokerId, done: Done[ApiError]) -> None:
+        error = ApiError(ErrorCode.NETWORK_EXCEPTION, f"broker {broker} is not registered")
+        # Later, as any other error: the caller may be about to note what it waits for.
+        self._broker.clock.call_later(0, partial(done, error))
+
+    def _begin(self, address: Address) -> _Link:
+        own = self._broker.broker_id
+        return _Link(own, address, self._clients, self._run, self._epoch())
+
+
+def _peer(clients: PeerClients, address: Address, client_id: str, seconds: float) -> Peer:
+    return Peer(clients.make(client_id, request_timeout_seconds=seconds), fixed(address))
+
+
+def _answers(response: Fields) -> Sequence[Answer | ApiError]:
+    check(response["errorCode"])
+    return [answer_of(answer) for answer in response["answers"]]
+
+
+def _parts(response: Fields) -> Sequence[Sequence[Part]]:
+    check(response["errorCode"])
+    return [parts_of(response["partitions"])]

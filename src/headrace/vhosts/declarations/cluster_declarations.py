@@ -1,0 +1,258 @@
+"""`ClusterDeclarations`: the declarations of a cluster, as one of its brokers has them (ADR 76).
+
+    a client's method ──► coordinator of the vhost: this broker or another ──► committed, applied
+                                                                                  by all brokers
+    answered ◄── this broker's table has it ◄──────────────────────────────────── answer
+
+Each broker has the declarations of all vhosts: its own coordinators' changes, and by polls those of
+others.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.cluster.peers.peer_call import Fields
+from headrace.model.errors import ApiError, ErrorCode, Malformed
+from headrace.model.invariant import InvariantError
+from headrace.model.nouns import BrokerId, Offset
+from headrace.ports.callbacks import Done, Once, gather
+from headrace.posix.awaiting import called_back
+from headrace.queue_stores.message_store import MessageStore, TopicStore
+from headrace.queues.engine.virtual_hosts import VirtualHosts
+from headrace.queues.model.bindings import Removed
+from headrace.queues.model.declaration_table import Applied
+from headrace.queues.model.declarations import ConnectionOwner, DeclaredQueue
+from headrace.queues.model.durability import Declared, KeptDone, Model
+from headrace.queues.model.exchange_topic import KafkaTopics, NoTopics
+from headrace.queues.model.stored_model import QueueRecord
+from headrace.queues.model.stored_records import record_key
+from headrace.queues.queue_names import DECLARATIONS_TOPIC
+from headrace.shards.ask_leader import LEADER_CHANGES, AskLeader, Retry
+from headrace.vhosts.declarations.commands import is_known
+from headrace.vhosts.declarations.coordinator import AccessOf, Coordinator
+from headrace.vhosts.declarations.follower import Follower, Polls
+from headrace.vhosts.declarations.messages import (
+    Answer,
+    Command,
+    CommandKind,
+    Result,
+    Wanted,
+    answer_fields,
+    command_of,
+    part_fields,
+)
+from headrace.vhosts.declarations.tables import DeclarationTables
+from headrace.wire.amqp.methods import Method
+from headrace.wire.amqp.model_methods import QueueDelete
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.cluster.peers.conversation import Run
+
+RETRY_SECONDS = 1.0
+"""Seconds after which a command of the broker itself is repeated."""
+ASK_SECONDS = 30.0
+"""Seconds for which a command waits for a coordinator, and for this broker to apply the answer."""
+
+
+class Links(NamedTuple):
+    """The broker's other parts, as its declarations use them."""
+
+    ask: Callable[[BrokerId, Command, Done[Answer | ApiError]], None]
+    """Sends a command to another broker."""
+    poll: Polls
+    epoch: Callable[[], int]
+    """Returns the epoch of this broker's registration."""
+    create: Callable[[], Awaitable[object]]
+    """Creates the topic of the log if it is missing. Raises ApiError."""
+    run: "Run"
+    """Starts a task on the event loop."""
+
+
+class ClusterDeclarations:
+    """The declarations of a cluster on one broker. On the event loop.
+
+    Implements `queues.model.durability.Durability` for models that change by commands only.
+    """
+
+    topics: KafkaTopics = NoTopics()
+
+    def __init__(self, broker: "Broker", links: Links, access: AccessOf) -> None:
+        """Create before the broker leads partitions; `virtual_hosts` must be set before it joins.
+
+        `access` returns a client's permissions in a vhost.
+        """
+        self._broker = broker
+        self._links = links
+        self.tables = DeclarationTables(broker)
+        self.coordinator = Coordinator(broker, self.tables, access)
+        self._follower = Follower(broker, self.tables, links.poll)
+        self._creating = False
+        self._open = True
+        self._connections = 0
+        self.tables.changed.append(self._changed)
+        self._ask: AskLeader[Command, Answer] = AskLeader(
+            broker.broker_id,
+            self._leader_of,
+            self.coordinator.carry_out,
+            links.ask,
+            broker.clock,
+            Retry(LEADER_CHANGES, ASK_SECONDS),
+        )
+
+    def apply_to(self, virtual_hosts: VirtualHosts) -> None:
+        """Set the vhosts that have the declarations."""
+        self.tables.virtual_hosts = virtual_hosts
+        virtual_hosts.delete_ended_by(self._queue_ended)
+
+    def start(self) -> None:
+        """Begin to follow: the broker has joined the cluster."""
+        self._follower.start()
+
+    def close(self) -> None:
+        """End all commands and polls: the broker stops."""
+        self._open = False
+        self._follower.close()
+        self._ask.close(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the broker stops"))
+        self.coordinator.close()
+
+    @property
+    def are_loaded(self) -> bool:
+        """Whether this broker has applied the declarations of all vhosts."""
+        return self.tables.are_loaded
+
+    # Commands
+
+    def new_owner(self) -> ConnectionOwner:
+        """Return the name of a new connection of this broker, as other brokers know it."""
+        self._connections += 1
+        return ConnectionOwner(self._broker.broker_id, self._links.epoch(), self._connections)
+
+    def connection_closed(self, vhost: str, owner: ConnectionOwner) -> None:
+        """Have the queues deleted that are exclusive to a closed connection."""
+        command = self.command(vhost, CommandKind.CONNECTION_CLOSED)._replace(
+            epoch=owner.epoch, connection=owner.connection
+        )
+        self._ask_until_done(command)
+
+    def _queue_ended(self, vhost: str, name: str) -> None:
+        """Have a queue deleted that has expired, or that its last consumer left."""
+        self._ask_until_done(self.command(vhost, CommandKind.QUEUE_ENDED, QueueDelete(queue=name)))
+
+    def _ask_until_done(self, command: Command) -> None:
+        """Repeat a command of this broker until a coordinator has carried it out."""
+
+        def answered(answer: Answer | ApiError) -> None:
+            if isinstance(answer, ApiError) and self._open:
+                self._broker.clock.call_later(RETRY_SECONDS, lambda: self._ask_until_done(command))
+
+        self.ask(command, answered)
+
+    def command(
+        self, vhost: str, kind: CommandKind = CommandKind.METHOD, method: Method | None = None
+    ) -> Command:
+        """Return a command of this broker, without a client."""
+        random = self._broker.random.uuid()
+        own, epoch = self._broker.broker_id, self._links.epoch()
+        return Command(vhost, kind, own, epoch, method=method, name_bytes=random)
+
+    def ask(self, command: Command, done: Done[Answer | ApiError]) -> None:
+        """Have a command carried out by the vhost's coordinator.
+
+        `done` gets the answer once this broker has applied it, so it routes by it. ApiError, after
+        `ASK_SECONDS`: no coordinator has answered, and the command may or may not be carried out.
+        """
+
+        def answered(answer: Answer | ApiError) -> None:
+            if isinstance(answer, Result):
+                self._when_applied(command.vhost, answer, done)
+            else:
+                done(answer)
+
+        self._ask.ask(command, answered)
+
+    def _when_applied(self, vhost: str, result: Result, done: Done[Answer | ApiError]) -> None:
+        once: Once[Answer | ApiError] = Once(done)
+        late = ApiError(ErrorCode.REQUEST_TIMED_OUT, "this broker is behind in its declarations")
+        timer = self._broker.clock.call_later(ASK_SECONDS, lambda: once(late))
+
+        def applied(_: None) -> None:
+            timer.cancel()
+            once(result)
+
+        self.tables.of_vhost(vhost).when_applied(result.offset, applied)
+
+    def _leader_of(self, command: Command) -> BrokerId:
+        if DECLARATIONS_TOPIC not in self._broker.image.topics and not self._creating:
+            self._creating = True
+            self._links.run(self._create())
+        return self.coordinator.leader_of(command.vhost)
+
+    async def _create(self) -> None:
+        try:
+            await self._links.create()
+        except ApiError:
+            pass  # the commands that wait look for the topic again
+        finally:
+            self._creating = False
+
+    def _changed(self, vhost: str, applied: Applied) -> None:
+        """Run this broker's transient queues, and delete the queues that were removed."""
+        host = self.tables.virtual_hosts.hosts[vhost]
+        host.drop(applied.removed)
+        queue = applied.added
+        if isinstance(queue, DeclaredQueue) and not queue.durable and self._is_home(vhost, queue):
+            host.host(queue)
+
+    def _is_home(self, vhost: str, queue: DeclaredQueue) -> bool:
+        record = self.tables.record(vhost, record_key(vhost, QueueRecord(queue.name, False, {})))
+        return isinstance(record, QueueRecord) and record.home[0] == self._broker.broker_id
+
+    # `queues.model.durability.Durability`
+
+    def added(self, host: Model, declared: Declared) -> None:
+        """Note a declaration by a command that this broker carries out."""
+        self.coordinator.added(host, declared)
+
+    def removed(self, host: Model, removed: Removed) -> None:
+        """Note deletions by a command that this broker carries out."""
+        self.coordinator.removed(host, removed)
+
+    def make_store(self, vhost: str, queue: DeclaredQueue, priority: int) -> MessageStore:
+        """Raise InvariantError: durable queues are not hosted yet. Implements `Durability`."""
+        raise InvariantError(f"queue {queue.name!r} (vhost {vhost!r}) has no store")
+
+    def topic_store(self, topic: str) -> TopicStore:
+        """Raise InvariantError: exchanges store in no topics yet. Implements `Durability`."""
+        raise InvariantError(f"topic {topic!r} has no store")
+
+    def when_kept(self, done: KeptDone) -> None:
+        """Call `done(None)` at once: commands are answered once they are committed."""
+        done(None)
+
+    # Requests of other brokers: `cluster.peers.peer_port.DeclarationsPort`
+
+    async def commanded(self, request: Fields) -> Fields:
+        """Carry out the commands of another broker's clients; return the answers in order."""
+        broker, epoch = BrokerId(request["brokerId"]), request["brokerEpoch"]
+        commands = [command_of(each, broker, epoch) for each in request["commands"]]
+        if not all(map(is_known, commands)):
+            raise Malformed("a command that this version does not know")
+
+        def carry_out(done: Done[dict[int, Answer | ApiError]]) -> None:
+            answered = gather(len(commands), done)
+            for number, command in enumerate(commands):
+                self.coordinator.carry_out(command, partial(answered, number))
+
+        answers: dict[int, Answer | ApiError] = await called_back(carry_out)
+        fields = [answer_fields(answers[number]) for number in range(len(commands))]
+        return {"errorCode": ErrorCode.NONE, "answers": fields}
+
+    async def polled(self, request: Fields) -> Fields:
+        """Answer another broker's long poll."""
+        wanted = [
+            Wanted(each["partitionIndex"], Offset(each["offset"])) for each in request["partitions"]
+        ]
+        parts = await self.coordinator.polled(BrokerId(request["brokerId"]), wanted)
+        return {"errorCode": ErrorCode.NONE, "partitions": [part_fields(part) for part in parts]}

@@ -1,0 +1,246 @@
+"""`Coordinator`: carries out commands on the declarations of the vhosts that this broker leads.
+
+    command ──► the vhost's model: checked, changed ──► appended ──► committed ──► all brokers have
+                     │ refused                             │ failed       applied it ──► answered
+                     └──► answered, once earlier           └──► put back, and the log is read again
+                          changes are committed
+
+A vhost's coordinator is the leader of its partition of `__amqp.declarations` (ADR 76). Its table
+has changes before they are committed.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.invariant import InvariantError
+from headrace.model.nouns import BrokerId
+from headrace.ports.callbacks import Done
+from headrace.queues.model.bindings import Removed
+from headrace.queues.model.durability import Declared, Model
+from headrace.queues.model.stored_model import QueueRecord
+from headrace.queues.model.virtual_host import VirtualHost
+from headrace.queues.permissions.access import FULL_ACCESS, Access
+from headrace.queues.queue_names import DECLARATIONS_TOPIC
+from headrace.queues.refusals import Refused
+from headrace.security.identity import Identity
+from headrace.shards.led_shards import LedShards
+from headrace.shards.shard import ShardPartition, World
+from headrace.vhosts.declarations.commands import carry_out
+from headrace.vhosts.declarations.confirmations import Confirmations
+from headrace.vhosts.declarations.coordinator_shard import CoordinatorShard
+from headrace.vhosts.declarations.log_polls import LogPolls
+from headrace.vhosts.declarations.messages import Answer, Command, CommandKind, Part, Result, Wanted
+from headrace.vhosts.declarations.new_records import NewRecords
+from headrace.vhosts.declarations.partitions import DeclarationPartitions
+from headrace.vhosts.declarations.stored_changes import PARTITIONS
+from headrace.vhosts.declarations.tables import DeclarationTables
+from headrace.wire.amqp.model_methods import QueueDeclare, QueueDelete
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.broker.metadata_image import ImageDelta
+    from headrace.broker.partition import Partition
+
+_LATER = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+"""The error of a command that is to be repeated soon."""
+RETRY_SECONDS = 1.0
+"""Seconds after which a failed deletion of transient queues is repeated."""
+AccessOf = Callable[[Identity, str], Access]
+"""Returns a client's permissions in a vhost."""
+
+
+class Coordinator:
+    """The partitions of the log that this broker leads. On the deciding thread."""
+
+    def __init__(self, broker: "Broker", tables: DeclarationTables, access: AccessOf) -> None:
+        """Create before the broker leads a partition."""
+        self._broker = broker
+        self._tables = tables
+        self._access = access
+        self._world = World(broker.clock, broker.random, broker.disk)
+        self._led: LedShards[CoordinatorShard] = LedShards(
+            DECLARATIONS_TOPIC,
+            self._shard,
+            image=lambda: broker.image,
+            partitions=lambda: PARTITIONS,
+        )
+        self._partitions = DeclarationPartitions(broker, self._opened, self._led.resign)
+        self._polls = LogPolls(broker, self._led)
+        self._collected: list[Declared | Removed] | None = None
+        """Changes of the model by the command that is being carried out; None: no command is."""
+        self._name_bytes = bytes(16)
+        self._repeated: set[CoordinatorShard] = set()
+        """Partitions in which a deletion of transient queues is repeated soon."""
+        broker.image.observers.append(self._image_changed)
+
+    # Commands
+
+    def leader_of(self, vhost: str) -> BrokerId:
+        """Return the broker that coordinates a vhost; NO_LEADER: it has no coordinator."""
+        return self._led.leader_of(self._tables.partition_of(vhost), self._broker.broker_id)
+
+    def carry_out(self, command: Command, done: Done[Answer | ApiError]) -> None:
+        """Carry out a command once; after errors of `LEADER_CHANGES` it may be repeated."""
+        try:
+            shard = self._led.of(command.vhost)
+            model = self._model(command, shard)
+        except ApiError as error:
+            done(error)
+            return
+        identity = command.identity
+        access = FULL_ACCESS if identity is None else self._access(identity, command.vhost)
+        self._change(shard, model, command, access, done)
+
+    def _model(self, command: Command, shard: CoordinatorShard) -> VirtualHost:
+        """Return the model to change. Raises ApiError if it cannot be changed now."""
+        host = self._tables.virtual_hosts.hosts.get(command.vhost)
+        partition = self._partitions.at(shard.index)
+        if host is None or partition is None:  # the vhost's definition arrives soon
+            raise ApiError(_LATER)
+        if partition.role.too_few_replicas:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas are in sync")
+        adds = command.kind is CommandKind.METHOD and not isinstance(command.method, QueueDelete)
+        if adds and partition.log.context.low:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, partition.log.context.low)
+        if isinstance(command.method, QueueDeclare) and not self._is_registered(
+            command.broker, command.epoch
+        ):
+            # Its transient queues would be deleted, as those of a registration that has ended.
+            raise ApiError(_LATER)
+        return host.model
+
+    def _change(
+        self,
+        shard: CoordinatorShard,
+        model: VirtualHost,
+        command: Command,
+        access: Access,
+        done: Done[Answer | ApiError],
+    ) -> None:
+        """Change a vhost's model, and append the changes."""
+        held = shard.table.hold()
+        self._collected, self._name_bytes = [], command.name_bytes
+        outcome: Answer
+        try:
+            outcome = carry_out(model, command, access)
+        except Refused as refused:
+            outcome = refused
+        finally:
+            collected, self._collected = self._collected, None
+
+        def stored(error: ApiError | None) -> None:
+            if error is not None:
+                self._read_again(shard)
+                done(error)
+            elif isinstance(outcome, Result):
+                done(outcome._replace(offset=shard.committed))
+            else:
+                done(outcome)
+
+        records = NewRecords(shard.table, held, model, command).of(collected)
+        if records:
+            shard.append(held, records, stored)
+        else:
+            shard.table.commit(held)
+            shard.when_settled(stored)
+
+    def _read_again(self, shard: CoordinatorShard) -> None:
+        """Read the end of the log again: an append has failed, so the table is ahead of it."""
+        index, partition = shard.index, self._partitions.at(shard.index)
+        if self._led.at(index) is shard and shard.is_active and partition is not None:
+            self._led.resign(index)
+            if partition.refusal is None:
+                self._opened(index, partition)
+
+    # What the models report: `queues.model.durability.Declarations`
+
+    def added(self, host: Model, declared: Declared) -> None:
+        """Note a declaration of the present command."""
+        if self._collected is not None:
+            self._collected.append(declared)
+
+    def removed(self, host: Model, removed: Removed) -> None:
+        """Note deletions of the present command."""
+        if self._collected is not None:
+            self._collected.append(removed)
+
+    def name_bytes(self) -> bytes:
+        """Return the 16 bytes for the name of a queue that the present command leaves to us."""
+        return self._name_bytes
+
+    # Polls
+
+    async def polled(self, broker: BrokerId, wanted: Sequence[Wanted]) -> list[Part]:
+        """Answer a follower's long poll; its earlier one is answered without records."""
+        return await self._polls.polled(broker, wanted)
+
+    # Partitions and registrations
+
+    def close(self) -> None:
+        """Refuse all later commands: the broker stops."""
+        self._broker.image.observers.remove(self._image_changed)
+        self._led.close()
+        self._polls.close()
+
+    def _opened(self, index: int, partition: "Partition") -> None:
+        self._led.lead(index, partition, partition.leader_epoch)
+        shard = self._led.at(index)
+        if shard is not None:
+            shard.when_loaded(lambda: self._delete_ended(shard))
+
+    def _shard(self, index: int, partition: ShardPartition, epoch: int) -> CoordinatorShard:
+        led = self._partitions.at(index)
+        if led is None:
+            raise InvariantError("a shard is made of a partition that was opened")
+        return CoordinatorShard(
+            index,
+            partition,
+            epoch,
+            self._world,
+            self._tables.of(index),
+            Confirmations(self._broker.clock, self._followers),
+            lambda: led.high_watermark,
+            self._polls.wake,
+        )
+
+    def _followers(self) -> list[BrokerId]:
+        own = self._broker.broker_id
+        return [broker for broker in self._broker.image.brokers if broker != own]
+
+    def _image_changed(self, delta: "ImageDelta", structural: bool) -> None:
+        if delta.brokers is not None:
+            for shard in tuple(self._led):
+                self._delete_ended(shard)
+                shard.confirmations.look()
+
+    def _is_registered(self, broker: int, epoch: int) -> bool:
+        info = self._broker.image.brokers.get(BrokerId(broker))
+        return info is not None and info.epoch == epoch
+
+    def _delete_ended(self, shard: CoordinatorShard) -> None:
+        """Delete the transient queues of brokers whose registration has ended, until it is done."""
+
+        def deleted(answer: Answer | ApiError) -> None:
+            if isinstance(answer, ApiError) and shard not in self._repeated:
+                self._repeated.add(shard)
+                self._broker.clock.call_later(RETRY_SECONDS, lambda: self._delete_ended(shard))
+
+        self._repeated.discard(shard)
+        if not shard.is_active:
+            return
+        for broker, epoch in shard.table.homes():
+            if self._is_registered(broker, epoch):
+                continue
+            for key in shard.table.of_home(broker, epoch):
+                vhost, record = shard.table.records.get(key, ("", None))
+                if not isinstance(record, QueueRecord):
+                    continue
+                command = Command(
+                    vhost,
+                    CommandKind.QUEUE_ENDED,
+                    self._broker.broker_id,
+                    epoch,
+                    method=QueueDelete(queue=record.name),
+                )
+                self.carry_out(command, deleted)

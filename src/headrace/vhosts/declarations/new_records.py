@@ -1,0 +1,72 @@
+"""`NewRecords`: the records by which the log has what a command has changed."""
+
+from collections.abc import Iterable
+
+from headrace.queues.model.bindings import Removed
+from headrace.queues.model.declaration_table import Applied
+from headrace.queues.model.declarations import ConnectionOwner, DeclaredQueue
+from headrace.queues.model.durability import Declared
+from headrace.queues.model.exchanges import Exchange
+from headrace.queues.model.stored_model import (
+    Record,
+    binding_record,
+    exchange_record,
+    queue_record,
+    removed_records,
+)
+from headrace.queues.model.stored_records import encode_record, record_key
+from headrace.queues.model.virtual_host import VirtualHost
+from headrace.shards.journal import KeyValue
+from headrace.vhosts.declarations.followed_table import FollowedTable, Held
+from headrace.vhosts.declarations.messages import Command
+
+
+class NewRecords:
+    """The changes of one command, as records that the table has and the log is to have."""
+
+    def __init__(
+        self, table: FollowedTable, held: Held, model: VirtualHost, command: Command
+    ) -> None:
+        """`held` gets the former values of the records."""
+        self._table = table
+        self._held = held
+        self._model = model
+        self._command = command
+
+    def of(self, changes: Iterable[Declared | Removed]) -> list[KeyValue]:
+        """Return the records of changes in their order; the table notes them."""
+        found: list[KeyValue] = []
+        for change in changes:
+            if isinstance(change, Removed):
+                self._held.removed.append((self._model.name, change))
+                found += (self._tombstone(record) for record in removed_records(change))
+            elif (record := self._record(change)) is not None:
+                found.append(self._declaration(record))
+                self._table.report(self._model.name, Applied(added=change))
+        return found
+
+    def _tombstone(self, record: Record) -> KeyValue:
+        key = record_key(self._model.name, record)
+        self._table.note(self._held, key, None)
+        return key, None
+
+    def _declaration(self, record: Record) -> KeyValue:
+        vhost = self._model.name
+        key = record_key(vhost, record)
+        self._table.note(self._held, key, (vhost, record))
+        return key, encode_record(vhost, record)
+
+    def _record(self, declared: Declared) -> Record | None:
+        match declared:
+            case Exchange():
+                return exchange_record(declared, transient=True)
+            case DeclaredQueue():
+                return queue_record(declared, self._home(declared))
+            case _:
+                return binding_record(self._model, declared, transient=True)
+
+    def _home(self, queue: DeclaredQueue) -> tuple[int, ...]:
+        """Return where a transient queue's messages are: on the broker of the client."""
+        command = self._command
+        connection = queue.owner.connection if isinstance(queue.owner, ConnectionOwner) else 0
+        return command.broker, command.epoch, connection
