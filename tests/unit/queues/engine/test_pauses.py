@@ -220,6 +220,18 @@ def test_paused_queue_chooses_no_active_consumer() -> None:
     assert here.heard() == ["second:a"]
 
 
+def test_consumer_that_holds_deliveries_of_the_former_leader_is_active() -> None:
+    here = Place()
+    queue = here.queue("q", single_active_consumer=True, queue_type="quorum")
+    queue.pause()
+    here.consume(queue, "first")
+    former = here.consume(queue, "former")
+    former.unacked = 1
+    queue.begin()
+    here.publish(queue, "a")
+    assert here.heard() == ["former:a"]
+
+
 def test_active_consumer_stays_through_a_pause() -> None:
     here = Place()
     queue = here.queue("q", single_active_consumer=True, queue_type="quorum")
