@@ -8,7 +8,7 @@ former state keeps its `TopicInfo`. A response made without waiting is consisten
 are added or removed, not with a new leader or ISR.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from types import MappingProxyType
@@ -107,6 +107,7 @@ class MetadataImage:
         "observers",
         "partition_count",
         "structure",
+        "suspects",
         "topics",
         "topics_by_id",
         "version",
@@ -124,6 +125,8 @@ class MetadataImage:
         """Increases when topics, partitions or brokers are added or removed, or the controller
         changes."""
         self.brokers: Mapping[BrokerId, BrokerInfo] = {}
+        self.suspects: dict[BrokerId, int] = {}
+        """Registered brokers that are dead as far as this one can see, by their epochs."""
         self.topics: dict[str, TopicInfo] = {}
         self.topics_by_id: dict[bytes, TopicInfo] = {}
         self.adding: dict[TopicPartition, frozenset[BrokerId]] = {}
@@ -151,6 +154,26 @@ class MetadataImage:
                 parts = (name.encode(), topic.topic_id, len(topic.partitions))
                 digest.update(b"%s\0%s%d;" % parts)
         return int.from_bytes(digest.digest(), "big", signed=True) if some else 0
+
+    def suspect(self, broker: BrokerId, epoch: int) -> bool:
+        """Suspect a registered broker to be dead; return whether it was not suspected before."""
+        if self.suspects.get(broker) == epoch:
+            return False
+        self.suspects[broker] = epoch
+        self._changed(ImageDelta(), structural=True)
+        return True
+
+    def believe(self, broker: BrokerId, epoch: int) -> None:
+        """Withdraw the suspicion about a registration, if there is one."""
+        if self.suspects.get(broker) == epoch:
+            del self.suspects[broker]
+            self._changed(ImageDelta(), structural=True)
+
+    def reachable_brokers(self) -> Iterator[BrokerInfo]:
+        """Yield the registered brokers that are not suspected to be dead."""
+        for broker in self.brokers.values():
+            if self.suspects.get(broker.broker_id) != broker.epoch:
+                yield broker
 
     def endpoint(self, broker: BrokerInfo, listener: str) -> Endpoint | None:
         """Return the address of `broker` for clients of `listener`; None if it has none.
@@ -200,6 +223,9 @@ class MetadataImage:
         if delta.controller_id is not None:
             structural = structural or delta.controller_id != self.controller_id
             self.controller_id = delta.controller_id
+        self._changed(delta, structural=structural)
+
+    def _changed(self, delta: ImageDelta, *, structural: bool) -> None:
         self.version += 1
         self.structure += structural
         for observer in tuple(self.observers):

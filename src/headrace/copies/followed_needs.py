@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.delivery.settled_state import NOTHING_SETTLED, FrameName, fold
 from headrace.model.nouns import LeaderEpoch, Offset
-from headrace.queue_stores.log.settlement import end_of_epoch
+from headrace.queue_stores.log.epoch_ends import end_of_epoch
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition

@@ -170,6 +170,10 @@ class LateStore(GoesWithQueue, Waited, Protocol):
 class BatchStore(Protocol):
     """A store that appends a producer's batch unchanged, and once: an open log."""
 
+    @property
+    def batch_bytes_max(self) -> int:
+        """Bytes of messages in one batch at most, by `record_bytes`."""
+
     def has_batch(self, batch: bytes, size: int) -> bool:
         """Tell whether the store has a batch; `size`: see `log_writing.LogWriting.has_batch`."""
 

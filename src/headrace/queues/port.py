@@ -112,6 +112,10 @@ class Subscriber(Protocol):
     closed: bool
 
     @property
+    def parked(self) -> "Collection[Consumer]":
+        """Consumers that wait for room: see `park`."""
+
+    @property
     def paused(self) -> bool:
         """Whether the client reads nothing at present, so that nothing is delivered."""
 

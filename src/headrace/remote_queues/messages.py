@@ -38,6 +38,8 @@ class Publish(NamedTuple):
     """Milliseconds since 1970, the timestamp of the records."""
     producer: ProducerBatch = NO_PRODUCER
     """The messages' place in the home's sequence, by which the log recognises them."""
+    round: int = 0
+    """How often the leader has answered `Room` for the queue; it ignores calls of before."""
     batch: bytes = b""
     """At the leader, the messages as a record batch; the home leaves it empty."""
 
@@ -79,13 +81,27 @@ class Credit(NamedTuple):
     credit: int
 
 
+class Recall(NamedTuple):
+    """Take back the credit that a consumer has not used; answered by `Recalled`."""
+
+    queue: int
+    consumer: int
+
+
 class Settle(NamedTuple):
-    """Settle deliveries of one consumer."""
+    """Settle deliveries of one consumer; answered by `Copied` unless `number` is 0."""
 
     queue: int
     consumer: int
     disposition: Disposition
     positions: list[int]
+    number: int = 0
+
+
+class Attached(NamedTuple):
+    """Note that the home has named all its positions and consumers of a queue."""
+
+    queue: int
 
 
 class Get(NamedTuple):
@@ -111,7 +127,10 @@ class Info(NamedTuple):
     request: int
 
 
-Call = Open | Publish | Hold | Consume | Cancel | Credit | Settle | Get | Purge | Info
+Call = (
+    Open | Publish | Hold | Consume | Cancel | Credit | Recall | Settle | Attached | Get | Purge
+    | Info
+)  # fmt: skip
 
 
 class QueueCalls(NamedTuple):
@@ -130,6 +149,45 @@ class Delivered(NamedTuple):
     messages: Sequence[Message]
     redelivered: bool
     returns: Sequence[int] | None
+
+
+class Opened(NamedTuple):
+    """The queue is led here; its log takes batches with up to `batch_bytes_max` bytes of messages.
+
+    0: it has no log, or not yet, and takes any.
+    """
+
+    queue: int
+    batch_bytes_max: int
+
+
+class Moved(NamedTuple):
+    """The queue is not led here, or not any more."""
+
+    queue: int
+
+
+class Room(NamedTuple):
+    """The queue has room for the first `room` messages of a batch, and took none."""
+
+    queue: int
+    first: int
+    room: int
+
+
+class Copied(NamedTuple):
+    """Settlements, by their numbers, are durable on all replicas that may lead next."""
+
+    queue: int
+    numbers: Sequence[int]
+
+
+class Recalled(NamedTuple):
+    """Unused credit is taken back: a consumer may have `credit` deliveries, all made by now."""
+
+    queue: int
+    consumer: int
+    credit: int
 
 
 class Stored(NamedTuple):
@@ -186,7 +244,10 @@ class Counted(NamedTuple):
     info: QueueInfo
 
 
-Event = Delivered | Stored | Consuming | Cancelled | GotMessage | PurgeEnded | Counted
+Event = (
+    Opened | Moved | Delivered | Stored | Room | Copied | Consuming | Cancelled | Recalled
+    | GotMessage | PurgeEnded | Counted
+)  # fmt: skip
 
 
 def size_of(message: Call | Event) -> int:
@@ -199,5 +260,7 @@ def size_of(message: Call | Event) -> int:
             return CALL_BYTES + sum(len(each.body) + len(each.header) for each in messages)
         case Settle(positions=positions) | Hold(positions=positions):
             return CALL_BYTES + POSITION_BYTES * len(positions)
+        case Copied(numbers=numbers):
+            return CALL_BYTES + POSITION_BYTES * len(numbers)
         case _:
             return CALL_BYTES

@@ -1,22 +1,38 @@
 """Bugs planted into queues on another broker are found within a few hundred histories."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import pytest
 
 from headrace.queue_stores.log.log_writing import LogWriting
+from headrace.queues.engine.awaited_settlements import _Waiting
 from headrace.record.record_parts import NO_PRODUCER
-from headrace.remote_queues import leader_session
 from headrace.remote_queues.calls import CallsIn, CallsOut
 from headrace.remote_queues.events import EventsIn
-from headrace.remote_queues.home_session import HomeSession
-from headrace.remote_queues.leader_session import LeaderSession
-from headrace.remote_queues.messages import Call, Credit, Delivered, Event, Hold, Stored
-from headrace.remote_queues.remote_channel import RemoteChannel
-from headrace.remote_queues.remote_consumer import RemoteConsumer
-from headrace.remote_queues.remote_publishes import RemotePublishes
-from headrace.remote_queues.remote_queue import RemoteQueue
+from headrace.remote_queues.home import remote_consumers
+from headrace.remote_queues.home.home_session import HomeSession
+from headrace.remote_queues.home.publish_batches import PublishBatch, PublishSequence
+from headrace.remote_queues.home.remote_consumer import RemoteConsumer
+from headrace.remote_queues.home.remote_consumers import RemoteConsumers
+from headrace.remote_queues.home.remote_publishes import RemotePublishes
+from headrace.remote_queues.home.remote_queue import RemoteQueue
+from headrace.remote_queues.home.remote_settlements import RemoteSettlements
+from headrace.remote_queues.leader import leader_session
+from headrace.remote_queues.leader.leader_session import LeaderSession
+from headrace.remote_queues.leader.led_queue import LedQueue
+from headrace.remote_queues.leader.remote_channel import RemoteChannel
+from headrace.remote_queues.messages import (
+    Call,
+    Credit,
+    Delivered,
+    Event,
+    Hold,
+    Publish,
+    Settle,
+    Stored,
+)
 from tests.support.queues.remote_history import play_late_events, played
 
 SEEDS = 200
@@ -41,29 +57,37 @@ def raised_credit_is_not_sent_again(patch: pytest.MonkeyPatch) -> None:
         return first, [*lost, *calls[again:]]
 
     patch.setattr(CallsOut, "take", patched)
+    without_recalls(patch)
+
+
+def without_recalls(patch: pytest.MonkeyPatch) -> None:
+    """Recall no credit, which mends what was lost."""
+    patch.setattr(remote_consumers, "IDLE_SECONDS", 1e9)
 
 
 def credit_is_a_difference(patch: pytest.MonkeyPatch) -> None:
     """Credit twice: the home sends differences, and a repeated call raises the credit again."""
-    take, grant = CallsIn.take, RemoteConsumer.grant
+    take, grant = LeaderSession.take, RemoteConsumer.grant
 
-    def repeated(self: CallsIn, first: int, calls: Sequence[Call]) -> Sequence[Call]:
-        skipped = calls[: max(self.expected - first, 0)]
-        again = [call for call in skipped if isinstance(call, Credit)]
-        return [*again, *take(self, first, calls)]
+    def repeated(self: Any, first: int, calls: Sequence[Call], done: Any) -> None:
+        for call in calls[: max(self._calls.expected - first, 0)]:
+            if isinstance(call, Credit):
+                self._call(call)
+        take(self, first, calls, done)
 
     def granted(self: Any, remote: RemoteConsumer) -> None:
-        before = remote.granted
-        if grant(remote):
-            self._session.call(Credit(self._queue, remote.key, remote.granted - before))
+        before, link = remote.granted, self._link
+        if link.session is not None and grant(remote):
+            link.session.call(Credit(link.queue, remote.key, remote.granted - before))
 
     def added(self: RemoteChannel, credit: int) -> bool:
         self.limit += credit
         return self.wake()
 
-    patch.setattr(CallsIn, "take", repeated)
-    patch.setattr(RemoteQueue, "_grant", granted)
+    patch.setattr(LeaderSession, "take", repeated)
+    patch.setattr(RemoteConsumers, "_grant", granted)
     patch.setattr(RemoteChannel, "raise_credit", added)
+    without_recalls(patch)
 
 
 def events_of_an_ended_session_are_taken(patch: pytest.MonkeyPatch) -> None:
@@ -72,7 +96,8 @@ def events_of_an_ended_session_are_taken(patch: pytest.MonkeyPatch) -> None:
     begin = RemoteQueue.begin
 
     def begun(self: Any, session: HomeSession) -> None:
-        self._next_key = 0
+        self._link._next_key = 0
+        self._settlements.gets = 0
         present[0] = self
         begin(self, session)
 
@@ -135,7 +160,7 @@ def confirm_at_the_append(patch: pytest.MonkeyPatch) -> None:
 
 def lost_session_keeps_its_deliveries(patch: pytest.MonkeyPatch) -> None:
     """The leader does not requeue what a lost home has not settled."""
-    patch.setattr(LeaderSession, "_requeue", lambda *_: None)
+    patch.setattr(LedQueue, "_requeue", lambda *_: None)
 
 
 def held_positions_are_not_named(patch: pytest.MonkeyPatch) -> None:
@@ -144,19 +169,20 @@ def held_positions_are_not_named(patch: pytest.MonkeyPatch) -> None:
 
 
 def settlements_are_not_repeated(patch: pytest.MonkeyPatch) -> None:
-    """The next leader is not told of settlements that the former one has not taken."""
-    patch.setattr(RemoteQueue, "_keep", lambda *_: None)
+    """The next leader is not told of settlements that it may not have."""
+    patch.setattr(RemoteSettlements, "repeat", lambda _: None)
 
 
 def batches_are_sent_again_under_new_numbers(patch: pytest.MonkeyPatch) -> None:
     """The log does not recognise a batch that its home sends to the next leader."""
-    take_place = RemotePublishes._take_place
+    lost = PublishSequence.lost
 
-    def taken(self: RemotePublishes, batch: Any) -> None:
-        batch.producer = NO_PRODUCER
-        take_place(self, batch)
+    def taken(self: PublishSequence, batches: Iterable[PublishBatch]) -> None:
+        lost(self, batches)
+        for batch in self.waiting:
+            batch.producer = NO_PRODUCER
 
-    patch.setattr(RemotePublishes, "_take_place", taken)
+    patch.setattr(PublishSequence, "lost", taken)
 
 
 def undecided_publishes_are_dropped(patch: pytest.MonkeyPatch) -> None:
@@ -170,9 +196,90 @@ def repeated_batches_are_appended(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LogWriting, "has_batch", lambda *_: False)
 
 
+def settlements_are_forgotten_when_taken(patch: pytest.MonkeyPatch) -> None:
+    """The home forgets a settlement once the leader has taken the call."""
+    answered = HomeSession.calls_answered
+
+    def patched(self: Any, below: int) -> None:
+        taken = islice(self.calls.unanswered(), max(below - self.calls._first, 0))
+        numbers = [call.number for call in taken if isinstance(call, Settle)]
+        answered(self, below)
+        for queue in self._queues.values():
+            queue._settlements.copied(numbers)
+
+    patch.setattr(HomeSession, "calls_answered", patched)
+
+
+def copied_settlements_are_repeated(patch: pytest.MonkeyPatch) -> None:
+    """The home does not forget a settlement that is copied."""
+    patch.setattr(RemoteSettlements, "copied", lambda *_: None)
+
+
+def settlements_are_reported_before_they_are_copied(patch: pytest.MonkeyPatch) -> None:
+    """The leader reports a settlement that only it has."""
+    patch.setattr(_Waiting, "is_over", lambda _: True)
+
+
+def publishes_behind_a_full_queue_are_answered(patch: pytest.MonkeyPatch) -> None:
+    """Room answered twice: the leader takes batches that the home sends again."""
+    publish = LedQueue.publish
+
+    def patched(self: Any, call: Publish) -> None:
+        self._round = call.round
+        publish(self, call)
+
+    patch.setattr(LedQueue, "publish", patched)
+
+
+def whole_batch_is_sent_again_to_a_full_queue(patch: pytest.MonkeyPatch) -> None:
+    """The home sends messages again for which the queue has no room, and reports them unstored."""
+    room = RemotePublishes.room
+
+    def patched(self: Any, first: int, count: int) -> None:
+        batch = self._batches.get(first)
+        messages = [] if batch is None else batch.messages
+        room(self, first, count)
+        if batch is not None and count:
+            batch.messages[:] = messages
+
+    patch.setattr(RemotePublishes, "room", patched)
+
+
+def credit_is_recalled_twice(patch: pytest.MonkeyPatch) -> None:
+    """The home gives back the room of recalled credit twice."""
+    recalled = RemoteConsumers.recalled
+
+    def patched(self: Any, key: int, credit: int) -> None:
+        remote = self._by_key.get(key)
+        count = 0 if remote is None else remote.outstanding
+        recalled(self, key, credit)
+        if remote is not None:
+            remote.consumer.channel.free(remote.consumer, count)
+
+    patch.setattr(RemoteConsumers, "recalled", patched)
+
+
+def credit_is_granted_while_it_is_recalled(patch: pytest.MonkeyPatch) -> None:
+    """The leader takes back credit that the home has granted since, or the other way round."""
+    grant = RemoteConsumer.grant
+
+    def patched(self: Any) -> bool:
+        recalling, self.recalling = self.recalling, False
+        raised = grant(self)
+        self.recalling = recalling
+        return raised
+
+    patch.setattr(RemoteConsumer, "grant", patched)
+
+
 @pytest.mark.parametrize(
     "plant",
     [
+        settlements_are_forgotten_when_taken,
+        copied_settlements_are_repeated,
+        settlements_are_reported_before_they_are_copied,
+        publishes_behind_a_full_queue_are_answered,
+        whole_batch_is_sent_again_to_a_full_queue,
         held_positions_are_not_named,
         settlements_are_not_repeated,
         batches_are_sent_again_under_new_numbers,
@@ -199,6 +306,8 @@ def test_planted_bug_of_a_leader_change_is_found(
         unreceived_deliveries_of_a_cancelled_consumer_are_held,
         confirm_at_the_append,
         lost_session_keeps_its_deliveries,
+        credit_is_recalled_twice,
+        credit_is_granted_while_it_is_recalled,
     ],
 )
 def test_planted_bug_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:

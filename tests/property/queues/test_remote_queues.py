@@ -36,6 +36,7 @@ def test_long_histories_keep_the_promises() -> None:
     # Otherwise it says nothing: messages came, were repeated and lost, and sessions ended.
     assert counts["delivered"] > 10 * SEEDS
     assert counts["repeated"] > SEEDS
+    assert counts["Recalled"] > 0
     assert counts["sessions"] > SEEDS / 10
 
 
@@ -46,3 +47,5 @@ def test_consumers_keep_what_they_hold_when_leaders_change() -> None:
     assert counts["delivered"] > 10 * SEEDS_OF_MOVES
     assert counts["move"] > SEEDS_OF_MOVES
     assert counts["sessions"] > SEEDS_OF_MOVES
+    assert counts["Room"] > 0
+    assert counts["Copied"] > SEEDS_OF_MOVES

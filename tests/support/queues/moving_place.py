@@ -6,8 +6,8 @@ from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queues.engine.hosted_queue import stores_in_memory
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.port import Queue
-from headrace.remote_queues.queue_sessions import QueueSessions
-from headrace.remote_queues.remote_queue import RemoteQueue
+from headrace.remote_queues.home.remote_queue import RemoteQueue
+from headrace.remote_queues.leader.queue_sessions import QueueSessions
 from headrace.testing.clock import SimClock
 from tests.support.queues.lives import BrokerLife
 from tests.support.queues.port_place import persistent
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from tests.support.amqp.deliveries import Delivery
 
 PRODUCER_ID = 7
-BATCH_BYTES_MAX = 900
-"""Bytes of messages that fit into a segment of `lives.CONFIG`."""
 SETTLED_SECONDS = 0.5
 """Seconds after which settlements are on the disk."""
 
@@ -35,9 +33,11 @@ class MovingPlace(RemotePlace):
         self.channel = self.new_channel()
         self.sessions = self._new_sessions()
         self.network = Network(self.sessions)
-        clock = SimClock()
+        self.clock = clock = SimClock()
+        """The home's."""
         memory = stores_in_memory(MemoryUse())
-        self.home = VirtualHosts(clock, lambda: bytes(16), memory).hosts["/"]
+        self.homes = VirtualHosts(clock, lambda: bytes(16), memory)
+        self.home = self.homes.hosts["/"]
         led = self.life.queue()
         for store in led.late_stores:
             store.want_log()  # a queue that has a leader has its log
@@ -49,8 +49,8 @@ class MovingPlace(RemotePlace):
             clock,
             moves=True,
             producer_id=producer_id,
-            batch_bytes_max=BATCH_BYTES_MAX,
             crowded=self.life.logs.crowded,
+            touched=self.home.touched,
         )
         self.home.targets["q"] = self.remote
         self.begin()
@@ -58,6 +58,10 @@ class MovingPlace(RemotePlace):
     def _new_sessions(self) -> QueueSessions:
         hosts = self.life.hosts
         return QueueSessions(hosts.hosts, hosts.deadlines, hosts.turns.soon)
+
+    @property
+    def now(self) -> float:
+        return self.clock.monotonic()
 
     @property
     def queue(self) -> Queue:
@@ -75,22 +79,31 @@ class MovingPlace(RemotePlace):
 
     def wait(self, seconds: float) -> None:
         self.life.wait(seconds)
+        self.clock.advance(seconds)
+
+    def delete(self) -> None:
+        self.life.host.delete_queue("q", None, if_unused=False, if_empty=False)
+        self.settle()
 
     def settle(self) -> None:
         for _ in range(10):
             self.run()
             self.wait(SETTLED_SECONDS / 10)
 
-    def move(self) -> None:
-        """Kill the leader once its settlements are on the disk; the next one begins."""
-        self.wait(SETTLED_SECONDS)
+    def move(self, *, settled: bool = True) -> None:
+        """Kill the leader; the next one begins with what was written to the disk.
+
+        `settled`: settlements of before are written.
+        """
+        if settled:
+            self.wait(SETTLED_SECONDS)
         self.life = self.life.killed()
         self.sessions = self.network.sessions = self._new_sessions()
         self.network.session.end()
 
-    def moved(self) -> None:
+    def moved(self, *, settled: bool = True) -> None:
         """Change the leader, and begin a session with the next one."""
-        self.move()
+        self.move(settled=settled)
         self.begin()
 
     def publish_soon(self, *bodies: str, priority: int = 0) -> list[Any]:

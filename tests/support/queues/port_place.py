@@ -89,6 +89,11 @@ class PortPlace:
         return VirtualHosts(self.world.clock, lambda: bytes(16), memory, durability)
 
     @property
+    def now(self) -> float:
+        """The monotonic seconds of the channels' broker."""
+        return self.world.clock.monotonic()
+
+    @property
     def host(self) -> QueueHost:
         """The host that the channels use."""
         return self.leader
@@ -179,7 +184,7 @@ class PortPlace:
 
     def get(self, channel: ChannelKit | None = None) -> Delivery | None:
         """Do a basic.get; return the delivery, or None if no message is ready. Raise Refused."""
-        now = self.world.clock.monotonic()
+        now = self.now
 
         def ask(done: Done[Any]) -> None:
             self.queue.get(getter(self.queue, channel or self.channel, done, now), now)

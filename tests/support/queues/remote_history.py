@@ -54,6 +54,9 @@ class RemoteHistory:
         self._last: dict[Consumer, int] = {}
         """The last message that was delivered first to a consumer."""
         self._session = self.here.network.session
+        settings = here.queue.settings
+        self._is_limited = settings.is_limited
+        self._has_priorities = settings.priority_max is not None
 
     def _new_client(self, number: int) -> Client:
         channel = self.here.new_channel(number)
@@ -75,7 +78,7 @@ class RemoteHistory:
         taken = {}
         for number in numbers:
             self._outcomes[number] = []
-            message = persistent(f"{number}")
+            message = persistent(f"{number}", number * 7 % 3)
             taken[number] = self.here.host.publish(["q"], message, awaited, number)
 
         def told(unstored: object) -> None:
@@ -173,10 +176,22 @@ class RemoteHistory:
         """Time passes; at times so much that a session without a connection ends."""
         self.here.wait(LONG_SECONDS if long % 4 == 0 else 0.1)
 
-    def _move(self, _: int, __: int) -> None:
-        """The leader is killed, and another one leads, of a queue that moves."""
-        if isinstance(self.here, MovingPlace):
-            self.here.move()
+    def _move(self, which: int, settled: int) -> None:
+        """The leader is killed, and another one leads, of a queue that moves.
+
+        At times just after it has taken acknowledgements, which are not on the disk.
+        """
+        if not isinstance(self.here, MovingPlace):
+            return
+        if settled % 2 == 0:
+            for _ in range(which % 8):
+                self._ack(which, which)
+            for _ in range(settled % 5):
+                self.here.network.send()
+                self.here.network.deliver_all()
+                self.here.run_leader()
+            self._look()
+        self.here.move(settled=settled % 2 == 1)
 
     # Checks
 
@@ -191,7 +206,7 @@ class RemoteHistory:
             assert number not in self._holders, f"{number} is held twice"
             self._holders[number] = channel, tag
             self.counts["delivered"] += 1
-            if not redelivered and consumer.counted:
+            if not redelivered and consumer.counted and not self._has_priorities:
                 assert number > self._last.get(consumer, -1), f"{number} overtook another message"
                 self._last[consumer] = number
         for channel, consumers in self._clients:
@@ -232,10 +247,14 @@ class RemoteHistory:
         stored = {number for number, (kept,) in self._outcomes.items() if kept}
         missing = stored - self._acked - self._maybe_acked
         assert not missing, f"{missing} were confirmed, and never delivered"
-        if isinstance(self.here, MovingPlace):
+        if isinstance(self.here, MovingPlace) and not self._is_limited:
             assert stored == self._outcomes.keys(), "publishes are not stored"
         if isinstance(self.here, MovingPlace) or not self.counts["sessions"]:
             assert self._acked == stored
+        self.counts += self.here.network.counts
+        if isinstance(self.here, MovingPlace):
+            uncopied = self.here.remote._settlements._uncopied
+            assert not uncopied, f"{len(uncopied)} settlements are never reported as copied"
         counts = self.here.counts()
         assert (counts.ready, counts.unacked) == (0, 0), f"{counts} after all was settled"
 
@@ -264,13 +283,20 @@ WEIGHTS = {
     "publish": 6, "consume": 3, "cancel": 1, "ack": 8, "nack": 2, "get": 1, "pause": 1, "close": 1,
     "run": 12, "send": 12, "deliver": 40, "lose": 2, "wait": 2, "end": 1, "move": 1,
 }  # fmt: skip
+KINDS: list[dict[str, object]] = [
+    {},
+    {"x-max-length": 5, "x-overflow": "reject-publish"},
+    {"x-max-priority": 2},
+    {},
+]
+"""Arguments of the queues whose leaders change."""
 OPERATIONS = [operation for operation, weight in WEIGHTS.items() for _ in range(weight)]
 
 
 def played(seed: int, steps: int, *, durable: bool = False, moves: bool = False) -> Counter[str]:
     """Play a history of a seed; return how often each kind of event happened."""
     random = Random(seed)
-    here = MovingPlace() if moves else RemotePlace(durable=durable)
+    here = MovingPlace(KINDS[seed % len(KINDS)]) if moves else RemotePlace(durable=durable)
     history = RemoteHistory(here, prefetch=random.choice((0, 0, 1, 3)))
     operations = [each for each in OPERATIONS if each != "end" or seed % 2]
     for _ in range(steps):

@@ -4,7 +4,7 @@ All messages cross as bytes. `Network` keeps them in flight: `deliver_all` passe
 and a test may pass on single ones, repeat or drop them.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -13,10 +13,10 @@ from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.port import Queue
 from headrace.remote_queues.encoding import call_of, encoded, event_of
 from headrace.remote_queues.events import Poll
-from headrace.remote_queues.home_session import HomeSession
+from headrace.remote_queues.home.home_session import HomeSession
+from headrace.remote_queues.home.remote_queue import RemoteQueue
+from headrace.remote_queues.leader.queue_sessions import QueueSessions, SessionName
 from headrace.remote_queues.messages import QueueCalls
-from headrace.remote_queues.queue_sessions import QueueSessions, SessionName
-from headrace.remote_queues.remote_queue import RemoteQueue
 from headrace.wire.kafka.queue_messages import CALLS, EVENTS
 from headrace.wire.schema import MessageSchema
 from tests.support.queues.port_place import PortPlace
@@ -24,6 +24,8 @@ from tests.support.queues.port_place import PortPlace
 HOME = BrokerId(2)
 EPOCH = 7
 POLLS_MAX = 2
+ROUNDS_MAX = 3000
+"""Requests and answers after which two brokers without clients should be silent."""
 ENDED, FINE = 1, 0
 
 
@@ -45,6 +47,8 @@ class Network:
             line: deque()
             for line in ("calls", "calls answered", "polls", "polls answered", "earlier")
         }
+        self.counts: Counter[str] = Counter()
+        """Number of calls and events of each kind that were sent."""
         self._polling = 0
 
     def begin(self) -> HomeSession:
@@ -75,6 +79,7 @@ class Network:
     def _send_calls(self, first: int, calls: Any) -> None:
         session, name, sessions = self.session, self.name, self.sessions
         fields = {"first": first, "calls": [encoded(call) for call in calls]}
+        self.counts.update(type(call).__name__ for call in calls)
 
         def receive(data: bytes) -> None:
             found = _decode(CALLS[0], data)
@@ -104,6 +109,7 @@ class Network:
 
         def send_events(events: Any) -> None:
             first, found = (0, ()) if events is None else events
+            self.counts.update(type(event).__name__ for event in found)
             answer = {
                 "errorCode": ENDED if events is None else FINE,
                 "first": first,
@@ -177,9 +183,12 @@ class RemotePlace(PortPlace):
         led = self._hosts
         self.sessions = QueueSessions(led.hosts, led.deadlines, led.turns.soon)
         self.network = Network(self.sessions)
-        self.home = self.new_hosts(None).hosts["/"]
+        self.homes = self.new_hosts(None)
+        self.home = self.homes.hosts["/"]
         own = self.leader.queues["q"]
-        self.remote = RemoteQueue("/", own.declared, own.title, self.world.clock)
+        self.remote = RemoteQueue(
+            "/", own.declared, own.title, self.world.clock, touched=self.home.touched
+        )
         self.home.targets["q"] = self.remote
         self.begin()
 
@@ -206,6 +215,12 @@ class RemotePlace(PortPlace):
 
     def run(self) -> None:
         """End a pass of both brokers, and let all messages arrive."""
-        while self.network.send() | self.network.deliver_all():
+        for _ in range(ROUNDS_MAX):
+            if not self.network.send() | self.network.deliver_all():
+                break
             self.run_leader()
+            self.homes.turns.run()
+        else:
+            raise AssertionError("the two brokers send messages without end")
         self.run_leader()
+        self.homes.turns.run()

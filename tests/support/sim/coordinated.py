@@ -40,7 +40,8 @@ SETTINGS = {
 }
 FAULTS = Mix(
     ("power cuts", "restarts", "pauses", "cut links", "slow links", "lost touch",
-     "expired sessions", "toppled", "blackouts", "elections asked for", "deletions"),
+     "expired sessions", "toppled", "blackouts", "elections asked for", "deletions",
+     "kills", "false resets"),
     kinds_share=0.6, slow_share=0.3, tracks=(1, 2, 2), pauses_seconds_max=(0.8,),
 )  # fmt: skip
 """Not empty disks: whether another has all is only looked at for the topic that is written to."""

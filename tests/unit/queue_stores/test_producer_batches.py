@@ -123,16 +123,33 @@ def test_messages_of_a_batch_expire_and_are_limited_as_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "takes"),
+    "arguments",
     [
-        ({}, True),
-        ({"x-max-length": 2}, True),
-        ({"x-max-length": 2, "x-overflow": "reject-publish"}, False),
-        ({"x-max-priority": 2}, False),
+        {},
+        {"x-max-length": 2},
+        {"x-max-length": 2, "x-overflow": "reject-publish"},
+        {"x-max-priority": 2},
     ],
 )
-def test_queues_take_batches_if_all_messages_go_to_one_log(
-    arguments: dict[str, Any], takes: bool
-) -> None:
-    assert life(arguments).queue().takes_batches is takes
-    assert not BrokerLife({"q": arguments}).queue().takes_batches  # it has no log
+def test_queues_take_batches_if_all_messages_go_to_one_log(arguments: dict[str, Any]) -> None:
+    contents = contents_of("a", "b")
+    assert life(arguments).queue().takes_batch(contents)
+    other = contents[0]._replace(priority=1)
+    mixed = life(arguments).queue().takes_batch([other, *contents])
+    assert mixed is ("x-max-priority" not in arguments)
+    assert not BrokerLife({"q": arguments}).queue().takes_batch(contents)  # it has no log
+
+
+def test_batch_that_a_full_queue_has_no_room_for_is_not_taken() -> None:
+    here = life({"x-max-length": 2, "x-overflow": "reject-publish"})
+    contents = contents_of("a", "b", "c")
+    assert here.queue().publish_batch(contents, batch_of(contents, 0), here.now) == 2
+    assert here.queue().ready == 0
+    some = contents[:2]
+    assert here.queue().publish_batch(some, batch_of(some, 0), here.now) == 2
+    here.wait(0.2)
+    assert here.queue().ready == 2
+    assert here.queue().publish_batch(some, batch_of(some, 0), here.now) == 2  # the log has it
+    assert here.queue().ready == 2
+    other = contents[2:]
+    assert here.queue().publish_batch(other, batch_of(other, 2), here.now) == 0

@@ -3,9 +3,10 @@
 import pytest
 
 from headrace.queue_stores.log.durable_messages import DurableMessages
-from headrace.queue_stores.log.log_messages import Settled
+from headrace.queue_stores.log.settlement_counts import Settled
 from headrace.queues.port import QueueInfo
 from headrace.queues.refusals import RefusalKind, Refused
+from tests.support.queues.moving_place import MovingPlace
 from tests.support.queues.port_contract import PortContract, QueueContract
 from tests.support.queues.port_place import PortPlace
 from tests.support.queues.remote_pair import RemotePlace
@@ -88,3 +89,10 @@ class TestStreamOnAnotherBroker(PortContract):
 
     def place(self, arguments: dict[str, object] | None = None) -> PortPlace:
         return RemotePlace({"x-queue-type": "stream", **(arguments or {})}, durable=True)
+
+
+class TestQueueWhoseLeaderChanges(QueueContract):
+    """A durable queue that several brokers may lead: publishes are record batches."""
+
+    def place(self, arguments: dict[str, object] | None = None) -> PortPlace:
+        return MovingPlace(arguments)

@@ -1,6 +1,6 @@
 """Returns of deliveries on another broker, as the delivery limit counts them in RabbitMQ 4.3."""
 
-from headrace.remote_queues.queue_sessions import LOST_SECONDS, POLL_SECONDS
+from headrace.remote_queues.leader.queue_sessions import LOST_SECONDS, POLL_SECONDS
 from tests.support.amqp.deliveries import Delivery
 from tests.support.queues.port_place import persistent
 from tests.support.queues.remote_pair import RemotePlace

@@ -7,9 +7,11 @@ import pytest
 from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.engine.priority_level import Taken
 from headrace.queues.port import Consumer, Disposition
-from headrace.remote_queues import leader_session
+from headrace.remote_queues.home.leader_link import LeaderLink
+from headrace.remote_queues.home.publish_batches import UNDECIDED_MAX
+from headrace.remote_queues.home.remote_publishes import CROWDED_BYTES, RemotePublishes
+from headrace.remote_queues.leader import leader_session
 from headrace.remote_queues.messages import Hold
-from headrace.remote_queues.remote_publishes import CROWDED_BYTES, UNDECIDED_MAX, RemotePublishes
 from headrace.testing.clock import SimClock
 from tests.support.amqp.deliveries import getter
 from tests.support.queues.lives import CONFIG
@@ -225,9 +227,10 @@ def test_publishers_are_paused_while_much_waits_for_a_leader() -> None:
 
 def test_end_of_a_session_resumes_publishers_of_a_queue_that_does_not_move() -> None:
     crowded: list[Crowded] = []
-    publishes = RemotePublishes(SimClock(), crowded)
+    link = LeaderLink("/", "q", "queue 'q'")
+    publishes = RemotePublishes(link, SimClock(), crowded)
     while not crowded:
-        publishes.add(None, 1, persistent("x" * 1000))
+        publishes.add(persistent("x" * 1000))
     resumed: list[int] = []
     publishes.held_up.append(lambda: resumed.append(1))
     publishes.lost(keep=False)
@@ -242,8 +245,8 @@ def test_no_more_than_five_batches_are_undecided() -> None:
     for number in range(8):
         told.append(here.publish_soon(f"{number}"))
         here.network.send()  # so that the next one is another batch
-    publishes = here.remote._publishes
-    assert publishes._sent == UNDECIDED_MAX
+    (sequence,) = here.remote._publishes._sequences
+    assert sequence.sent == UNDECIDED_MAX
     here.settle()
     assert all(each and not each[0] for each in told)
     stored_once(here, "a", *map(str, range(8)))
@@ -293,7 +296,7 @@ def test_calls_wait_while_held_positions_are_read(
         assert session is not None
         assert session._holding is not None
         (request,) = session._requests
-        assert len(request.calls) == 1  # the consumer
+        assert len(request.calls) == 2  # the consumer, and that this is all
         if ends:
             here.network.sessions.close()
             here.life.wait(0.1)

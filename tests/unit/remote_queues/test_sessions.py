@@ -7,9 +7,10 @@ import pytest
 from headrace.model.errors import HeadraceError
 from headrace.queues.port import Consumer
 from headrace.queues.refusals import RefusalKind, Refused
-from headrace.remote_queues import events, home_session
-from headrace.remote_queues.queue_sessions import LOST_SECONDS, POLL_SECONDS, SessionName
-from headrace.remote_queues.remote_consumer import WINDOW
+from headrace.remote_queues import events
+from headrace.remote_queues.home import home_session
+from headrace.remote_queues.home.remote_consumer import WINDOW
+from headrace.remote_queues.leader.queue_sessions import LOST_SECONDS, POLL_SECONDS, SessionName
 from tests.support.amqp.deliveries import getter
 from tests.support.queues.port_place import persistent
 from tests.support.queues.remote_pair import EPOCH, HOME, RemotePlace
@@ -152,6 +153,7 @@ def test_publishes_are_refused_while_too_many_wait_for_the_leader(
 ) -> None:
     monkeypatch.setattr(home_session, "CALLS_BYTES_MAX", 500)
     here = RemotePlace(durable=False)
+    here.settle()
     taken = [here.host.publish(["q"], persistent("a")) for _ in range(10)]
     assert taken.count(True) > 1
     assert not taken[-1]
@@ -188,11 +190,11 @@ def test_poll_without_events_is_answered_after_a_while() -> None:
     here.settle()
     name = here.network.name
     told: list[Any] = []
-    here.sessions.poll(HOME, name, events.Poll(0, False, 1000), told.append)
+    here.sessions.poll(HOME, name, events.Poll(1, False, 1000), told.append)
     here.world.clock.advance(POLL_SECONDS)
-    assert told == [(0, [])]
-    here.sessions.poll(HOME, name, events.Poll(0, False, 1000), told.append)
+    assert told == [(1, [])]
+    here.sessions.poll(HOME, name, events.Poll(1, False, 1000), told.append)
     here.sessions.close()
     assert len(told) == 2
-    here.sessions.poll(HOME, name, events.Poll(0, False, 1000), told.append)
+    here.sessions.poll(HOME, name, events.Poll(1, False, 1000), told.append)
     assert told[2] is None

@@ -14,8 +14,8 @@ from headrace.queues.engine.hosted_queue import stores_in_memory
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.model.declarations import QueueFlags
 from headrace.queues.port import Consumer
-from headrace.remote_queues.queue_sessions import QueueSessions
-from headrace.remote_queues.remote_queue import RemoteQueue
+from headrace.remote_queues.home.remote_queue import RemoteQueue
+from headrace.remote_queues.leader.queue_sessions import QueueSessions
 from headrace.server.cluster.queue_links import QueueLinks
 from headrace.testing.sim.cluster import SimCluster
 from headrace.wire.kafka.api import ApiKey

@@ -66,7 +66,7 @@ def test_a_commit_that_is_acknowledged_before_followers_have_it_is_found(
                 callback(None)
 
     monkeypatch.setattr(Journal, "_append", planted)
-    assert_found()
+    assert_found(first=1)
 
 
 def test_a_marker_that_is_given_up_when_its_broker_fails_is_found(
@@ -79,7 +79,7 @@ def test_a_marker_that_is_given_up_when_its_broker_fails_is_found(
         written(self, partition, None if lost else error)
 
     monkeypatch.setattr(Markers, "_written", planted)
-    assert_found(first=7)
+    assert_found(first=4)
 
 
 def test_a_decision_that_is_answered_for_by_who_no_longer_leads_is_found(
@@ -95,4 +95,4 @@ def test_a_decision_that_is_answered_for_by_who_no_longer_leads_is_found(
         refuse(self, because)
 
     monkeypatch.setattr(CommitWaiters, "refuse", planted)
-    assert_found()
+    assert_found(first=1)

@@ -1,21 +1,21 @@
 """Leaders whose process was killed are replaced before their session of the store ends."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
 from headrace.broker.metadata_image import MetadataImage
+from headrace.cluster.store import znodes
+from headrace.cluster.store.catalog import Catalog
 from headrace.cluster.topics.creation import NewTopic
 from headrace.model.nouns import BrokerId
-from headrace.testing.sim import stories
+from headrace.ports.store import NoNode
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.ensemble import SESSION_SECONDS
-from headrace.testing.sim.faults.resets import FALSE_RESETS
-from headrace.testing.sim.replicated import Told, replicated_work
 from tests.support.sim.cluster import Story, until
 from tests.support.sim.cluster import play as sim_play
 
-SEEDS = 3
 BROKERS = (1, 2, 3)
 SECONDS = 0.5
 """Until another leads: two refusals 50 ms apart, an election, and the time of messages."""
@@ -25,7 +25,6 @@ def play(story: Story, leader: int) -> None:
     """Play with three brokers, of which 1 is the controller and `leader` leads the topic t."""
 
     async def whole(cluster: SimCluster) -> None:
-        cluster.early_elections = True
         for number in BROKERS:
             await cluster.start(number)
         await until(lambda: all(len(shown(cluster, number).brokers) == 3 for number in BROKERS))
@@ -39,27 +38,28 @@ def play(story: Story, leader: int) -> None:
     sim_play(whole)
 
 
-async def replicated_early(cluster: SimCluster) -> Told:
-    """The story of replicas with early elections, and with false resets."""
-    cluster.early_elections = True
-    return await replicated_work(cluster)
-
-
-def test_replicas_hold_acknowledged_records_with_early_elections() -> None:
-    resets = sum(
-        stories.play(replicated_early, seed)[0].counts[FALSE_RESETS] for seed in range(SEEDS)
-    )
-    assert resets > 0
-
-
 def shown(cluster: SimCluster, number: int) -> MetadataImage:
     return cluster.brokers[number].broker.image
+
+
+def reachable_from(cluster: SimCluster, number: int, wanted: list[int]) -> bool:
+    """Whether a broker shows clients exactly these brokers."""
+    found = shown(cluster, number).reachable_brokers()
+    return sorted(broker.broker_id for broker in found) == wanted
 
 
 def leaders(cluster: SimCluster) -> list[int]:
     return [
         number for number, server in cluster.brokers.items() if ("t", 0) in server.broker.partitions
     ]
+
+
+def controller_node(cluster: SimCluster) -> int | None:
+    """The broker that `/controller` names."""
+    try:
+        return znodes.decode_controller(cluster.ensemble.tree.get(znodes.CONTROLLER).value)
+    except NoNode:
+        return None
 
 
 @pytest.mark.parametrize("leader", [1, 2])
@@ -75,7 +75,12 @@ def test_other_replica_leads_soon_after_the_leader_was_killed(leader: int) -> No
         assert leader not in term.in_sync
         assert len(term.in_sync) == 2
         assert cluster.loop.time() - began < SESSION_SECONDS / 2
+        others = [number for number in BROKERS if number != leader]
+        for number in others:
+            await until(partial(reachable_from, cluster, number, others), SECONDS)
         await cluster.start_again(leader)
+        for number in BROKERS:
+            await until(partial(reachable_from, cluster, number, list(BROKERS)), 2)
         await until(lambda: len(term.in_sync) == 3, 20)
 
     play(story, leader)
@@ -101,3 +106,33 @@ def test_paused_leader_keeps_its_leadership_while_its_session_lives() -> None:
         assert cluster.brokers[2].broker.partition("t", 0).leader_epoch == epoch
 
     play(story, 2)
+
+
+def test_broker_that_is_deposed_while_it_begins_as_the_controller_follows_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deletions = Catalog.deletions
+    delayed: list[int | None] = []
+
+    async def story(cluster: SimCluster) -> None:
+        async def read_slowly(self: Catalog) -> list[str]:
+            """Have another broker be elected while the first one reads the store."""
+            if not delayed:
+                delayed.append(controller_node(cluster))
+                await cluster.ensemble.session("test").delete(znodes.CONTROLLER)
+                await until(lambda: controller_node(cluster) not in (None, *delayed), 10)
+            return await deletions(self)
+
+        monkeypatch.setattr(Catalog, "deletions", read_slowly)
+        cluster.kill(1)
+        await until(lambda: delayed)
+        first = delayed[0]
+        assert first is not None
+        await until(lambda: cluster.brokers[5 - first].controller.is_controller)
+        deposed = cluster.brokers[first].controller
+        await until(lambda: deposed.known.id == 5 - first, 10)
+        assert not deposed.is_controller
+        await until(lambda: leaders(cluster) and 1 not in leaders(cluster), SECONDS)
+        await cluster.start_again(1)
+
+    play(story, 1)

@@ -59,7 +59,7 @@ async def replicated_by_right(cluster: SimCluster) -> Told:
 def test_no_two_brokers_have_the_right_whatever_fails() -> None:
     for seed in range(SEEDS):
         told = stories.play(replicated_by_right, seed)[0]
-        assert told.counts["rights held"] > 10_000
+        assert told.counts["rights held"] > 5_000
 
 
 def first_broken(first: int) -> str:

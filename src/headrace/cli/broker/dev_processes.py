@@ -11,11 +11,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
 
+from headrace.client.sync import connect, run
 from headrace.terminal.failure import EXIT_FAILED, CommandError, UsageError
 from headrace.terminal.output import Cell, note, print_table
 
@@ -31,15 +31,8 @@ _ANOTHER = (
 )
 
 
-class ZooKeeperFiles(NamedTuple):
-    """The Java executable and the class path that start a ZooKeeper."""
-
-    java: str
-    jars: str
-
-
-def find_zookeeper() -> ZooKeeperFiles:
-    """Return the Java executable and the jars of a ZooKeeper; CommandError if one is missing."""
+def find_zookeeper() -> tuple[str, str]:
+    """Return the Java executable and the class path that start a ZooKeeper; else CommandError."""
     spec = importlib.util.find_spec("pyspark")  # found, not imported: that takes a while
     jars = None if spec is None or spec.origin is None else Path(spec.origin).parent / "jars"
     if jars is None or not any(jars.glob("zookeeper-[0-9]*.jar")):
@@ -51,7 +44,7 @@ def find_zookeeper() -> ZooKeeperFiles:
         java = find_java()
     except HeadraceError as error:
         raise CommandError(f"--processes: ZooKeeper needs Java ({error}): {_ANOTHER}") from None
-    return ZooKeeperFiles(str(java.home / "bin" / "java"), f"{jars}/*")
+    return str(java.home / "bin" / "java"), f"{jars}/*"
 
 
 def run_processes(
@@ -72,7 +65,9 @@ def run_processes(
         ]
         undo.callback(_end, brokers)
         for number, broker in enumerate(brokers):
-            _await(ports[number], broker, f"broker {number + 1}")
+            _await(broker, f"broker {number + 1}", _listens, ports[number])
+        for number, broker in enumerate(brokers):
+            _await(broker, f"broker {number + 1}", _shows, ports[number], count)
         if not quiet:
             rows: list[list[Cell]] = [
                 [str(number), f"{HOST}:{ports[number - 1]}", broker.pid]
@@ -90,7 +85,7 @@ def run_processes(
     raise CommandError("all brokers have ended", EXIT_FAILED)
 
 
-def _start_zookeeper(found: ZooKeeperFiles, place: Path) -> "tuple[str, subprocess.Popen[bytes]]":
+def _start_zookeeper(found: tuple[str, str], place: Path) -> "tuple[str, subprocess.Popen[bytes]]":
     port = _free_port()
     data = place / "zookeeper"
     data.mkdir(parents=True, exist_ok=True)
@@ -99,10 +94,11 @@ def _start_zookeeper(found: ZooKeeperFiles, place: Path) -> "tuple[str, subproce
         f"tickTime=2000\ndataDir={data}\nclientPort={port}\nclientPortAddress={HOST}\n"
         "admin.enableServer=false\nmaxClientCnxns=0\n"
     )
-    words = [found.java, "-Xmx128m", "-cp", found.jars, _MAIN, str(configuration)]
+    java, jars = found
+    words = [java, "-Xmx128m", "-cp", jars, _MAIN, str(configuration)]
     with (place / "zookeeper.log").open("ab") as out:
         process = _started(words, out.fileno())
-    _await(port, process, f"ZooKeeper (its log is {place / 'zookeeper.log'})")
+    _await(process, f"ZooKeeper (its log is {place / 'zookeeper.log'})", _listens, port)
     return f"{HOST}:{port}", process
 
 
@@ -134,17 +130,30 @@ def _started(words: Sequence[str], out: int | None) -> "subprocess.Popen[bytes]"
     )
 
 
-def _await(port: int, process: "subprocess.Popen[bytes]", what: str) -> None:
-    """Wait until the process listens on `port`; CommandError if it ends or takes too long."""
+def _await(
+    process: "subprocess.Popen[bytes]", what: str, holds: Callable[..., bool], *of: int
+) -> None:
+    """Wait until `holds(*of)`; CommandError if the process ends or that takes too long."""
     deadline = time.monotonic() + START_SECONDS_MAX
     while time.monotonic() < deadline and process.poll() is None:
-        try:
-            socket.create_connection((HOST, port), timeout=1).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
+        if holds(*of):
             return
+        time.sleep(0.05)
     raise CommandError(f"{what} did not start")
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection((HOST, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _shows(port: int, count: int) -> bool:
+    """Return whether a broker shows clients so many brokers: replicated topics need them."""
+    with connect(f"{HOST}:{port}", patient=True) as client:
+        return len(run(client.metadata([])).brokers) >= count
 
 
 def _end(processes: "Sequence[subprocess.Popen[bytes]]") -> None:

@@ -78,7 +78,7 @@ class Controller:
         self._peers = NoPeers() if peers is None else peers
         self._peers.late = self._answered_late
         self.known = KnownController(broker)
-        self._peers.suspects = self.known.suspects
+        self._peers.suspects = broker.image.suspects
         self._late: list[tuple[BrokerId, Orders, Failed]] = []
         self._late_leaders = LateLeaders()
         self._term: ControllerTerm | None = None
@@ -138,7 +138,7 @@ class Controller:
         await catalog.prepare()
         await catalog.cluster_id(broker.cluster_id, broker.config.log_dirs)
         if self._store.shared:
-            await self._look_back()
+            await self._watches.look_back(self.applier, self._registration)
         doubts = self._watches.doubts.doubts if self._store.shared else {}
         self.applier.broker_epoch = await self._registration.announce(endpoints, doubts)
         self._unwatch.append(self.settings.stop)
@@ -150,28 +150,6 @@ class Controller:
             self._watches.start()
         async with self._change:
             await self._stand()
-
-    async def _look_back(self) -> None:
-        """Read from the store, before registration, what this broker leads and holds."""
-        topics = (await self._catalog.topics(passed_over=[])).values()
-        me = self.broker.broker_id
-        self.applier.former_epochs = {
-            TopicPartition(topic.name, index): state.leader_epoch
-            for topic in topics
-            for index, state in topic.states.items()
-            if state.leader == me
-        }
-        doubts = self._watches.doubts
-        await doubts.find(topics)
-        await doubts.settle()
-        self.applier.may_make, self.applier.is_damaged = doubts.may_make, doubts.is_damaged
-        self.applier.before = self._before_orders
-
-    async def _before_orders(self, orders: Orders) -> None:
-        """End doubts that the controller has taken into account."""
-        await self._watches.doubts.heard(
-            orders, self.applier.broker_epoch, self._registration.doubt
-        )
 
     async def stop(self) -> None:
         """End the term and stop all watches; waits for a decision in progress."""
@@ -202,7 +180,10 @@ class Controller:
         broker, catalog, now_ms = self.broker, self._catalog, self.broker.clock.wall_ms()
         if await catalog.elect(broker.broker_id, now_ms) or await catalog.resume():
             term = ControllerTerm(broker, catalog, self._peer)
-            await term.begin(self.known.suspects)
+            try:
+                await term.begin(broker.image.suspects)
+            except ApiError as error:
+                return self._not_elected(error)
             self._term = term
             self.known.id = broker.broker_id
             if self._store.shared:
@@ -213,15 +194,20 @@ class Controller:
     def _peer(self, broker: BrokerId, facts: ClusterFacts) -> OrderTaker | None:
         return self.applier if broker == self.broker.broker_id else self._peers(broker, facts)
 
-    # --- what others do ------------------------------------------------------------------------
-
     def _resign(self) -> None:
         """End the term: another broker may be the controller by now."""
         if self._term is not None:
             _logger.warning("this broker is no longer the controller")
             self._term = self.known.id = None
-            self._catalog.resign()
-            self._peers.close()
+        self._catalog.resign()
+        self._peers.close()
+
+    def _not_elected(self, error: ApiError) -> None:
+        """End the term and look again if another controller was elected meanwhile."""
+        if error.code is not ErrorCode.NOT_CONTROLLER:
+            raise error
+        self._resign()
+        self._look_again()
 
     def _lost(self) -> None:
         self._resign()
@@ -255,6 +241,8 @@ class Controller:
                     if self._term is None:
                         self.known.id = None
                     log_failure(_logger, "metadata store", error)
+                except ApiError as error:
+                    self._not_elected(error)
         finally:
             self._reaction = None
 

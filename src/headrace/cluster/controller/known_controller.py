@@ -25,8 +25,6 @@ class KnownController:
         self._broker = broker
         self.id: BrokerId | None = None
         """The owner of `/controller` when the store was read last; None: no owner, or unknown."""
-        self.suspects: dict[BrokerId, int] = {}
-        """Brokers that are dead as far as this broker can see, by their registrations' epochs."""
         self.outage = _no_outage
         """Returns since when the store has not answered this broker; empty: it answers."""
 

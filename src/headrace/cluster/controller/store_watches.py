@@ -14,10 +14,14 @@ from headrace.cluster.controller.term import Result
 from headrace.cluster.controller.tool_requests import ToolRequests
 from headrace.cluster.decisions.events import Event
 from headrace.cluster.decisions.facts import ClusterFacts
+from headrace.cluster.decisions.orders import Orders
+from headrace.cluster.membership.applier import Applier
 from headrace.cluster.membership.directory_doubts import OwnDoubts
+from headrace.cluster.membership.registration import OwnRegistration
 from headrace.cluster.settings.config_changes import ConfigChanges
 from headrace.cluster.settings.runtime_settings import Settings
 from headrace.cluster.store.catalog import Catalog
+from headrace.model.nouns import TopicPartition
 
 if TYPE_CHECKING:
     from headrace.cluster.settings.noticed_changes import NoticedChanges
@@ -39,6 +43,8 @@ class StoreWatches:
 
         `facts` returns the present term's facts. `change`: lock held by each writer.
         """
+        self._broker = broker
+        self._catalog = catalog
         self.replicas = ReplicaRequests(broker, carry_out, facts)
         """Elections and reassignments; a broker with its own store uses these too."""
         self.doubts = OwnDoubts(broker, catalog.store)
@@ -59,6 +65,26 @@ class StoreWatches:
             self._noticed.append(
                 token_settings.noticed_changes(broker, catalog.store, settings.tokens, change)
             )
+
+    async def look_back(self, applier: Applier, registration: OwnRegistration) -> None:
+        """Read from the store, before registration, what this broker leads and holds."""
+        topics = (await self._catalog.topics(passed_over=[])).values()
+        me, doubts = self._broker.broker_id, self.doubts
+        applier.former_epochs = {
+            TopicPartition(topic.name, index): state.leader_epoch
+            for topic in topics
+            for index, state in topic.states.items()
+            if state.leader == me
+        }
+        await doubts.find(topics)
+        await doubts.settle()
+        applier.may_make, applier.is_damaged = doubts.may_make, doubts.is_damaged
+
+        async def before(orders: Orders) -> None:
+            """End doubts that the controller has taken into account."""
+            await doubts.heard(orders, applier.broker_epoch, registration.doubt)
+
+        applier.before = before
 
     def start(self) -> None:
         """Begin to watch; the broker is registered."""

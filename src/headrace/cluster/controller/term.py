@@ -80,6 +80,7 @@ class ControllerTerm:
         others are in sync; with one of its own, a broker also adopts unknown logs.
         """
         facts, catalog, broker = self.facts, self._catalog, self._broker
+        facts.suspects = suspects
         facts.unclean_default = broker.config.unclean_leader_election_enable
         facts.register(await catalog.registered())
         # A malformed topic is an error in a store of one's own; in a shared one it must not stop

@@ -16,7 +16,8 @@ def elected(
     """Return the partition's state after an election, under the next leader epoch.
 
         1  the first assigned replica that may lead, is in the ISR and not in doubt (never led: any)
-           (sound ones before damaged ones). The ISR keeps the served members not in doubt
+           (brokers that seem to be dead last, sound replicas before damaged ones). The ISR keeps
+           the served members not in doubt; the first one has no other broker that seems to be dead
         2  if all ISR members are back and in doubt: the one with the greatest epoch and end offset
         3  if `unclean` (None: as configured): the first that may lead; last those changed by hand
         4  if `unclean` is True and all replicas' logs are gone: the first, with an empty log
@@ -37,9 +38,15 @@ def elected(
     ]
     epoch = LeaderEpoch(state.leader_epoch + 1)
     if candidates:
-        leader = min(candidates, key=facts.damage_of(partition))  # the first that is sound
+        damage = facts.damage_of(partition)
+        leader = min(candidates, key=lambda each: (facts.is_suspected(each), damage(each)))
         if state is NEVER_LED:
-            served = tuple(broker for broker in replicas if facts.serves(broker, partition))
+            served = tuple(
+                broker
+                for broker in replicas
+                if facts.serves(broker, partition)
+                and (broker == leader or not facts.is_suspected(broker))
+            )
         else:
             served = _trusted(facts, partition, isr)
         recovering = state.recovering and not set(replicas) <= set(served)

@@ -66,6 +66,8 @@ class ClusterFacts:
         """Live brokers: those registered in the store."""
         self.leaving: set[BrokerId] = set()
         """Live brokers in controlled shutdown."""
+        self.suspects: Mapping[BrokerId, int] = {}
+        """Brokers that seem to be dead before their sessions end, by their epochs."""
         self.failed: set[tuple[BrokerId, TopicPartition]] = set()
         """Replicas whose log directory has failed, with their broker."""
         self.damaged: set[tuple[BrokerId, TopicPartition]] = set()
@@ -110,6 +112,11 @@ class ClusterFacts:
     def may_lead(self, broker: BrokerId, partition: TopicPartition) -> bool:
         """Return whether the broker serves the partition and is not in controlled shutdown."""
         return broker not in self.leaving and self.serves(broker, partition)
+
+    def is_suspected(self, broker: BrokerId) -> bool:
+        """Return whether the broker's present registration is suspected to be dead."""
+        known = self.brokers.get(broker)
+        return known is not None and self.suspects.get(broker) == known.epoch
 
     def damage_of(self, partition: TopicPartition) -> Callable[[BrokerId], bool]:
         """Return the sort key that puts damaged replicas last."""

@@ -10,7 +10,7 @@ from headrace.cluster.store.znodes import ProducerIdBlock
 from headrace.copies.messages import CopyAnswer, CopyQuestion
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
-from headrace.remote_queues.queue_sessions import QueueSessions
+from headrace.remote_queues.leader.queue_sessions import QueueSessions
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
 
 

@@ -24,7 +24,7 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.store import StoreError
 from headrace.posix.awaiting import called_back
-from headrace.remote_queues.queue_sessions import QueueSessions
+from headrace.remote_queues.leader.queue_sessions import QueueSessions
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
 
 Followed = Callable[[], SettledFollower]

@@ -30,9 +30,19 @@ from headrace.security.sasl.delegation_tokens import (
 )
 
 if TYPE_CHECKING:
-    from headrace.ports.clock import Timer
+    from headrace.ports.clock import Random, Timer
 
 _logger = logging.getLogger(__name__)
+
+
+def new_token_id(random: "Random") -> str:
+    """Return the id of a new token: Base64 of 16 random bytes, without "-" in front.
+
+    Commands would take such an id for an option (Kafka's Uuid.randomUuid avoids it, too).
+    """
+    while (found := base64.urlsafe_b64encode(random.uuid()).rstrip(b"=").decode())[0] == "-":
+        pass
+    return found
 
 
 class TokenSettings:
@@ -78,7 +88,7 @@ class TokenSettings:
     ) -> DelegationToken:
         """Create a token, valid here on return. Raises ApiError."""
         check_principals(owner, renewers)
-        token_id = base64.urlsafe_b64encode(self._broker.random.uuid()).rstrip(b"=").decode()
+        token_id = new_token_id(self._broker.random)
         now_ms = self._broker.clock.wall_ms()
         token = new_token(
             token_id, owner, requester, renewers, lifetime_ms, now_ms, self._lifetimes()

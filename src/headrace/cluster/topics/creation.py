@@ -139,8 +139,8 @@ class TopicPlanner:
         partitions go to the brokers that lead the fewest. Followers are the next brokers, shifted
         by one each time a broker is first again (as in Kafka), so that the load of a failed broker
         goes to all others. With racks, each replica is on another rack as far as possible.
-        `present`: the first replicas of the topic's other partitions. INVALID_REPLICATION_FACTOR:
-        there are too few brokers.
+        Brokers that seem to be dead are used only if the others are too few. `present`: the first
+        replicas of the topic's other partitions. INVALID_REPLICATION_FACTOR: too few brokers.
         """
         brokers = self._image.brokers
         if factor <= 0:
@@ -153,9 +153,12 @@ class TopicPlanner:
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"replication factor {factor} is larger than the number of brokers, {len(brokers)}",
             )
+        reachable = {broker.broker_id: broker for broker in self._image.reachable_brokers()}
+        if factor <= len(reachable):
+            brokers = reachable
         if len(brokers) == 1:
             return ((next(iter(brokers)),),) * count
-        leading = dict(self._leading)
+        leading = {broker: led for broker, led in self._leading.items() if broker in brokers}
         racks = {broker: info.rack for broker, info in brokers.items()}
         if any(rack is not None for rack in racks.values()):
             return placed_on_racks(count, factor, leading, racks, present)

@@ -47,6 +47,13 @@ class ClusterKeys(Keys):
         " reconnect.",
         at_least=1,
     )
+    early_leader_election_enable = key(
+        Kind.BOOLEAN,
+        True,
+        "Whether other in-sync replicas lead the partitions of a broker that ends its connections"
+        " and refuses new ones, before its ZooKeeper session ends. Set false if a network refuses"
+        " connections to brokers that live.",
+    )
     auto_leader_rebalance_enable = key(
         Kind.BOOLEAN,
         True,

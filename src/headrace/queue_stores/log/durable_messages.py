@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.ports.callbacks import Done
-from headrace.queue_stores.log.log_messages import LogMessages, Settled
+from headrace.queue_stores.log.log_messages import LogMessages
 from headrace.queue_stores.log.log_writing import QueueLogs
 from headrace.queue_stores.log.open_log import OpenLog
+from headrace.queue_stores.log.settlement_counts import Settled
 from headrace.queue_stores.log.waiting_messages import WaitingMessage, WaitingMessages, complete
 from headrace.queue_stores.message_store import (
     Kept,

@@ -33,6 +33,7 @@ from headrace.queue_stores.log.message_window import (
 )
 from headrace.queue_stores.log.settled_files import SettledFiles
 from headrace.queue_stores.log.settlement import HANDED_OUT_AHEAD, Settlement
+from headrace.queue_stores.log.settlement_counts import Settled
 from headrace.queue_stores.message_store import Kept, StoreListener
 from headrace.wire.amqp.content import Message
 
@@ -56,15 +57,6 @@ class _Written(NamedTuple):
     end: int
     at: float
     """Monotonic seconds at which they were written."""
-
-
-class Settled(NamedTuple):
-    """Two positions in a log: all messages below each are settled."""
-
-    below: int = 0
-    """Position below which all messages are settled, perhaps only in memory."""
-    durably: int = 0
-    """Position, at most `below`, below which the settlement has also been written to disk."""
 
 
 class LogMessages(LogWriting):
@@ -365,6 +357,11 @@ class LogMessages(LogWriting):
     def settled(self) -> Settled:
         """Return two positions: all below the first is settled, all below the second durably so."""
         return Settled(self._settlement.start, self._settlement.start_durable)
+
+    @property
+    def settlement(self) -> Settlement:
+        """The settled positions, with the frames that record them."""
+        return self._settlement
 
     def write_settled(self) -> None:
         """Have the settled positions written at once."""

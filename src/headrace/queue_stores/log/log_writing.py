@@ -144,6 +144,17 @@ class LogWriting(ABC):
         self.appended_to = position
         return position - 1
 
+    @property
+    def _size_max(self) -> int:
+        """Bytes of messages that fit into one batch of the log, by its present settings."""
+        config = self._log.config
+        return min(config.max_message_bytes, config.segment_bytes) - HEADER_BYTES
+
+    @property
+    def batch_bytes_max(self) -> int:
+        """Bytes of messages in one batch at most."""
+        return min(BATCH_BYTES_MAX, self._size_max)
+
     def _begin_batch(self, size: int) -> None:
         """Write the appended batch, begin another one and schedule its write.
 
@@ -153,8 +164,7 @@ class LogWriting(ABC):
             raise HeadraceError(self._appends_refused)
         if self._partition.refusal is not None:
             raise ApiError(self._partition.refusal)
-        config = self._log.config
-        size_max = min(config.max_message_bytes, config.segment_bytes) - HEADER_BYTES
+        size_max = self._size_max
         if size > size_max:
             text = f"a message of {size} bytes, {size_max} are allowed"
             raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, text)

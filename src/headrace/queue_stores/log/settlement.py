@@ -7,13 +7,15 @@ all settled | delivered, each settled or in `out`   | not delivered; settled bef
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from headrace.delivery.settled_runs import NO_RUNS, runs_of, union
 from headrace.delivery.settled_state import SettledState, fold
 from headrace.model.invariant import invariant
 from headrace.model.nouns import LeaderEpoch, Offset
+from headrace.queue_stores.log.epoch_ends import end_of_epoch
 from headrace.queue_stores.log.settled_files import FILE_BYTES_MAX, SettledFiles, settled_path
+from headrace.queue_stores.log.settlement_counts import Counts
 from headrace.queue_stores.log.settlement_frame import SettlementFrame
 from headrace.queue_stores.record_messages import Found
 from headrace.queue_stores.unacked_positions import HandedOut
@@ -29,21 +31,6 @@ So not every delivery waits for a write.
 """
 COUNTED_EVERY = 10_000
 """Messages after which their count is written, though nothing was settled."""
-
-
-class Counts(NamedTuple):
-    """Counts of messages from the mark on that are committed and not settled."""
-
-    counted_to: int = 0
-    messages: int = 0
-    body_bytes: int = 0
-
-
-def end_of_epoch(partition: "Partition", epoch: LeaderEpoch) -> Offset:
-    """Return the position below which a log has what the leaders up to an epoch wrote."""
-    log = partition.log
-    _, end = partition.end_offset_for_epoch(epoch)
-    return log.end_offset if end < 0 else min(end, log.end_offset)
 
 
 class Settlement:
@@ -371,6 +358,17 @@ class Settlement:
             frame = frames.popleft()
             self.told_durable = frame.handed_out
             self.start_durable = min(frame.start, self._log.high_watermark)
+
+    @property
+    def confirmed(self) -> int:
+        """The number of the last frame that all replicas that count have durably."""
+        return self._unconfirmed[0].number - 1 if self._unconfirmed else self._number
+
+    def frame_of(self, positions: Sequence[int]) -> int | None:
+        """Return the number of the frame that records positions; None: not all are settled."""
+        if any(self.out.has_any(each, each + 1) for each in positions):
+            return None
+        return self._number + self._changed
 
     def report(self) -> None:
         """Have the queue deliver, as other replicas have confirmed frames."""

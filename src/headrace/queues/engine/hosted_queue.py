@@ -12,15 +12,15 @@ from headrace.ports.deadlines import Deadlines
 from headrace.queue_stores.memory.memory_messages import MemoryMessages
 from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queue_stores.message_store import (
-    BatchStore,
     LateStore,
     MessageStore,
     StoredDone,
     keeps_late,
     when_all,
 )
-from headrace.queue_stores.queue_settings import Overflow, Published, QueueType
-from headrace.queue_stores.record_messages import record_bytes
+from headrace.queue_stores.queue_settings import QueueType
+from headrace.queues.engine.awaited_settlements import AwaitedSettlements
+from headrace.queues.engine.batch_queue import BatchQueue
 from headrace.queues.engine.dead_letters import DeadLetter
 from headrace.queues.engine.deliveries import Served
 from headrace.queues.engine.pausing_queue import PausingQueue
@@ -69,7 +69,7 @@ class Hooks(NamedTuple):
     """An invariant of the queue's state is broken."""
 
 
-class HostedQueue(PausingQueue):
+class HostedQueue(PausingQueue, BatchQueue):
     """A queue with its stores and timer; notifies its host of changes so that it delivers."""
 
     is_stream: Literal[False] = False
@@ -108,6 +108,8 @@ class HostedQueue(PausingQueue):
         self._getters: deque[Getter] = deque()
         self._answers = 0
         self._store_error: HeadraceError | None = None
+        self.settlements: AwaitedSettlements | None = None
+        """Callbacks that wait until replicas have settlements; None: there never was one."""
         own = {priority: self._take_over(store) for priority, store in (kept or {}).items()}
         now = self._clock.monotonic()
         super().__init__(title, queue.settings, self._new_store, now, own)
@@ -177,24 +179,6 @@ class HostedQueue(PausingQueue):
         else:
             when_all(stores, as_stored(done))
 
-    # A producer's batches
-
-    @property
-    def takes_batches(self) -> bool:
-        """Whether `publish_batch` may be called: all messages go to one open log, and none is
-        refused for the queue's length."""
-        settings = self.settings
-        refuses = settings.is_limited and settings.overflow is not Overflow.DROP_HEAD
-        return not refuses and self._width == 1 and isinstance(self._plain.store, BatchStore)
-
-    def publish_batch(self, contents: Sequence[Published], batch: bytes, now: float) -> None:
-        """Accept the messages of a batch, unless the log has them; raise HeadraceError."""
-        store = cast("BatchStore", self._plain.store)
-        if not store.has_batch(batch, sum(record_bytes(each.message) for each in contents)):
-            for each in contents:
-                self.publish(each, now)
-            store.write(batch)
-
     # Answers that wait for the disk
 
     @property
@@ -213,6 +197,22 @@ class HostedQueue(PausingQueue):
             self.touch(self._clock.monotonic())
             if self.timed:
                 self.arm()
+
+    # Settlements that wait for replicas
+
+    def when_settled(self, positions: Sequence[int], done: Callable[[], None]) -> None:
+        """Call `done` once all settlements so far are durable on all replicas.
+
+        `positions`: those among them that are settled later, as dead letters.
+        """
+        if self.settlements is None:
+            self.settlements = AwaitedSettlements()
+        later: dict[int, list[int]] = {}
+        for position in positions:
+            own, priority = divmod(position, self._width)
+            later.setdefault(priority, []).append(own)
+        stores = {priority: level.store for priority, level in self._levels.items()}
+        self.settlements.add(stores, later, done)
 
     # A state that contradicts itself
 
@@ -331,6 +331,8 @@ class HostedQueue(PausingQueue):
 
     def readable(self) -> None:
         """Deliver soon: messages have become readable in a store. Implements `StoreOwner`."""
+        if self.settlements is not None:
+            self.settlements.advance()
         if self.takes_turns or self._getters or self._expiring or self._limited:
             self._hooks.readable(self)
 

@@ -117,9 +117,14 @@ class MessageQueue(ReadyMessages):
         self._run(now)
         if not settings.exceeds(self.ready + 1, self.ready_bytes + len(published.message.body)):
             return False
+        self._refused(published)
+        return True
+
+    def _refused(self, published: Published) -> None:
+        """Dead-letter a refused message, if the queue does so."""
+        settings = self.settings
         if settings.overflow is Overflow.REJECT_PUBLISH_DLX and settings.dead_letters:
             self._dying.append(DeadLetter(DeathReason.MAXLEN, None, -1, published.message))
-        return True
 
     # Consumers
 

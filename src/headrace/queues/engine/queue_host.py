@@ -227,24 +227,31 @@ class QueueHost:
         return taken
 
     def publish_batch(
-        self, queue: HostedQueue, contents: Sequence[Published], batch: bytes, awaited: Awaited
-    ) -> bool:
-        """Publish a producer's batch to a queue; return False if it is refused as a whole."""
+        self,
+        queue: HostedQueue | StreamQueue,
+        contents: Sequence[Published],
+        batch: bytes,
+        awaited: Awaited,
+    ) -> int | None:
+        """Publish a producer's batch to a queue; return how many messages it has room for.
+
+        With fewer than all it has accepted none. None: the batch is refused as a whole.
+        """
         try:
-            queue.publish_batch(contents, batch, self._clock.monotonic())
+            room = queue.publish_batch(contents, batch, self._clock.monotonic())
         except HeadraceError as error:
             queue.failure = str(error)
-            return False
+            return None
         except InvariantError as error:
             self.broke(queue, error)
-            return False
+            return None
         if queue.takes_turns:
             self._turns.due(queue, self)
         if queue.timed or any(each.expiration_ms is not None for each in contents):
             queue.timed = True
             queue.arm()
         awaited[queue] = None
-        return True
+        return room
 
     def _not_taken(
         self, route: Collection[str], target: Target, failure: str | None, *, first: bool

@@ -5,11 +5,12 @@ in the stream. Acknowledging, rejecting and requeueing only give credit, as with
 and nothing is redelivered. A stream has no limits, priorities, expiry or dead letters.
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
-from headrace.queue_stores.message_store import MessageStore
+from headrace.queue_stores.message_store import BatchStore, MessageStore
+from headrace.queue_stores.record_messages import record_bytes
 from headrace.queue_stores.stream.durable_stream import DurableStream
 from headrace.queues.engine.consumers import Consumers
 from headrace.queues.engine.deliveries import Served, give
@@ -121,6 +122,27 @@ class StreamQueue:
         self._log.append(published, None)
         self.traffic.published += 1
         return True
+
+    @property
+    def batch_bytes_max(self) -> int:
+        """Bytes of messages that the log takes in one batch; 0: it is not open yet."""
+        return self._log.batch_bytes_max if isinstance(self._log, BatchStore) else 0
+
+    def takes_batch(self, contents: "Sequence[Published]") -> bool:
+        """Tell whether `publish_batch` may be called: the log is open."""
+        return isinstance(self._log, BatchStore)
+
+    def publish_batch(self, contents: "Sequence[Published]", batch: bytes, now: float) -> int:
+        """Append the messages of a batch, unless the log has them; return their number.
+
+        Raises what the log raises.
+        """
+        log = cast("BatchStore", self._log)
+        if not log.has_batch(batch, sum(record_bytes(each.message) for each in contents)):
+            for each in contents:
+                self.publish(each, now)
+            log.write(batch)
+        return len(contents)
 
     def when_stored(self, done: "UnstoredDone") -> None:
         """Call `done` once all messages published so far are stored. Implements `port.Target`."""

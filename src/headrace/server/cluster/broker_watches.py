@@ -87,7 +87,7 @@ class _Watch:
         self._watches = watches
         self._info = info
         self._address = address
-        self._suspects = watches.controller.known.suspects
+        self._image = watches.controller.broker.image
         self._client = watches.clients.make(f"broker-{watches.controller.broker.broker_id}-watch")
         self._is_decided = False
         """Whether this broker, as the controller, has decided about the suspicion."""
@@ -131,8 +131,7 @@ class _Watch:
     def _believe(self) -> None:
         """Withdraw the suspicion."""
         self._is_decided = self._is_deposed = False
-        if self._suspects.get(self._info.broker_id) == self._info.epoch:
-            del self._suspects[self._info.broker_id]
+        self._image.believe(self._info.broker_id, self._info.epoch)
 
     async def _suspect(self) -> None:
         """Have the controller elect other leaders; if it is the suspect, have another one elected.
@@ -140,8 +139,7 @@ class _Watch:
         Another controller has its own watch.
         """
         suspect, controller = self._info, self._watches.controller
-        if self._suspects.get(suspect.broker_id) != suspect.epoch:
-            self._suspects[suspect.broker_id] = suspect.epoch
+        if self._image.suspect(suspect.broker_id, suspect.epoch):
             _logger.info(
                 "broker %d has ended its connections, and %s refuses new ones: other in-sync"
                 " replicas are to lead its partitions, although its session is not over",

@@ -96,7 +96,7 @@ class ClusterLinks:
             self._pings = self._lease_pings(unreleased.sole_leaders, world, clients)
         if unreleased is not None and unreleased.declarations:
             self._follow_declarations(controller, clients)
-        if unreleased is not None and unreleased.early_elections:
+        if config.early_leader_election_enable:
             from headrace.server.cluster import broker_watches
 
             self._watches = broker_watches.BrokerWatches(

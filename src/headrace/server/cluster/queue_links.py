@@ -27,9 +27,9 @@ from headrace.ports.backoff import backoff_seconds
 from headrace.remote_queues.calls import REQUESTS_MAX
 from headrace.remote_queues.encoding import encoded, event_of
 from headrace.remote_queues.events import Poll
-from headrace.remote_queues.home_session import HomeSession
+from headrace.remote_queues.home.home_session import HomeSession
+from headrace.remote_queues.leader.queue_sessions import SessionName
 from headrace.remote_queues.messages import Event, QueueCalls
-from headrace.remote_queues.queue_sessions import SessionName
 from headrace.wire.kafka.api import ApiKey
 
 POLLS_MAX = 2

@@ -9,8 +9,6 @@ class Unreleased(NamedTuple):
 
     sole_leaders: Callable[[str], bool] | None = None
     """Whether a topic's leader must be the only one; None: that of no topic."""
-    early_elections: bool = False
-    """Whether leaders of killed brokers are elected before their sessions end."""
     queues: bool = False
     """Whether the broker serves queues of the cluster (ADR 76 to 79)."""
     declarations: bool = False

@@ -50,8 +50,6 @@ class SimCluster:
         """All random choices come from `seed`; `settings` apply to every broker."""
         self.sole_leaders: Callable[[str], bool] | None = None
         """Whether a topic's leader must be the only one, for brokers started from now on."""
-        self.early_elections = False
-        """Whether leaders of killed brokers are elected before their sessions end."""
         self.declarations = False
         """Whether brokers started from now on follow the declarations of AMQP's vhosts."""
         self._settings = settings or {}
@@ -102,9 +100,7 @@ class SimCluster:
                 **self._settings,
             }
         )
-        unreleased = Unreleased(
-            self.sole_leaders, self.early_elections, declarations=self.declarations
-        )
+        unreleased = Unreleased(self.sole_leaders, declarations=self.declarations)
         server = Server(config, world, self.loop.failures.append, unreleased=unreleased)
         self._processes[number] = server
         try:

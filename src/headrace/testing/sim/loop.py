@@ -91,6 +91,7 @@ class SimLoop(BaseEventLoop):
             task.cancel()
         if left:
             self.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        self._tasks.clear()  # a task that has failed, and was not awaited, is reported with its end
 
     def _unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")

@@ -206,13 +206,14 @@ class Coordinator:
 
     def _followers(self) -> list[BrokerId]:
         own = self._broker.broker_id
-        return [broker for broker in self._broker.image.brokers if broker != own]
+        found = (info.broker_id for info in self._broker.image.reachable_brokers())
+        return [broker for broker in found if broker != own]
 
     def _image_changed(self, delta: "ImageDelta", structural: bool) -> None:
-        if delta.brokers is not None:
-            for shard in tuple(self._led):
+        for shard in tuple(self._led) if structural else ():
+            shard.confirmations.look()
+            if delta.brokers is not None:
                 self._delete_ended(shard)
-                shard.confirmations.look()
 
     def _is_registered(self, broker: int, epoch: int) -> bool:
         info = self._broker.image.brokers.get(BrokerId(broker))

@@ -156,6 +156,25 @@ def test_a_partition_nobody_led_is_led_by_the_first_that_can_with_all_that_are_h
     ] * 3
 
 
+def test_partition_without_records_is_led_by_a_broker_that_is_not_suspected() -> None:
+    facts = facts_of(topic(NEVER_LED))
+    facts.suspects = {ONE: BROKER_EPOCH, TWO: BROKER_EPOCH - 1}
+    decision = decide(facts, BrokersJoined([ONE, TWO, THREE]))
+    assert after(decision) == state(TWO, TWO, THREE, epoch=0)
+
+
+def test_suspected_broker_is_elected_if_no_other_may_lead() -> None:
+    facts = facts_of(topic(NEVER_LED, ONE), topic(state(TWO, TWO, ONE), ONE, TWO, name="u"))
+    facts.suspects = {ONE: BROKER_EPOCH}
+    facts.brokers.pop(TWO)
+    found = [
+        *decide(facts, BrokersJoined([ONE])).changes,
+        *decide(facts, BrokersLeft([TWO])).changes,
+    ]
+    states = {change.topic: change.states[0][1] for change in found if change.states}
+    assert states == {"t": state(ONE, ONE, epoch=0), "u": state(ONE, ONE, epoch=6)}
+
+
 def test_a_failed_replica_neither_leads_nor_stays_in_sync() -> None:
     led = topic(state(ONE, ONE, TWO, THREE))
     facts = facts_of(led)

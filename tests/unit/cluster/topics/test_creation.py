@@ -52,6 +52,15 @@ def code(call: Any) -> ErrorCode:
     return caught.value.code
 
 
+def test_suspected_brokers_get_replicas_only_if_the_others_are_too_few() -> None:
+    cluster = image(3, ("t", [0, 1, 1]))
+    cluster.suspect(BrokerId(2), cluster.brokers[BrokerId(2)].epoch)
+    assert planner(cluster).place(4, 2) == ((0, 1), (1, 0), (0, 1), (1, 0))
+    assert set(planner(cluster).place(1, 3)[0]) == {0, 1, 2}
+    cluster.believe(BrokerId(2), cluster.brokers[BrokerId(2)].epoch)
+    assert planner(cluster).place(1, 1) == ((2,),)
+
+
 def test_a_topics_leaders_are_on_all_brokers_in_turn_and_its_followers_shift() -> None:
     cluster = image(3, ("t", [0, 0, 1]))
     placed = planner(cluster).place(4, 2)

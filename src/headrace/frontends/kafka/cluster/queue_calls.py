@@ -14,8 +14,8 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId
 from headrace.posix.awaiting import called_back
 from headrace.remote_queues.encoding import call_of
+from headrace.remote_queues.leader.queue_sessions import SessionName
 from headrace.remote_queues.messages import QueueCalls
-from headrace.remote_queues.queue_sessions import SessionName
 
 if TYPE_CHECKING:
     from headrace.cluster.peers.peer_port import PeerPort

@@ -15,7 +15,7 @@ from headrace.model.nouns import BrokerId
 from headrace.posix.awaiting import called_back
 from headrace.remote_queues.encoding import encoded
 from headrace.remote_queues.events import Poll
-from headrace.remote_queues.queue_sessions import SessionName
+from headrace.remote_queues.leader.queue_sessions import SessionName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -170,7 +170,7 @@ def _response(
 
 def _brokers(image: MetadataImage, listener: str) -> list[BrokerResponse]:
     found = []
-    for broker in image.brokers.values():
+    for broker in image.reachable_brokers():  # clients would choose dead ones, too
         endpoint = image.endpoint(broker, listener)
         if endpoint is not None:
             found.append(

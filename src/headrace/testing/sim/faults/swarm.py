@@ -12,7 +12,7 @@ from headrace.testing.sim.faults.links import MANY_TIMES_SLOWER, LinkFaults
 from headrace.testing.sim.faults.machines import MachineFaults
 from headrace.testing.sim.faults.overtaken import Overtaken
 from headrace.testing.sim.faults.requests import Requests
-from headrace.testing.sim.faults.resets import FalseResets
+from headrace.testing.sim.faults.resets import FALSE_RESETS, FalseResets
 from headrace.testing.sim.faults.stores import StoreFaults
 
 FAULTS = (
@@ -22,9 +22,9 @@ FAULTS = (
     "lost touch", "expired sessions", "store gone", "store slow", "toppled", "blackouts",
     "fallen before the answer", "fallen after a shrink", "alone and out of touch",
     "orders overtaken", "ISRs overtaken", "fetches overtaken", "last disks gone",
-    "elections asked for", "deletions",
+    "elections asked for", "deletions", FALSE_RESETS,
 )  # fmt: skip
-"""The faults, by the names of their counters. Early elections add `resets.FALSE_RESETS`."""
+"""The faults, by the names of their counters."""
 ELECTIONS_MIN = 2
 """The least number of elections in each story."""
 ELECT_SECONDS_MAX = 60.0
@@ -64,7 +64,7 @@ class Faults:
         parts = (
             self._machines, self._links, StoreFaults(ground), falls,
             Overtaken(ground, self._machines, self._links), LastDisk(ground, self._machines),
-            requests(ground, self._links),
+            requests(ground, self._links), FalseResets(ground),
         )  # fmt: skip
         kinds = {name: kind for part in parts for name, kind in part.kinds().items()}
         invariant(tuple(kinds) == FAULTS, f"each fault has its counter: {list(kinds)}")
@@ -73,13 +73,9 @@ class Faults:
         if chance.random() < mix.slow_share:
             self._links.slow_all(chance.uniform(*MANY_TIMES_SLOWER) / 2)
         drawn = [kind for kind in all_kinds if chance.random() < mix.kinds_share] or all_kinds
-        if ground.cluster.early_elections:
-            drawn += FalseResets(ground).kinds().items()
         self.names = [name for name, _ in drawn]
         self._kinds: list[Kind] = [kind for _, kind in drawn]
         self._weights = [chance.uniform(0.2, 1) ** 2 for _ in drawn]
-        if ground.cluster.early_elections:
-            self._weights[-1] = sum(self._weights) / 4
         self._tracks = chance.choice(mix.tracks)
         self._pause_seconds_max = chance.choice(mix.pauses_seconds_max)
 

@@ -271,7 +271,11 @@ class Case(NamedTuple):
     around: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
-_SETTINGS = {"auto.leader.rebalance.enable": "false"}
+_SETTINGS = {
+    "auto.leader.rebalance.enable": "false",
+    # A case waits for the end of a session, as it would with Kafka.
+    "early.leader.election.enable": "false",
+}
 """Settings of all cases: the leader changes only where a case changes it."""
 _REMEMBERS = {"replica.high.watermark.checkpoint.interval.ms": str(CHECKPOINT_MS)}
 CASES: dict[str, Case] = {

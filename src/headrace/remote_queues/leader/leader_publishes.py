@@ -1,9 +1,9 @@
 """Publish a home's messages to a queue: as one batch where the queue's log recognises it."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.queues.engine.hosted_queue import HostedQueue
+from headrace.queues.engine.closed_queue import ClosedQueue
 from headrace.queues.model.published_properties import published, traits_of
 from headrace.remote_queues.messages import Publish
 
@@ -13,10 +13,17 @@ if TYPE_CHECKING:
     from headrace.queues.engine.queue_host import QueueHost
 
 
-def published_to(
-    host: "QueueHost", queue: "AnyQueue", call: Publish, awaited: "Awaited"
-) -> Sequence[int]:
-    """Publish the messages of a call; return the numbers that are refused.
+class Taken(NamedTuple):
+    """The part of a publish call that a queue has taken."""
+
+    refused: Sequence[int] = ()
+    """The numbers of messages that it has refused."""
+    room: int | None = None
+    """How many messages it has room for: it has taken none; None: it has taken all others."""
+
+
+def published_to(host: "QueueHost", queue: "AnyQueue", call: Publish, awaited: "Awaited") -> Taken:
+    """Publish the messages of a call.
 
     A batch that the log has already, from an earlier attempt of its home, is not appended again.
     """
@@ -26,12 +33,15 @@ def published_to(
     ]
     numbers = range(call.first, call.first + len(contents))
     known = call.producer.producer_id >= 0
-    if known and isinstance(queue, HostedQueue) and queue.takes_batches:
-        taken = host.publish_batch(queue, contents, call.batch, awaited)
-        return () if taken else numbers
+    if known and not isinstance(queue, ClosedQueue) and queue.takes_batch(contents):
+        room = host.publish_batch(queue, contents, call.batch, awaited)
+        if room is None:
+            return Taken(numbers)
+        return Taken() if room == len(contents) else Taken(room=room)
     route = (queue.name,)
-    return [
+    refused = [
         number
         for number, content in zip(numbers, contents, strict=True)
         if not host.publish(route, content, awaited)
     ]
+    return Taken(refused)

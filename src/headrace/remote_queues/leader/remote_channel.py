@@ -1,6 +1,6 @@
 """A consumer of another broker's channel, at the leader: its credit and its deliveries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from headrace.queues.port import Consumer, Deliveries
@@ -24,6 +24,9 @@ class Sending(Protocol):
     def parked(self, channel: "RemoteChannel") -> None:
         """Note a channel without credit, to be woken once `is_full` has ended."""
 
+    def forget(self, channel: "RemoteChannel") -> None:
+        """Note that a channel's consumer is cancelled."""
+
 
 class RemoteChannel:
     """The credit and the unacknowledged deliveries of one remote consumer, or of basic.gets.
@@ -32,8 +35,15 @@ class RemoteChannel:
     and `unacked` the number of those made, both counted from the subscription.
     """
 
-    def __init__(self, session: Sending, queue: int, key: int) -> None:
-        """Create a channel without credit; `queue` and `key` are the home's numbers."""
+    parked: Collection[Consumer] = ()
+    """Always empty: no other consumer shares its room. Implements `port.Subscriber`."""
+
+    def __init__(self, session: Sending, queue: int, key: int, touch: Callable[[], None]) -> None:
+        """Create a channel without credit; `queue` and `key` are the home's numbers.
+
+        `touch` has the queue deliver in the next turn.
+        """
+        self.touch = touch
         self.limit = 0
         self.unacked = 0
         self.prefetch = 0

@@ -20,7 +20,7 @@ class SessionQueue(Protocol):
     def take(self, event: Event) -> Subscriber | None:
         """Take an event; return the channel that is to `send` once all events are taken."""
 
-    def lost(self, session: "HomeSession") -> None:
+    def lost(self) -> None:
         """Note that the session has ended: none of its calls is answered any more."""
 
 
@@ -98,4 +98,4 @@ class HomeSession:
         self.ended = True
         queues, self._queues = self._queues, {}
         for queue in queues.values():
-            queue.lost(self)
+            queue.lost()

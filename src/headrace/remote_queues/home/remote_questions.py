@@ -6,7 +6,7 @@ from headrace.ports.callbacks import Done, Once
 from headrace.ports.clock import Clock
 from headrace.queues.port import PurgeDone, QueueInfo
 from headrace.queues.refusals import Refused
-from headrace.remote_queues.home_session import HomeSession
+from headrace.remote_queues.home.leader_link import LeaderLink
 from headrace.remote_queues.messages import Counted, Info, Purge, PurgeEnded
 
 INFO_SECONDS_MAX = 1.0
@@ -16,22 +16,26 @@ INFO_SECONDS_MAX = 1.0
 class RemoteQuestions:
     """The questions of one queue that the leader has not answered."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, link: LeaderLink, clock: Clock) -> None:
         self.known = QueueInfo(0, 0, 0, 0)
         """The counts known last."""
+        self._link = link
         self._clock = clock
         self._infos: dict[int, Done[QueueInfo]] = {}
         self._purges: dict[int, PurgeDone] = {}
 
-    def purge(self, session: HomeSession, queue: int, request: int, done: PurgeDone) -> None:
-        """Have the leader settle all ready messages; `done` takes their number."""
+    def purge(self, done: PurgeDone) -> None:
+        """Have the leader settle all ready messages; raise Refused without a session."""
+        session, request = self._link.open_session(), self._link.key()
         self._purges[request] = done
-        session.call(Purge(queue, request))
+        session.call(Purge(self._link.queue, request))
 
-    def ask_info(
-        self, session: HomeSession, queue: int, request: int, done: Callable[[QueueInfo], None]
-    ) -> None:
+    def ask_info(self, done: Callable[[QueueInfo], None]) -> None:
         """Call `done` with the leader's counts, or with those known last after a second."""
+        session, request = self._link.session, self._link.key()
+        if session is None:
+            done(self.known)
+            return
         once = Once(done)
 
         def late() -> None:
@@ -45,7 +49,7 @@ class RemoteQuestions:
             once(info)
 
         self._infos[request] = counted
-        session.call(Info(queue, request))
+        session.call(Info(self._link.queue, request))
 
     def counted(self, event: Counted) -> None:
         """Report counts."""

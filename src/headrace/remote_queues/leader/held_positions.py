@@ -9,19 +9,27 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from headrace.queues.engine.hosted_queue import HostedQueue
+from headrace.queues.port import Disposition
 
 if TYPE_CHECKING:
     from headrace.queues.engine.priority_level import MessageLevel
+    from headrace.remote_queues.leader.remote_channel import RemoteChannel
 
 
 class HeldPositions:
     """The positions of one consumer, while they are taken."""
 
-    def __init__(self, queue: HostedQueue, positions: Collection[int]) -> None:
-        """Begin; `go_on` takes the messages. A priority queue's positions have the priority."""
+    def __init__(
+        self, queue: HostedQueue, channel: "RemoteChannel", positions: Collection[int]
+    ) -> None:
+        """Begin for the consumer of a channel; `go_on` takes the messages.
+
+        A priority queue's positions have the priority.
+        """
+        self.queue = queue
+        self.channel = channel
         self.held: dict[int, int] = {}
         """Bytes of the body of each position that was ready: it is held now."""
-        self._queue = queue
         self._width = 1 + (queue.settings.priority_max or 0)
         self._wanted = frozenset(positions)
         self._others: list[tuple[MessageLevel, int, int]] = []
@@ -35,7 +43,7 @@ class HeldPositions:
     def go_on(self) -> bool:
         """Take messages; return whether all are taken. If not they are being read: call again."""
         while self._ends:
-            taken = self._queue.take_below(*self._ends[-1])
+            taken = self.queue.take_below(*self._ends[-1])
             if taken is None:
                 self._ends.pop()
                 continue
@@ -54,4 +62,9 @@ class HeldPositions:
         """Requeue what is taken and not held."""
         others, self._others = self._others, []
         self._ends.clear()
-        self._queue.end_hold(len(self.held), others)
+        self.queue.end_hold(len(self.held), others)
+
+    def give_up(self) -> None:
+        """Requeue all that is taken: the session ends, or the queue has another leader."""
+        self.end()
+        self.queue.settle(Disposition.REQUEUED, list(self.held), list(self.held.values()))

@@ -5,7 +5,7 @@ and ends for good: with a later one of the same home, with the home's registrati
 `LOST_SECONDS` after its last poll was answered. A home whose session has ended begins another.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -14,7 +14,8 @@ from headrace.ports.callbacks import Done, Once
 from headrace.ports.deadlines import Deadline, Deadlines
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.remote_queues.events import Poll
-from headrace.remote_queues.leader_session import LeaderSession
+from headrace.remote_queues.leader.awaited_homes import AwaitedHomes
+from headrace.remote_queues.leader.leader_session import LeaderSession
 from headrace.remote_queues.messages import Event, QueueCalls
 
 LOST_SECONDS = 1.0
@@ -50,6 +51,9 @@ class QueueSessions:
         self._deadlines = deadlines
         self._soon = soon
         self._known: dict[BrokerId, _Known] = {}
+        self._awaited = AwaitedHomes(deadlines.clock)
+
+    # Requests of homes
 
     def of(self, home: BrokerId, name: SessionName, *, first: bool) -> LeaderSession | None:
         """Return a home's session; None: it has ended, or never began.
@@ -63,7 +67,8 @@ class QueueSessions:
             return None
         if known is not None:
             self._end(home)
-        session = LeaderSession(self._hosts, self._deadlines.clock, self._soon)
+        attached = partial(self._awaited.attached, home)
+        session = LeaderSession(self._hosts, self._deadlines.clock, self._soon, attached)
         quiet_at = self._deadlines.deadline(partial(self._quiet, home))
         self._known[home] = _Known(name, session, quiet_at)
         quiet_at.set(LOST_SECONDS)
@@ -96,6 +101,43 @@ class QueueSessions:
         known.quiet_at.set(POLL_SECONDS)
         known.session.poll(poll, answered)
 
+    # Changes of leaders
+
+    def homes_of(self, vhost: str, queue: str) -> Collection[BrokerId]:
+        """Return the homes that have opened a queue, which may hold deliveries of it.
+
+        A leader names them to its successor.
+        """
+        return [
+            home
+            for home, (_, session, _) in self._known.items()
+            if not session.ended and session.has_opened((vhost, queue))
+        ]
+
+    def wait_for(
+        self, vhost: str, queue: str, homes: Collection[BrokerId], done: Callable[[], None]
+    ) -> None:
+        """Call `done` when all homes have attached to a queue that this broker leads.
+
+        After `ATTACH_SECONDS_MAX` at most; never if `moved` is called before.
+        """
+        name = (vhost, queue)
+        left = [home for home in homes if not self._has_attached(home, name)]
+        self._awaited.wait(name, left, done)
+
+    def _has_attached(self, home: BrokerId, name: tuple[str, str]) -> bool:
+        known = self._known.get(home)
+        return known is not None and not known.session.ended and known.session.has_attached(name)
+
+    def moved(self, vhost: str, queue: str) -> None:
+        """Report to all homes that a queue is not led here now; requeue their deliveries."""
+        self._awaited.drop((vhost, queue))
+        for known in tuple(self._known.values()):
+            if not known.session.ended:
+                known.session.moved((vhost, queue))
+
+    # Ends
+
     def keep(self, epochs: Mapping[BrokerId, int]) -> None:
         """End the sessions of all but the present registrations, by broker."""
         for home, known in tuple(self._known.items()):
@@ -104,6 +146,7 @@ class QueueSessions:
 
     def close(self) -> None:
         """End all sessions: the broker stops."""
+        self._awaited.close()
         self.keep({})
 
     def _quiet(self, home: BrokerId) -> None:

@@ -1,0 +1,269 @@
+"""A queue that another broker leads, as the channels of this broker see it.
+
+    NO SESSION --begin()--> IN SESSION --lost()--> NO SESSION
+    publish: refused        calls to the leader    publishes unstored, consumers cancelled
+
+A queue that `moves` has another leader then. Its consumers stay: `begin` names to the new leader
+the positions that their channels hold, adds them again, and repeats the settlements that the new
+leader may not have.
+
+A delivery's position, as channels know it, is the leader's position and above it the number of the
+consumer, which is never used again: a settlement for a consumer that has ended with its session is
+dropped.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from headrace.model.errors import HeadraceError
+from headrace.ports.clock import Clock
+from headrace.queue_stores.log.log_writing import Crowded
+from headrace.queue_stores.queue_settings import Published, QueueSettings
+from headrace.queues.model.declarations import DeclaredQueue
+from headrace.queues.port import (
+    ConsumeDone,
+    Consumer,
+    Disposition,
+    Getter,
+    PurgeDone,
+    Queue,
+    QueueInfo,
+    Subscriber,
+    UnstoredDone,
+)
+from headrace.remote_queues.home.home_session import HomeSession
+from headrace.remote_queues.home.leader_link import LeaderLink
+from headrace.remote_queues.home.remote_consumers import RemoteConsumers
+from headrace.remote_queues.home.remote_gets import RemoteGets
+from headrace.remote_queues.home.remote_publishes import WAITING_BYTES_MAX, RemotePublishes
+from headrace.remote_queues.home.remote_questions import RemoteQuestions
+from headrace.remote_queues.home.remote_settlements import RemoteSettlements
+from headrace.remote_queues.messages import (
+    Attached,
+    Cancelled,
+    Consuming,
+    Copied,
+    Counted,
+    Delivered,
+    Event,
+    GotMessage,
+    Moved,
+    Opened,
+    PurgeEnded,
+    Recalled,
+    Room,
+    Stored,
+)
+
+
+def _touch_none(queues: Iterable[Queue]) -> None:
+    """Do nothing: the channels have no queue of this broker."""
+
+
+class RemoteQueue:
+    """A queue on another broker. Implements `port.Queue`."""
+
+    confirms_late = confirms_transient = True
+
+    def __init__(
+        self,
+        vhost: str,
+        queue: DeclaredQueue,
+        title: str,
+        clock: Clock,
+        *,
+        moves: bool = False,
+        producer_id: int = -1,
+        crowded: list[Crowded] | None = None,
+        touched: Callable[[Iterable[Queue]], None] = _touch_none,
+        left: Callable[[], None] | None = None,
+    ) -> None:
+        """Create the queue without a session: no call is answered before `begin`.
+
+        `moves`: another broker leads the queue once its leader is lost. `producer_id`: this
+        broker's, by which logs recognise publishes that are sent again; -1: none. `crowded`: list
+        of queues whose publishers are to be paused; None: they are not. `touched`:
+        `QueueHost.touched` of this broker. `left` is called when a session is lost, or its leader
+        does not lead the queue.
+        """
+        self.name = queue.name
+        self.title = title
+        self.failure: str | None = None
+        self.declared = queue
+        self.settings: QueueSettings = queue.settings
+        self.consumer_timeout_ms = queue.settings.consumer_timeout_ms
+        self._moves = moves
+        self._left = left
+        self._link = link = LeaderLink(vhost, queue.name, title)
+        self._publishes = RemotePublishes(
+            link,
+            clock,
+            [] if crowded is None else crowded,
+            producer_id,
+            queue.settings.priority_max,
+        )
+        self._settlements = RemoteSettlements(link, moves=moves)
+        self._consumers = RemoteConsumers(link, self._settlements, clock, touched)
+        self._gets = RemoteGets(link, self._settlements)
+        self._questions = RemoteQuestions(link, clock)
+
+    # Sessions
+
+    @property
+    def in_session(self) -> bool:
+        """Whether the queue has a session with its leader."""
+        return self._link.session is not None
+
+    def begin(self, session: HomeSession) -> None:
+        """Use a session with the queue's leader from now on; the one before has ended."""
+        self._link.begin(session, self)
+        self._publishes.begin()
+        self._settlements.attach()
+        self._consumers.attach(session)
+        self._settlements.repeat()
+        session.call(Attached(self._link.queue))
+
+    def lost(self) -> None:
+        """Report what the ended session has not answered; cancel the consumers, or keep them.
+
+        Implements `SessionQueue`.
+        """
+        self._link.session = None
+        self._publishes.lost(keep=self._moves)
+        refused = self._link.unreachable()
+        if not self._moves:
+            self._settlements.lost()
+            self._consumers.cancel_all(refused)
+        self._gets.lost(refused)
+        self._questions.lost(refused)
+        if self._left is not None:
+            self._left()
+
+    def close(self) -> None:
+        """End for good: the queue is deleted, or this broker leads it."""
+        self._left, self._moves = None, False
+        self._leave()
+
+    def _leave(self) -> None:
+        """Leave the session, whose leader does not lead the queue; the session goes on."""
+        if self._link.session is not None:
+            self._link.session.remove(self._link.queue)
+        self.lost()
+
+    # Publishing
+
+    @property
+    def last_number(self) -> int | None:
+        """The number of the message published last. Implements `port.Target`."""
+        return self._publishes.last
+
+    def publish(self, published: Published, now: float) -> bool:
+        """Send a message to the leader; raise HeadraceError if too many wait for it."""
+        session, publishes = self._link.session, self._publishes
+        if session is None and not (self._moves and publishes.repeats):
+            raise HeadraceError(str(self._link.unreachable()))
+        full = session is not None and session.is_full
+        if full or publishes.waiting_bytes > WAITING_BYTES_MAX:
+            raise HeadraceError("too many messages wait for the queue's leader: publish later")
+        publishes.add(published)
+        return True
+
+    def when_stored(self, done: UnstoredDone) -> None:
+        """Call `done` with the numbers of the messages so far that are not stored."""
+        self._publishes.when_stored(done)
+
+    # Consumers
+
+    def consume(self, consumer: Consumer, now: float, done: ConsumeDone) -> None:
+        """Have the leader add a consumer; `done` is called with its answer.
+
+        Raises Refused without a session, unless another broker leads the queue soon.
+        """
+        self._publishes.close_call()
+        if not self._moves:
+            self._link.open_session()
+        self._consumers.add(consumer, done)
+
+    def cancel(self, consumer: Consumer, now: float) -> None:
+        """Have the leader remove a consumer, if registered."""
+        self._publishes.close_call()
+        self._consumers.cancel(consumer)
+
+    def credit(self, consumer: Consumer) -> None:
+        """Grant a consumer further deliveries. Implements `port.Queue`."""
+        self._consumers.grant(consumer)
+
+    def expects(self, consumer: Consumer) -> bool:
+        """Tell whether a consumer has been granted deliveries that have not come.
+
+        Implements `remote_consumer.GrantsCredit`.
+        """
+        return self._consumers.expects(consumer)
+
+    def settle(
+        self, disposition: Disposition, positions: Sequence[int], sizes: Sequence[int] = ()
+    ) -> None:
+        """Send settlements to the leader; those for ended consumers are dropped."""
+        sent = self._settlements.settle(disposition, positions)
+        if sent and disposition is not Disposition.ACKNOWLEDGED:
+            self._publishes.close_call()
+
+    # Questions
+
+    def get(self, getter: Getter, now: float) -> None:
+        """Have the leader give the next message to a basic.get; raise Refused without one."""
+        self._publishes.close_call()
+        self._gets.ask(getter)
+
+    def ask_purge(self, done: PurgeDone) -> None:
+        """Have the leader settle all ready messages; `done` takes their number."""
+        self._publishes.close_call()
+        self._questions.purge(done)
+
+    def ask_info(self, done: Callable[[QueueInfo], None]) -> None:
+        """Call `done` with the leader's counts, or with those known last after a second."""
+        self._publishes.close_call()
+        self._questions.ask_info(done)
+
+    # Events
+
+    def take(self, event: Event) -> Subscriber | None:
+        """Take an event of the session. Implements `SessionQueue`."""
+        match event:
+            case Delivered():
+                return self._consumers.delivered(event)
+            case Stored(first=first, unstored=unstored):
+                self._publishes.stored(first, unstored)
+            case Room(first=first, room=room):
+                self._publishes.room(first, room)
+            case Copied(numbers=numbers):
+                self._settlements.copied(numbers)
+            case Opened(batch_bytes_max=bytes_max):
+                self._publishes.opened(bytes_max)
+            case Moved():
+                self._moved()
+            case _:
+                self._take_answer(event)
+        return None
+
+    def _take_answer(self, event: Event) -> None:
+        """Take the answer of a call."""
+        match event:
+            case Consuming(consumer=key, refused=refused):
+                self._consumers.added(key, refused)
+            case Cancelled(consumer=key, refused=refused):
+                self._consumers.cancelled(key, refused)
+            case Recalled(consumer=key, credit=credit):
+                self._consumers.recalled(key, credit)
+            case GotMessage():
+                self._gets.got(event)
+            case PurgeEnded():
+                self._questions.purged(event)
+            case Counted():
+                self._questions.counted(event)
+
+    def _moved(self) -> None:
+        """Leave a broker that does not lead the queue, or release publishes that it will refuse."""
+        if self._moves:
+            self._leave()
+        else:
+            self._publishes.opened(0)

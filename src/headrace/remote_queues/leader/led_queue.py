@@ -1,0 +1,262 @@
+"""A queue that this broker leads, with the calls of one home's channels on it."""
+
+from collections.abc import Collection, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.model.errors import HeadraceError
+from headrace.ports.clock import Clock
+from headrace.queues.engine.hosted_queue import HostedQueue
+from headrace.queues.engine.queue_host import QueueHost
+from headrace.queues.port import ALL_UNSTORED, Consumer, Disposition, Getter, Got
+from headrace.queues.refusals import Refused
+from headrace.remote_queues.leader.held_positions import HeldPositions
+from headrace.remote_queues.leader.leader_answers import got_message, purge_ended
+from headrace.remote_queues.leader.leader_publishes import published_to
+from headrace.remote_queues.leader.remote_channel import RemoteChannel, Sending
+from headrace.remote_queues.messages import (
+    Cancel,
+    Consume,
+    Consuming,
+    Copied,
+    Counted,
+    Credit,
+    Get,
+    Hold,
+    Info,
+    Opened,
+    Publish,
+    Purge,
+    Recall,
+    Recalled,
+    Room,
+    Settle,
+    Stored,
+)
+
+if TYPE_CHECKING:
+    from headrace.queues.awaited import Awaited
+    from headrace.queues.engine.delivery_turns import AnyQueue
+
+
+class LedQueue:
+    """A queue that a home has opened, with its consumers by the home's numbers."""
+
+    def __init__(
+        self, session: Sending, number: int, host: QueueHost, queue: "AnyQueue", clock: Clock
+    ) -> None:
+        """Open a queue of a vhost; `number` is the home's."""
+        self.host = host
+        self.queue = queue
+        self.attached = False
+        """Whether the home has named all that it holds of the queue."""
+        self._session = session
+        self._number = number
+        self._clock = clock
+        self._channels: dict[int, RemoteChannel] = {}
+        self._round = 0
+        """How often `Room` was answered: publishes of before are ignored."""
+        self._copied: list[int] = []
+        """Numbers of settlements that are copied and not reported."""
+        session.add(Opened(number, getattr(queue, "batch_bytes_max", 0)))
+
+    @property
+    def is_present(self) -> bool:
+        """Whether the queue is neither deleted nor replaced."""
+        return self.host.queues.get(self.queue.name) is self.queue
+
+    def touch(self) -> None:
+        """Have the queue deliver in the next turn."""
+        self.host.touched((self.queue,))
+
+    def _channel(self, key: int) -> RemoteChannel:
+        """Return a consumer's channel, a new one if the key is new."""
+        channel = self._channels.get(key)
+        if channel is None:
+            channel = self._channels[key] = RemoteChannel(
+                self._session, self._number, key, self.touch
+            )
+        return channel
+
+    # Publishing
+
+    def publish(self, call: Publish) -> None:
+        """Publish messages; report which are stored, or how many there is room for."""
+        if call.round != self._round:
+            return  # sent before the home had the answer `Room`: it sends them again
+        if not self.is_present:
+            numbers = range(call.first, call.first + len(call.messages))
+            self._session.add(Stored(self._number, call.first, numbers))
+            return
+        awaited: Awaited = {}
+        taken = published_to(self.host, self.queue, call, awaited)
+        if taken.room is not None:
+            self._round += 1
+            self._session.add(Room(self._number, call.first, taken.room))
+            return
+        self.host.when_stored(awaited, partial(self._stored, call, taken.refused))
+
+    def _stored(self, call: Publish, refused: Sequence[int], unstored: Collection[int]) -> None:
+        numbers = range(call.first, call.first + len(call.messages))
+        lost = numbers if unstored is ALL_UNSTORED else refused
+        self._session.add(Stored(self._number, call.first, lost))
+        self._session.send()
+
+    # Consumers
+
+    def hold(self, call: Hold) -> HeldPositions | None:
+        """Begin to take positions of a former leader; None: a stream holds no deliveries."""
+        channel = self._channel(call.consumer)
+        if not isinstance(self.queue, HostedQueue):
+            return None
+        return HeldPositions(self.queue, channel, call.positions)
+
+    def consume(self, call: Consume) -> None:
+        """Add a consumer; it may hold positions already."""
+        channel = self._channel(call.consumer)
+        channel.limit = call.credit
+        channel.prefetch = 1 if call.no_ack else 0  # so that it does not deliver beyond its limit
+        consumer = channel.consumer = Consumer(
+            self.queue,
+            channel,
+            call.tag,
+            no_ack=call.no_ack,
+            exclusive=call.exclusive,
+            prefetch=call.prefetch if self.queue.is_stream else 0,
+            priority=call.wishes.priority,
+            wishes=call.wishes,
+        )
+        consumer.unacked = len(channel.held)
+
+        def done(refused: Refused | None) -> None:
+            self._session.add(Consuming(self._number, call.consumer, refused))
+
+        try:
+            self.host.consume(consumer, done)
+        except Refused as refused:
+            channel.consumer = None
+            done(refused)
+
+    def cancel(self, call: Cancel) -> None:
+        """Remove a consumer, and requeue what the home has not received."""
+        channel = self._channels.get(call.consumer)
+        if channel is not None:
+            self._end(channel, call.received)
+
+    def _end(self, channel: RemoteChannel, received: int) -> None:
+        """Cancel a consumer, and requeue its deliveries but for the first `received` ones."""
+        consumer = channel.consumer
+        if consumer is not None:
+            self.queue.cancel(consumer, self._clock.monotonic())
+            self._session.forget(channel)
+        # Requeue first: cancelling the last consumer deletes an auto-delete queue.
+        self._requeue(channel, channel.unreceived(received))
+        if consumer is not None:
+            self.host.cancel(consumer)
+
+    def _requeue(self, channel: RemoteChannel, positions: Sequence[int]) -> None:
+        taken, sizes = channel.take(positions)
+        if taken:
+            ended = Disposition.REQUEUED if channel.closed else Disposition.UNDELIVERED
+            self.queue.settle(ended, taken, sizes)
+            self.touch()
+
+    def credit(self, call: Credit) -> None:
+        """Raise the number of deliveries that a consumer may have."""
+        channel = self._channels.get(call.consumer)
+        if channel is not None and channel.raise_credit(call.credit):
+            self.touch()
+
+    def recall(self, call: Recall) -> None:
+        """Lower the number of deliveries that a consumer may have to those that are made."""
+        channel = self._channels.get(call.consumer)
+        if channel is not None:
+            channel.limit = channel.unacked
+            self._session.add(Recalled(self._number, call.consumer, channel.limit))
+
+    # Settlements
+
+    def settle(self, call: Settle) -> None:
+        """Settle deliveries; report when the settlement is copied, if the home wants to know."""
+        channel = self._channels.get(call.consumer)
+        taken: list[int] = []
+        if channel is not None:
+            taken, sizes = channel.take(call.positions)
+            if taken:
+                self.queue.settle(call.disposition, taken, sizes)
+                woken = channel.wake()
+                if woken or call.disposition is not Disposition.ACKNOWLEDGED:
+                    self.touch()
+        if call.number:
+            self._await_copied(call, taken)
+
+    def _await_copied(self, call: Settle, taken: Sequence[int]) -> None:
+        """Report a settlement once all replicas have it.
+
+        Positions that are not taken are settled already, or another consumer has them.
+        """
+        copied = partial(self._note_copied, call.number)
+        if not isinstance(self.queue, HostedQueue):
+            copied()
+            return
+        # Others are settled at once; dead letters once their targets have stored them.
+        later = taken if call.disposition is Disposition.REJECTED else ()
+        self.queue.when_settled(later, copied)
+
+    def _note_copied(self, number: int) -> None:
+        if not self._copied:
+            self._clock.call_later(0, self._tell_copied)
+        self._copied.append(number)
+
+    def _tell_copied(self) -> None:
+        """Report all settlements that one frame has, with one event."""
+        numbers, self._copied = self._copied, []
+        self._session.add(Copied(self._number, numbers))
+        self._session.send()
+
+    # Questions
+
+    def get(self, call: Get) -> None:
+        """Give the next message to a basic.get."""
+        channel = self._channel(call.consumer)
+        consumer = Consumer(self.queue, channel, "", no_ack=call.no_ack, counted=False)
+
+        def given(got: Got | HeadraceError | None) -> None:
+            if isinstance(got, HeadraceError):
+                self._session.add(got_message(call, None, got))
+            else:
+                if got is not None and not call.no_ack:
+                    channel.hold(consumer, got.deliveries.positions, got.deliveries.sizes)
+                self._session.add(got_message(call, got, None))
+            self._session.send()
+
+        try:
+            self.queue.get(Getter(consumer, given), self._clock.monotonic())
+        except Refused as refused:
+            given(refused)
+        self.touch()
+
+    def purge(self, call: Purge) -> None:
+        """Settle all ready messages."""
+
+        def purged(found: int | Refused) -> None:
+            self._session.add(purge_ended(call, found))
+
+        try:
+            self.host.purge(self.queue, purged)
+        except Refused as refused:
+            purged(refused)
+
+    def info(self, call: Info) -> None:
+        """Report the queue's counts."""
+        self.queue.ask_info(
+            lambda info: self._session.add(Counted(self._number, call.request, info))
+        )
+
+    # Ends
+
+    def end(self) -> None:
+        """Cancel the consumers, and requeue all that the home has not settled."""
+        for channel in self._channels.values():
+            channel.closed = True
+            self._end(channel, -1)
