@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from headrace.ports.callbacks import ignore_result
-from headrace.queue_stores.log.log_messages import Settled
+from headrace.queue_stores.log.settlement_counts import Settled
 from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queue_stores.queue_settings import Published
 from headrace.queues.engine.dead_letter_publishing import RETRY_SECONDS
