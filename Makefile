@@ -180,8 +180,8 @@ security-test: setup-dev ## Every door, question and role; every key before auth
 	@HEADRACE_LONG=1 $(PYTEST) tests/security/test_permission_table.py tests/security/test_fuzzed_handshakes.py $(ARGS)
 	@$(PYTEST) tests/security tests/unit/security tests/broker/security tests/broker/frontends/kafka/test_auth*.py \
 	  tests/broker/frontends/rocketmq/test_remoting_permissions.py tests/broker/frontends/rocketmq/test_remoting_signatures.py \
-	  tests/unit/frontends/kafka/test_auth*.py tests/unit/frontends/kafka/security/test_scram_credentials.py \
-	  tests/unit/frontends/kafka/authentication/test_kept_permissions.py tests/broker/net/test_tls.py tests/unit/net/test_authentication_limits.py \
+	  tests/unit/frontends/kafka/authentication tests/unit/frontends/kafka/security/test_scram_credentials.py \
+	  tests/broker/net/test_tls.py tests/unit/net/test_authentication_limits.py \
 	  tests/property/test_acl_rules.py tests/outside/clients/test_sasl_clients.py $(ARGS)
 	@$(PY) -m tests.outside.kafka_tools.secured_clients --python
 	@$(PY) -m tests.security.write_table --check

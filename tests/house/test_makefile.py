@@ -33,3 +33,8 @@ def test_an_environment_is_made_with_the_kernels_compiled() -> None:
     assert "\n.venv/bin/headrace arrow warm " in recipes
     for target in ("setup", "setup-dev"):
         assert re.search(rf"^{target}:.*\n\t@tools/setup\.sh ", MAKEFILE, re.MULTILINE)
+
+
+def test_each_test_that_a_target_names_exists() -> None:
+    named = set(re.findall(r"\btests/[\w/.*]+", MAKEFILE))
+    assert [path for path in sorted(named) if not any(ROOT.glob(path))] == []
