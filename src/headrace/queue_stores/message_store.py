@@ -85,7 +85,7 @@ class StoreOwner(Protocol):
         """Note that more messages can be read: a delivery may succeed."""
 
     def opened(self, priority: int, store: MessageStore) -> None:
-        """Use another store for a priority from now on: its log is open."""
+        """Use another store for a priority from now on, with all that it has: its log is open."""
 
     def log_made(self) -> None:
         """Note that the queue's log was created, so that Kafka producers may write to it."""
@@ -158,6 +158,9 @@ class LateStore(GoesWithQueue, Waited, Protocol):
 
     def abandon(self) -> None:
         """Stop writing and reading, and leave the files on disk: the queue is closed."""
+
+    def is_loading(self) -> bool:
+        """Return whether the messages of an existing log are being loaded."""
 
     def resign(self) -> None:
         """Stop writing and reading, and release memory: another broker leads the queue.

@@ -8,7 +8,7 @@ from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.posix.awaiting import called_back
 from headrace.queue_stores.log.durable_messages import DurableMessages
 from headrace.queues.engine.delivery_turns import AnyQueue
-from headrace.queues.engine.hosted_queue import Purged
+from headrace.queues.engine.parts.purging_queue import Purged
 from headrace.queues.permissions.access import Permission
 from headrace.queues.queue_names import DECLARATIONS_TOPIC, queue_of_topic, queue_topic
 from headrace.queues.refusals import QUEUE, Refused

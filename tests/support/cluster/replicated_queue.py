@@ -75,8 +75,8 @@ class ReplicatedQueue(CopyNetwork):
                 node.world.clock.advance(seconds)
         action = self.drawn.choices(
             (super().step, self.carry, self.deliver, self.settle, self.requeue, self.purge,
-             self.deafen),
-            (50, 30, 20, 20, 2, 0.5, 0.3),
+             self.deafen, self.settle_late),
+            (50, 30, 20, 20, 2, 0.5, 0.3, 1),
         )[0]  # fmt: skip
         if action != super().step:
             self.trace.append(action.__name__)
@@ -104,9 +104,9 @@ class ReplicatedQueue(CopyNetwork):
             return
         before = here.epoch if here.store is not None else -1
         written = self.controller
+        super().order(node)
         if written.leader != node.id or written.epoch > before + 1:
             here.unhost()
-        super().order(node)
         if written.leader == node.id:
             here.epoch = written.epoch
             if here.store is None or here.store.error is not None:
@@ -157,6 +157,8 @@ class ReplicatedQueue(CopyNetwork):
             self.check_in_time(here)
             _, tag, found, redelivered, _ = delivery
             body = found.body.decode()
+            if any(body in self.queue_node(node).refused for node in self.nodes):
+                raise Violation(f"{body} was reported as unstored, and is appended later")
             if body in self.gone:
                 raise Violation(f"{body} was acknowledged, all had that, and it is redelivered")
             if body in self.delivered and not redelivered:
@@ -183,6 +185,14 @@ class ReplicatedQueue(CopyNetwork):
             here.channel.ack(tag)
             self.acknowledged.add(body)
             here.acked[body] = position
+
+    def settle_late(self) -> None:
+        """Have a client of a former leader acknowledge a delivery, which has no effect."""
+        here = self.queue_node(self.drawn.choice(self.nodes))
+        if here.alive and here.former:
+            channel, tags = self.drawn.choice(here.former)
+            if tags:
+                channel.ack(tags.pop(self.drawn.randrange(len(tags))))
 
     def requeue(self) -> None:
         here = self.leading
@@ -227,7 +237,10 @@ class ReplicatedQueue(CopyNetwork):
     # --- what must hold ---
 
     def look(self) -> None:
-        """Note what clients learn, and compare the files."""
+        """Note what clients learn, and look at the memory of brokers that do not lead."""
+        for node in map(self.queue_node, self.nodes):
+            if node.store is None and node.windows.bytes:
+                raise Violation(f"{node.id} has {node.windows.bytes} bytes of a queue in memory")
         here = self.leading
         if here is not None and here.store is not None:
             settlement = here.store._settlement

@@ -69,19 +69,28 @@ class LogQueue:
         self.channel = ChannelKit(1)
         self.files = SettledFiles(self.world.disk, self.world.clock)
         self.queue: MessageQueue | None = None
-        self.store = LogMessages(
+        self.store = self.make_store()
+        if load:
+            self.load()
+
+    def make_store(self) -> LogMessages:
+        return LogMessages(
             self.partition,
             self.files,
             self.world.clock,
             self,
             ttl_ms=self.settings.ttl_ms,
-            drops_transient=drops_transient,
-            keeps_settled=keeps_settled,
-            cache_bytes_max=cache_bytes_max,
-            handed_out_ahead=ahead,
+            drops_transient=self.drops_transient,
+            keeps_settled=self.keeps_settled,
+            cache_bytes_max=self.cache_bytes_max,
+            handed_out_ahead=self.ahead,
         )
-        if load:
-            self.load()
+
+    def led_again(self) -> "LogQueue":
+        """Load the queue again after its store has resigned, in the same process."""
+        self.store, self.channel = self.make_store(), ChannelKit(1)
+        self.load()
+        return self
 
     def load(self) -> None:
         loaded: list[HeadraceError | None] = []

@@ -11,7 +11,7 @@ from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.queue_stores.log.durable_messages import DurableMessages
 from headrace.queue_stores.log.log_writing import QueueLogs
 from headrace.queue_stores.log.settled_files import SettledFiles
-from headrace.queues.engine.hosted_queue import Purged
+from headrace.queues.engine.parts.purging_queue import Purged
 from headrace.queues.engine.stream_queue import StreamQueue
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.permissions.access import Grant

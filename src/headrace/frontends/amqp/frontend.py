@@ -32,6 +32,7 @@ from headrace.vhosts.declarations.declaration_log import DeclarationLog
 from headrace.vhosts.declarations.takeover import DeclarationNodes
 from headrace.vhosts.durable_queues import DurableQueues
 from headrace.vhosts.kafka_admin_of_queue_topics import TopicsOfQueues
+from headrace.vhosts.led_queues import LedQueues
 from headrace.vhosts.password_migration import PasswordMigration
 from headrace.vhosts.read_topics import ReadTopics
 from headrace.vhosts.restore import Restoring
@@ -104,18 +105,33 @@ class Durable:
         self.queues = durable
         self._virtual_hosts = queues.virtual_hosts
         self._spill = _spill(parts.broker, queues)
+        self._led: LedQueues | None = None
+        """The queues of a cluster that this broker leads; None: it has no cluster."""
+        if parts.cluster is not None:
+            self._led = LedQueues(parts.broker, durable, queues.virtual_hosts)
 
     async def start(self) -> None:
         """Restore declarations and queues, and begin to follow changes of Kafka topics."""
         broker, virtual_hosts = self._broker, self._virtual_hosts
-        restoring = Restoring(broker, self.queues, virtual_hosts, self._declarations, self._nodes)
+        restoring = Restoring(
+            broker,
+            self.queues,
+            virtual_hosts,
+            self._declarations,
+            self._nodes,
+            in_cluster=self._led is not None,
+        )
         await restoring.restore()
+        if self._led is not None:
+            self._led.begin()
         topics = TopicsOfQueues(broker, self.queues, virtual_hosts, self._admission)
         broker.topic_keepers.add(AMQP_TOPICS, topics)
         ReadTopics(broker.image, virtual_hosts)
 
     async def stop(self) -> None:
         """Write the state of the queues, close their stores and delete the spill files."""
+        if self._led is not None:
+            self._led.close()
         removed = asyncio.ensure_future(called_back(self._removed_spill))
         await self.queues.close(
             [store for queue in self._virtual_hosts.queues() for store in queue.late_stores]

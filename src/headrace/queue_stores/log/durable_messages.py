@@ -88,13 +88,8 @@ class DurableMessages:
         self._error = None
 
         def opened(error: HeadraceError | None) -> None:
-            messages = self._messages
-            if messages is None:
+            if self._messages is None:
                 return
-            # Kafka producers may have written to it before it was opened.
-            kept = messages.kept()
-            if kept.ready:
-                self.arrived(kept.ready, kept.ready_bytes)
             if self._owner is not None:
                 self._owner.log_made()
 
@@ -290,7 +285,7 @@ class DurableMessages:
 
         Implements `LateStore`.
         """
-        messages, self._messages = self._messages, None
+        messages, self._messages = self._messages or self._loading, None
         self._gone = self._dropped = True
         self._waiting.take()
         if messages is not None:
@@ -301,9 +296,14 @@ class DurableMessages:
         """Stop writing and reading, and leave the files on disk. Implements `LateStore`."""
         self._gone = True
         self._waiting.take()
-        if self._messages is not None:
-            self._messages.abandon()
+        messages = self._messages or self._loading
+        if messages is not None:
+            messages.abandon()
         self._tell_awaited(False)
+
+    def is_loading(self) -> bool:
+        """Return whether the log is being loaded. Implements `LateStore`."""
+        return self._loading is not None
 
     def resign(self) -> None:
         """Stop writing and reading, and release the log: another broker leads.

@@ -12,6 +12,8 @@ from collections import deque
 from typing import NamedTuple
 
 from headrace.log.producers.kept_states import SEQUENCE_MASK
+from headrace.log.producers.producer_states import ProducerStates
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.record.batch import BatchHeader, parse_header
 from headrace.wire.amqp.content import Message
 
@@ -92,25 +94,30 @@ class HeldBatches:
         """Whether so much is held that further messages are refused."""
         return self.size > WAITING_BYTES_MAX
 
-    def check(self, header: BatchHeader) -> bool | None:
-        """Return whether a producer's batch is held; None: the log decides about it.
+    def has_batch(self, header: BatchHeader, log: ProducerStates, now_ms: int) -> bool:
+        """Tell whether a producer's batch is held or in the log, as `ProducerStates.check` does.
 
-        False: it is new, and follows the last held batch of the producer.
+        ApiError: as there, also if it does not follow the producer's last held batch.
         """
-        last = None
-        for batch in self._batches:
-            held = batch.header
-            if held is None or held.producer_id != header.producer_id:
-                continue
-            last = held
-            if _place(held) == _place(header):
-                return True
-        if last is None or last.producer_epoch != header.producer_epoch:
-            return None
-        follows = (last.base_sequence + last.last_offset_delta + 1) & SEQUENCE_MASK
-        return False if header.base_sequence == follows else None
-
-
-def _place(header: BatchHeader) -> tuple[int, int, int]:
-    """Return the place of a batch in the sequence of its producer."""
-    return header.producer_epoch, header.base_sequence, header.last_offset_delta
+        held = [
+            found
+            for batch in self._batches
+            if (found := batch.header) is not None
+            and found.producer_id == header.producer_id
+            and found.producer_epoch == header.producer_epoch
+        ]
+        first, size = header.base_sequence, header.last_offset_delta
+        if any((each.base_sequence, each.last_offset_delta) == (first, size) for each in held):
+            return True
+        follows = -1
+        if held:
+            last = held[-1]
+            follows = (last.base_sequence + last.last_offset_delta + 1) & SEQUENCE_MASK
+            if first == follows:
+                return False
+        if log.check(header, now_ms) is not None:
+            return True
+        if held:
+            text = f"sequence number {first}, expected {follows}"
+            raise ApiError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
+        return False

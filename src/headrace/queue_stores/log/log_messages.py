@@ -161,6 +161,7 @@ class LogMessages(LogWriting):
     def abandon(self) -> None:
         """Stop writing and reading, the file of settled positions included."""
         super().abandon()
+        self._loading.stop(HeadraceError("the queue is closed"))
         self._settlement.abandon()
         self._window.release()
 

@@ -196,10 +196,11 @@ class LogWriting(ABC):
         if size > self._batch_bytes_max:
             raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes")
         header: BatchHeader = check_produced(memoryview(batch))
-        held = None if self._held is None else self._held.check(header)
-        if held is not None:
-            return held
-        first = self._log.producers.check(header, self._clock.wall_ms())
+        producers, now_ms = self._log.producers, self._clock.wall_ms()
+        if self._held is not None:
+            # Confirmed with all that is held: also one that the log has.
+            return self._held.has_batch(header, producers, now_ms)
+        first = producers.check(header, now_ms)
         if first is None:
             return False
         self.appended_to = max(self.appended_to, first.last_offset + 1)

@@ -13,4 +13,5 @@ stream_queue      a stream: messages stay, and consumers read from any offset
 closed_queue      a queue that was closed because its state contradicts itself
 delivery_turns    the order in which queues deliver
 queue_host        all queues of a vhost; virtual_hosts: all vhosts of a broker
+parts/            parts of hosted_queue and queue_host
 """

@@ -1,5 +1,7 @@
 """The placeholder of a queue that was closed because its state contradicts itself.
 
+A queue whose leader is another broker has it, too, until `QueueHost.host` runs the queue again.
+
     InvariantError in a call of the port, a turn, a timer or its store
       -> QueueHost.broke: log an error, count it, close the consumers' connections (541)
       -> HostedQueue.abandon: stop writing to its stores; its messages on disk stay
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from headrace.queues.engine.dead_letters import DeadLetter
     from headrace.queues.engine.deliveries import Served
     from headrace.queues.engine.delivery_turns import AnyQueue
-    from headrace.queues.engine.hosted_queue import Purged
+    from headrace.queues.engine.parts.purging_queue import Purged
     from headrace.queues.engine.ready_messages import QueueTraffic
     from headrace.queues.model.declarations import DeclaredQueue
     from headrace.queues.port import (
@@ -139,6 +141,9 @@ class ClosedQueue:
 
     def abandon(self, refused: "Refused") -> None:
         """Ignore a second failure: the queue is closed already."""
+
+    def resign(self, refused: "Refused") -> None:
+        """Ignore that another broker leads the queue: its stores are abandoned already."""
 
     def drop_stores(self) -> None:
         """Leave the stores: `delete` drops those of the queue that was closed."""

@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
@@ -20,20 +19,17 @@ from headrace.queue_stores.message_store import (
 )
 from headrace.queue_stores.queue_settings import QueueType
 from headrace.queues.engine.awaited_settlements import AwaitedSettlements
-from headrace.queues.engine.batch_queue import BatchQueue
 from headrace.queues.engine.dead_letters import DeadLetter
 from headrace.queues.engine.deliveries import Served
-from headrace.queues.engine.pausing_queue import PausingQueue
-from headrace.queues.engine.priority_level import MessageLevel, Taken
+from headrace.queues.engine.parts.batch_queue import BatchQueue
+from headrace.queues.engine.parts.pausing_queue import PausingQueue
+from headrace.queues.engine.parts.purging_queue import PurgingQueue
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.port import ALL_STORED, ALL_UNSTORED, Disposition, Getter, UnstoredDone
 from headrace.queues.refusals import Refused
 
 if TYPE_CHECKING:
     from headrace.queues.engine.delivery_turns import AnyQueue
-
-PURGED_AT_ONCE = 2000
-"""Messages that one call of `purge_below` settles at most, which takes some milliseconds."""
 
 
 def as_stored(done: UnstoredDone) -> StoredDone:
@@ -49,15 +45,6 @@ def stores_in_memory(use: MemoryUse) -> MakeStore:
     return lambda queue, priority: MemoryMessages(use)
 
 
-class Purged(Enum):
-    """How much of a queue one call of `HostedQueue.purge_below` has purged."""
-
-    ALL = "all"
-    SOME = "some"
-    NOT_AT_HAND = "not at hand"
-    """The next message is still being read from the disk."""
-
-
 class Hooks(NamedTuple):
     """Callbacks from a queue to its vhost's host: timer, readable messages, broken state."""
 
@@ -69,7 +56,7 @@ class Hooks(NamedTuple):
     """An invariant of the queue's state is broken."""
 
 
-class HostedQueue(PausingQueue, BatchQueue):
+class HostedQueue(PausingQueue, BatchQueue, PurgingQueue):
     """A queue with its stores and timer; notifies its host of changes so that it delivers."""
 
     is_stream: Literal[False] = False
@@ -241,6 +228,20 @@ class HostedQueue(PausingQueue, BatchQueue):
 
         Messages on the disk stay.
         """
+        self._stop(refused)
+        for store in self.late_stores:
+            store.abandon()
+
+    def resign(self, refused: Refused) -> None:
+        """Stop the queue because another broker leads it: refuse waiting gets, release the stores.
+
+        Publishes that are not confirmed are reported as unstored.
+        """
+        self._stop(refused)
+        for store in self.late_stores:
+            store.resign()
+
+    def _stop(self, refused: Refused) -> None:
         self.deleted = True
         self.disarm()
         for consumer in self.consumers:
@@ -249,8 +250,11 @@ class HostedQueue(PausingQueue, BatchQueue):
         for getter in getters:
             getter.done(refused)
         self.end_purges(refused)
-        for store in self.late_stores:
-            store.abandon()
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether messages of the log are still being loaded: the queue is not empty."""
+        return any(store.is_loading() for store in self.late_stores)
 
     # Messages that are not loaded yet
 
@@ -276,7 +280,7 @@ class HostedQueue(PausingQueue, BatchQueue):
                 getters.popleft()
                 continue
             got = self.take_one(getter.consumer, now)
-            if got is None and self.ready and self._store_error is None:
+            if got is None and self._store_error is None and (self.ready or self.is_loading):
                 return
             getters.popleft()
             getter.done(self._store_error if got is None else got)
@@ -290,43 +294,6 @@ class HostedQueue(PausingQueue, BatchQueue):
         self.end_purges(0)
         return count
 
-    def take_below(self, priority: int, below: int) -> Taken | None:
-        """Take up to `PURGED_AT_ONCE` ready messages below a position; None: none are left.
-
-        Empty: they are still being read from the disk. The caller settles them, or calls
-        `end_hold`.
-        """
-        level = self._levels.get(priority)
-        if self.deleted or level is None:
-            return None
-        taken = level.take_below(below, PURGED_AT_ONCE)
-        if taken is None or (not taken.positions and self._store_error is not None):
-            return None
-        self.ready -= len(taken.positions)
-        self.ready_bytes -= sum(taken.sizes)
-        return taken
-
-    def purge_below(self, priority: int, below: int) -> Purged:
-        """Settle up to `PURGED_AT_ONCE` ready messages below a position; call again until `ALL`."""
-        taken = self.take_below(priority, below)
-        if taken is None:
-            return Purged.ALL
-        if not taken.positions:
-            return Purged.NOT_AT_HAND
-        taken.level.settle(taken.positions)
-        return Purged.SOME
-
-    def end_hold(self, held: int, others: Iterable[tuple[MessageLevel, int, int]]) -> None:
-        """Count `held` messages of `take_below` as unacknowledged, and requeue the others.
-
-        Each of the others by its level, its position in it and the bytes of its body.
-        """
-        self.unacked += held
-        for level, position, size in others:
-            level.give_back((position,))
-            self.ready += 1
-            self.ready_bytes += size
-
     # Events from stores: `StoreOwner`
 
     def readable(self) -> None:
@@ -338,7 +305,13 @@ class HostedQueue(PausingQueue, BatchQueue):
 
     def opened(self, priority: int, store: MessageStore) -> None:
         """Replace the store of a priority by its log, once open. Implements `StoreOwner`."""
-        self._levels[priority].store = store
+        kept = self._levels[priority].open(store)
+        self.ready += kept.ready
+        self.ready_bytes += kept.ready_bytes
+        if kept.expiring:
+            self._expiring = self.timed = True
+        if kept.ready or self._getters:
+            self._hooks.readable(self)
 
     def log_made(self) -> None:
         """Open the logs of all priorities: Kafka producers may write to any.

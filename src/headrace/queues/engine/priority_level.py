@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from headrace.queue_stores.message_store import MessageStore
+from headrace.queue_stores.message_store import Kept, MessageStore
 from headrace.queues.engine.requeued_positions import ReturnedPositions
 from headrace.wire.amqp.content import Message
 
@@ -59,6 +59,18 @@ class MessageLevel:
         self.returns: dict[int, int] = dict(kept.returns)
         """Number of requeues by position, where the queue has a delivery limit."""
         self._redelivered_below = kept.handed_out
+
+    def open(self, store: MessageStore) -> Kept:
+        """Use the queue's log, which is open now; return its contents, which go first."""
+        kept = store.kept()
+        self.store = store
+        self.next = kept.start
+        self.fresh += kept.ready
+        if kept.ready:
+            self.claimed = 0
+        self.returns = dict(kept.returns)
+        self._redelivered_below = kept.handed_out
+        return kept
 
     @property
     def ready(self) -> int:

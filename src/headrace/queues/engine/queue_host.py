@@ -9,10 +9,10 @@ from headrace.ports.deadlines import Deadlines
 from headrace.queue_stores.message_store import MessageStore
 from headrace.queue_stores.queue_settings import Published, QueueType
 from headrace.queues.awaited import Awaited, note_number, when_all_stored
-from headrace.queues.engine.closed_queue import ClosedQueue
 from headrace.queues.engine.dead_letter_publishing import DeadLetterPublishing
-from headrace.queues.engine.delivery_turns import AnyQueue, DeliveryTurns
+from headrace.queues.engine.delivery_turns import AnyQueue, BatchingQueue, DeliveryTurns
 from headrace.queues.engine.hosted_queue import Hooks, HostedQueue, MakeStore
+from headrace.queues.engine.parts.closing_host import ClosingHost
 from headrace.queues.engine.stream_queue import StreamQueue
 from headrace.queues.engine.targets import Targets, TopicStoreOf
 from headrace.queues.model.bindings import Removed
@@ -26,12 +26,12 @@ from headrace.queues.model.declarations import (
 from headrace.queues.model.virtual_host import VirtualHost
 from headrace.queues.permissions.access import FULL_ACCESS, Access
 from headrace.queues.port import ConsumeDone, Consumer, PurgeDone, Queue, Target, UnstoredDone
-from headrace.queues.refusals import QUEUE, RefusalKind, Refused, resource_text
+from headrace.queues.refusals import QUEUE, Refused, resource_text
 
 _logger = logging.getLogger(__name__)
 
 
-class QueueHost:
+class QueueHost(ClosingHost):
     """The queues of one vhost. Deliveries that a change allows are made in the next turn."""
 
     def __init__(
@@ -106,12 +106,15 @@ class QueueHost:
             hosted.arm()
         return hosted
 
-    def queue(self, name: str, owner: Owner, *, passive: bool = False) -> AnyQueue:
+    def queue(self, name: str, owner: Owner, *, passive: bool = False) -> Queue:
         """Return a queue; raise Refused unless it exists and `owner` may use it.
 
         `passive`: count this as a use, which postpones the queue's expiry.
         """
-        queue = self.queues[self.model.check_queue(name, owner).name]
+        found = self.model.check_queue(name, owner).name
+        queue = self.queues.get(found)
+        if queue is None:
+            return self.targets.elsewhere[found]
         if passive:
             queue.touch(self._clock.monotonic())
         return queue
@@ -227,11 +230,7 @@ class QueueHost:
         return taken
 
     def publish_batch(
-        self,
-        queue: HostedQueue | StreamQueue,
-        contents: Sequence[Published],
-        batch: bytes,
-        awaited: Awaited,
+        self, queue: BatchingQueue, contents: Sequence[Published], batch: bytes, awaited: Awaited
     ) -> int | None:
         """Publish a producer's batch to a queue; return how many messages it has room for.
 
@@ -359,14 +358,7 @@ class QueueHost:
             " again, or restart the broker to read it from the disk", queue.title, error,
             exc_info=error,
         )  # fmt: skip
-        text = f"{queue.title} was closed because of an internal error: {error}"
-        refused = Refused(RefusalKind.BROKEN, QUEUE, text)
-        consumers = list(queue.consumers)
-        self.queues[queue.name] = self.targets[queue.name] = ClosedQueue(queue, refused)
-        self._stop(queue)
-        queue.abandon(refused)
-        self._turns.gone += ((consumer, refused) for consumer in consumers)
-        self._turns.soon()
+        self.close_broken(queue, error)
 
     # Time
 

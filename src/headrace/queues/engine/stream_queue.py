@@ -252,6 +252,13 @@ class StreamQueue:
             consumer.channel.forget(consumer)
         self._stream.abandon()
 
+    def resign(self, refused: Refused) -> None:
+        """Stop the stream because another broker leads it."""
+        self.deleted = True
+        for consumer in self.consumers:
+            consumer.channel.forget(consumer)
+        self._stream.resign()
+
     def drop_stores(self) -> None:
         """Delete the stream's messages with its log."""
         self._stream.drop()

@@ -4,7 +4,7 @@ import pytest
 
 from headrace.model.errors import HeadraceError
 from headrace.ports.callbacks import ignore_result
-from headrace.queues.engine.hosted_queue import Purged
+from headrace.queues.engine.parts.purging_queue import Purged
 from headrace.queues.port import Consumer
 from tests.support.queues.durable import DurableQueue
 from tests.support.queues.queues import settings

@@ -1,0 +1,188 @@
+"""`LedQueues`: runs the queues of a cluster whose partitions this broker leads.
+
+    not led: declared; refused here --opened--> hosted: its log is loaded, publishes wait
+                         ^                          | loaded
+                         |                          v
+                         +-------closed--------- hosted: delivers
+
+A queue that is led again is loaded again, from the newest of the replicas' files of settled
+positions. A leader that is elected again while it leads goes on.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.broker.broker import Broker
+from headrace.broker.partition import Partition
+from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.model.nouns import LeaderEpoch
+from headrace.queue_stores.log.durable_messages import DurableMessages
+from headrace.queues.engine.delivery_turns import AnyQueue
+from headrace.queues.engine.queue_host import QueueHost
+from headrace.queues.engine.virtual_hosts import VirtualHosts
+from headrace.queues.model.declarations import DeclaredQueue
+from headrace.queues.model.durability import Durability
+from headrace.queues.port import Consumer
+from headrace.queues.queue_names import is_queue_topic, queue_of_topic, queue_topic
+
+if TYPE_CHECKING:
+    from headrace.queue_stores.message_store import MessageStore
+
+_logger = logging.getLogger(__name__)
+
+Moved = Callable[[QueueHost, AnyQueue, Sequence[Consumer]], None]
+"""Called with a queue that is no longer led here, and with its consumers of this broker."""
+
+
+class _Term(NamedTuple):
+    """The store of a partition that is led."""
+
+    store: DurableMessages
+    partition: Partition
+    epoch: LeaderEpoch
+    """The last leader epoch, without a break since the store was loaded."""
+
+
+def cancel_consumers(host: QueueHost, queue: AnyQueue, consumers: Sequence[Consumer]) -> None:
+    """Cancel the consumers of a queue that is no longer led here."""
+    host.end_consumers(consumers)
+
+
+class LedQueues:
+    """The durable queues that a broker leads. On the deciding thread."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        durable: Durability,
+        virtual_hosts: VirtualHosts,
+        moved: Moved = cancel_consumers,
+    ) -> None:
+        """Create before `begin`; until then no queue runs. `durable` makes the queues' stores."""
+        self._broker = broker
+        self._durable = durable
+        self._virtual_hosts = virtual_hosts
+        self._moved = moved
+        self._terms: dict[tuple[str, int], _Term] = {}
+
+    def begin(self) -> None:
+        """Run the declared queues that are led here, and follow later changes of leaders."""
+        for host in self._virtual_hosts.hosts.values():
+            for queue in list(host.model.queues.values()):
+                self.declared(host, queue)
+        self._broker.opened.append(self._opened)
+        self._broker.closed.append(self._closed)
+
+    def close(self) -> None:
+        """Follow no change any more: the broker stops."""
+        self._broker.opened.remove(self._opened)
+        self._broker.closed.remove(self._closed)
+
+    def declared(self, host: QueueHost, queue: DeclaredQueue) -> None:
+        """Run a declared queue that is led here, and have one refused that is led elsewhere.
+
+        A queue in memory runs already, and so does one without a topic, which has no messages.
+        """
+        topic = queue_topic(host.name, queue.name)
+        if not queue.durable or queue.settings.topic is not None:
+            return
+        if self._led(topic, queue):
+            self._run(host, queue)
+        elif topic in self._broker.image.topics:
+            self._end(host, queue)
+
+    def _led(self, topic: str, queue: DeclaredQueue) -> dict[int, Partition]:
+        """Return the partitions of a queue that are led here, by priority."""
+        led = self._broker.partitions
+        indices = range((queue.settings.priority_max or 0) + 1)
+        return {index: led[topic, index] for index in indices if (topic, index) in led}
+
+    def _opened(self, partition: Partition) -> None:
+        found = self._queue_of(partition.topic_partition.topic)
+        if found is None:
+            return
+        term = self._terms.get(partition.topic_partition)
+        epoch = partition.leader_epoch
+        if term is not None and term.partition is partition and epoch <= term.epoch + 1:
+            self._terms[partition.topic_partition] = term._replace(epoch=epoch)
+            return
+        self._run(*found)
+
+    def _closed(self, partition: Partition) -> None:
+        found = self._queue_of(partition.topic_partition.topic)
+        if found is not None:
+            self._end(*found)
+
+    def _queue_of(self, topic: str) -> tuple[QueueHost, DeclaredQueue] | None:
+        """Return the declared queue of a topic; None: no declared queue has it."""
+        if not is_queue_topic(topic):
+            return None
+        name = queue_of_topic(topic)
+        for host in self._virtual_hosts.hosts.values():
+            if name is not None and name.vhost != host.name:
+                continue
+            queues = host.model.queues
+            if name is not None:
+                queue = queues.get(name.queue)
+                return None if queue is None else (host, queue)
+            for queue in queues.values():  # the topic's name is a hash
+                if queue_topic(host.name, queue.name) == topic:
+                    return host, queue
+        return None
+
+    def _run(self, host: QueueHost, queue: DeclaredQueue) -> None:
+        """Run a queue on its partitions that are led here, loaded again if it ran before."""
+        topic = queue_topic(host.name, queue.name)
+        partitions = self._led(topic, queue)
+        present = host.queues.get(queue.name)
+        ran = self._forget(topic, queue)
+        if present is not None and present.refused is None and not ran:
+            for late in present.late_stores:  # publishes wait for the topic, which exists now
+                if isinstance(late, DurableMessages) and late.priority in partitions:
+                    late.have_log(self._begin_term(late, partitions[late.priority]))
+            return
+        if present is not None and present.refused is None:
+            self._tell_moved(host, present)
+        stores: dict[int, MessageStore] = {}
+        for index in partitions:
+            stores[index] = self._durable.make_store(host.name, queue, index)
+        host.host(queue, stores)
+        for index, store in stores.items():
+            if isinstance(store, DurableMessages):
+                done = partial(_log_error, host, queue)
+                store.open(self._begin_term(store, partitions[index]), done)
+
+    def _begin_term(self, store: DurableMessages, partition: Partition) -> Partition:
+        term = _Term(store, partition, partition.leader_epoch)
+        self._terms[partition.topic_partition] = term
+        return partition
+
+    def _end(self, host: QueueHost, queue: DeclaredQueue) -> None:
+        """Have a queue refused: no partition, or not all, are led here."""
+        self._forget(queue_topic(host.name, queue.name), queue)
+        hosted = host.queues.get(queue.name)
+        if hosted is not None and hosted.refused is None:
+            self._tell_moved(host, hosted)
+
+    def _forget(self, topic: str, queue: DeclaredQueue) -> bool:
+        """Forget the terms of a queue; return whether there were any."""
+        indices = range((queue.settings.priority_max or 0) + 1)
+        terms = [self._terms.pop((topic, index), None) for index in indices]
+        return any(terms)
+
+    def _tell_moved(self, host: QueueHost, hosted: AnyQueue) -> None:
+        consumers = host.unhost(hosted)
+        self._moved(host, hosted, consumers)
+
+
+def _log_error(host: QueueHost, queue: DeclaredQueue, error: HeadraceError | None) -> None:
+    """Log why a queue's log cannot be loaded, unless it is deleted, or led elsewhere, by now."""
+    moved = isinstance(error, ApiError) and error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    deleted = host.model.queues.get(queue.name) is not queue
+    if error is not None and not moved and not deleted:
+        _logger.error(
+            "queue %r (vhost %r) is unavailable, its log cannot be loaded: %s. Have another replica"
+            " lead it, or repair the log and restart the broker", queue.name, host.name, error,
+        )  # fmt: skip

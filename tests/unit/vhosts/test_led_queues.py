@@ -1,0 +1,111 @@
+"""Queues of a cluster are run by the leaders of their partitions, as these change."""
+
+import asyncio
+
+from headrace.queues.port import Consumer
+from headrace.queues.refusals import Refused
+from tests.support.cluster.queue_part import AT, QueueCluster, play
+from tests.support.sim.cluster import until
+
+
+def test_queue_moves_with_messages_settlements_and_holes() -> None:
+    async def story(cluster: QueueCluster) -> None:
+        first = cluster.leader
+        await first.published(*"abcd")
+        assert [await first.take(), await first.get(), await first.take()] == ["a", "b", "c"]
+        await first.settled()
+        await asyncio.sleep(1)
+        second = await cluster.move(1)
+        assert second.hosted.ready == 2
+        assert [await second.take(), await second.take()] == ["b*", "d*"]
+        assert await second.get() is None
+        await second.published("e")
+        await second.settled()
+        third = await cluster.move(2)
+        assert third is first
+        assert [await third.take(), await third.get()] == ["e*", None]
+
+    play(story)
+
+
+def test_leader_that_resigns_confirms_nothing_and_releases_memory() -> None:
+    async def story(cluster: QueueCluster) -> None:
+        first = cluster.leader
+        await first.published(*"ab")
+        assert await first.get() == "a"
+        partition = first.broker.partitions[AT]
+        partition.role.flush_on_ack(True)
+        told = first.publish("late")
+        assert first.windows_bytes > 0
+        assert told == []
+        await cluster.move(3)
+        assert len(told) == 1
+        assert (first.windows_bytes, first.durable.logs.memory.bytes) == (0, 0)
+        first.channel.ack(first.tag)
+        assert first.publish("refused") == [False]
+        with_right = cluster.leader
+        found = [await with_right.take() for _ in range(4)]
+        assert found[:2] == ["a*", "b*"]
+        if told == [True]:
+            assert found[2] in ("late", "late*")
+
+    play(story)
+
+
+def test_consumers_of_a_queue_that_moves_are_cancelled() -> None:
+    async def story(cluster: QueueCluster) -> None:
+        first = cluster.leader
+        consumer = Consumer(first.hosted, first.channel, "c")
+        first.host.consume(consumer, lambda refused: None)
+        got: list[object] = []
+        assert await first.get() is None
+        await cluster.move(1)
+        await until(lambda: first.cancelled == [consumer])
+        assert got == []
+
+    play(story)
+
+
+def test_queue_is_refused_where_it_is_not_led() -> None:
+    async def story(cluster: QueueCluster) -> None:
+        other = cluster.parts[1]
+        assert isinstance(other.queue.refused, Refused)
+        assert "is down or cannot be reached" in str(other.queue.refused)
+        assert other.publish("a") == [False]
+
+    play(story)
+
+
+def test_publishes_wait_while_the_isr_is_too_small() -> None:
+    async def story(cluster: QueueCluster) -> None:
+        here = cluster.leader
+        await here.published("a")
+        await cluster.leave_alone(2)
+        told = here.publish(*"bcd")
+        await asyncio.sleep(5)
+        assert told == []
+        assert await here.take() in ("a", "a*"), "committed messages are delivered"
+        await cluster.sim.start_again(3)
+        await until(lambda: told == [True] * 3)
+        assert [(await here.take() or "")[0] for _ in range(3)] == ["b", "c", "d"]
+
+    play(story)
+
+
+def test_publishers_pause_while_much_waits_for_the_isr() -> None:
+    async def story(cluster: QueueCluster) -> None:
+        here = cluster.leader
+        await cluster.leave_alone(2)
+        told = here.publish(*["x" * 1000] * 100)
+        resumed: list[bool] = []
+        logs = here.durable.logs
+        assert logs.hold_up(lambda: resumed.append(True)) == 1
+        assert logs.memory.bytes > 100_000
+        await asyncio.sleep(1)
+        assert (told, resumed) == ([], [])
+        await cluster.sim.start_again(1)
+        await until(lambda: told == [True] * 100)
+        assert resumed == [True]
+        assert logs.memory.bytes == 0
+
+    play(story)
