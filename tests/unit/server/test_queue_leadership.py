@@ -1,6 +1,6 @@
 """Queues begin and pause as their broker's rights do, and wait for the former leader's homes."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 from headrace.model.nouns import BrokerId, TopicPartition
@@ -19,7 +19,6 @@ class Rights:
         self.homes: frozenset[BrokerId] = frozenset()
         self.checks = 0
         self.listener: Any = None
-        self.homes_of: Any = None
 
     def take_homes(self, partition: TopicPartition) -> frozenset[BrokerId]:
         homes, self.homes = self.homes, frozenset()
@@ -107,38 +106,17 @@ def test_removed_queue_is_left_as_it_is() -> None:
     assert kit.paused()
 
 
-class Sessions:
-    """The sessions of other brokers. `queue_leadership.Homes`."""
-
-    def __init__(self) -> None:
-        self.callbacks: list[Callable[[], None]] = []
-
-    def homes_of(self, vhost: str, queue: str) -> Collection[BrokerId]:
-        assert (vhost, queue) == ("/", "q")
-        return sorted(HOMES)
-
-    def wait_for(
-        self, vhost: str, queue: str, homes: Collection[BrokerId], done: Callable[[], None]
-    ) -> None:
-        assert (vhost, queue, homes) == ("/", "q", HOMES)
-        self.callbacks.append(done)
-
-
 def waiting(kit: Kit) -> list[Callable[[], None]]:
     """Have homes waited for; return the callbacks of the waits."""
-    kit.leadership.homes = sessions = Sessions()
+    callbacks: list[Callable[[], None]] = []
+
+    def wait(topic: str, homes: frozenset[BrokerId], attached: Callable[[], None]) -> None:
+        assert (topic, homes) == (kit.topic, HOMES)
+        callbacks.append(attached)
+
+    kit.leadership.wait_for_homes = wait
     kit.rights.homes = HOMES
-    return sessions.callbacks
-
-
-def test_homes_of_a_queue_that_is_led_here_are_named() -> None:
-    kit = Kit()
-    partition = TopicPartition(kit.topic, 0)
-    assert kit.rights.homes_of(partition) == frozenset()
-    kit.host()
-    assert kit.rights.homes_of(partition) == frozenset()
-    kit.leadership.homes = Sessions()
-    assert kit.rights.homes_of(partition) == HOMES
+    return callbacks
 
 
 def test_queue_begins_when_the_former_homes_have_attached() -> None:

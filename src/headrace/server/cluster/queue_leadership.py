@@ -4,34 +4,24 @@
 `pause`: the right has ended, or another broker leads.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, Protocol
 
 from headrace.broker.replica.held_rights import HeldRights
-from headrace.broker.replica.leading_rights import NO_BROKERS, LeadingRights
+from headrace.broker.replica.leading_rights import LeadingRights
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.queue_names import queue_topic
 
+WaitForHomes = Callable[[str, frozenset[BrokerId], Callable[[], None]], None]
+"""Calls back once these brokers have attached to the queue of a topic, or need not be waited for.
 
-class Homes(Protocol):
-    """The brokers whose channels use queues led here (`remote_queues`, its `QueueSessions`)."""
-
-    def homes_of(self, vhost: str, queue: str) -> Collection[BrokerId]:
-        """Return the brokers that may hold deliveries of a queue."""
-
-    def wait_for(
-        self, vhost: str, queue: str, homes: Collection[BrokerId], done: Callable[[], None]
-    ) -> None:
-        """Call `done` once these brokers have attached to a queue, or after a bounded time."""
+At once, if none of them has to be."""
 
 
-class _Hosted(NamedTuple):
-    """A queue that this broker hosts."""
-
-    vhost: str
-    queue: HostedQueue
+def wait_for_none(topic: str, homes: frozenset[BrokerId], attached: Callable[[], None]) -> None:
+    """Wait for no home: the default of `QueueLeadership.wait_for_homes`."""
+    attached()
 
 
 class QueueLeadership:
@@ -41,16 +31,14 @@ class QueueLeadership:
         """Create without queues, and listen to the changes of `held`."""
         self._rights = rights
         self._held = held
-        self._queues: dict[str, _Hosted] = {}
+        self._queues: dict[str, HostedQueue] = {}
         """The hosted queues, by their topics."""
         self._led: dict[str, dict[int, bool]] = {}
         """Whether the right to each led partition is held, by topics of queues."""
-        self.homes: Homes | None = None
-        """The brokers whose channels use queues led here; None: there are no such sessions."""
+        self.wait_for_homes: WaitForHomes = wait_for_none
         self._waits: dict[str, object] = {}
         """A mark of each wait for homes, by topics of queues."""
         held.listener = self
-        rights.homes_of = self._homes_of
 
     def close(self) -> None:
         """Stop all timers: the broker stops."""
@@ -62,14 +50,14 @@ class QueueLeadership:
         """Pause a new queue, unless this broker leads it alone. Queues in memory need no right."""
         if queue.late_stores:
             topic = queue_topic(vhost, queue.name)
-            self._queues[topic] = _Hosted(vhost, queue)
+            self._queues[topic] = queue
             queue.pause()
             self._begin(topic)
 
     def removed(self, vhost: str, queue: HostedQueue) -> None:
         """Forget a queue that is deleted, closed, or led by another broker."""
         topic = queue_topic(vhost, queue.name)
-        if self._queue(topic) is queue:
+        if self._queues.get(topic) is queue:
             del self._queues[topic]
             self._waits.pop(topic, None)
 
@@ -93,17 +81,6 @@ class QueueLeadership:
         else:
             self._pause(topic)
 
-    def _queue(self, topic: str) -> HostedQueue | None:
-        found = self._queues.get(topic)
-        return None if found is None else found.queue
-
-    def _homes_of(self, partition: TopicPartition) -> frozenset[BrokerId]:
-        """Return the brokers that may hold deliveries of a partition's queue."""
-        found = self._queues.get(partition.topic)
-        if found is None or self.homes is None:
-            return NO_BROKERS
-        return frozenset(self.homes.homes_of(found.vhost, found.queue.name))
-
     def _leads(self, topic: str) -> bool:
         """Return whether this broker leads a queue alone, with all partitions that it leads."""
         led = self._led.get(topic, {})
@@ -111,28 +88,25 @@ class QueueLeadership:
 
     def _begin(self, topic: str) -> None:
         """Begin a queue that is hosted and led alone, once the former leader's homes are here."""
-        found = self._queues.get(topic)
-        if found is None or topic in self._waits or not self._leads(topic):
-            return
-        vhost, queue = found
-        if not queue.paused:
+        queue = self._queues.get(topic)
+        if queue is None or not queue.paused or topic in self._waits or not self._leads(topic):
             return
         led = [TopicPartition(topic, index) for index in self._led[topic]]
-        homes = NO_BROKERS.union(*map(self._rights.take_homes, led))
-        if not homes or self.homes is None:
+        homes = frozenset[BrokerId]().union(*map(self._rights.take_homes, led))
+        if not homes:
             queue.begin()
             return
         wait = self._waits[topic] = object()
-        self.homes.wait_for(vhost, queue.name, homes, partial(self._attached, topic, wait))
+        self.wait_for_homes(topic, homes, partial(self._attached, topic, wait))
 
     def _attached(self, topic: str, wait: object) -> None:
         """Begin a queue, unless its right has ended since the wait began."""
         if self._waits.get(topic) is wait:
             del self._waits[topic]
-            self._queues[topic].queue.begin()
+            self._queues[topic].begin()
 
     def _pause(self, topic: str) -> None:
         self._waits.pop(topic, None)
-        queue = self._queue(topic)
+        queue = self._queues.get(topic)
         if queue is not None and not queue.paused:
             queue.pause()
