@@ -64,6 +64,8 @@ def test_deliveries_continue_a_round_trip_after_a_handover() -> None:
     async def story(queues: LedQueues) -> None:
         await queues.cluster.stop(LEADER)
         await until(lambda: queues.by(1) or queues.by(3), SESSION_SECONDS)
+        following = queues.by(1) or queues.by(3)
+        assert following[0] - queues.by(LEADER)[-1] < WAIT_SECONDS / 2
         await queues.start(LEADER)
         await until(lambda: len(in_sync(queues)) == 3, 20)
         before = len(queues.by(LEADER))

@@ -87,6 +87,8 @@ class LeadingRights:
         self._others: frozenset[BrokerId] | None = None
         self._homes: dict[PartitionKey, frozenset[BrokerId]] = {}
         """The homes of partitions whose right was given up here, or by the former leader."""
+        self._unfenced: set[PartitionKey] = set()
+        """Partitions that another broker leads now, which has not asked for the right yet."""
         self.homes_of: Callable[[TopicPartition], frozenset[BrokerId]] = lambda _: NO_BROKERS
         """Returns the brokers whose channels hold deliveries of a partition led here."""
         self.watch: RightsWatch | None = None
@@ -149,8 +151,14 @@ class LeadingRights:
         led = self.led.pop(key, None)
         if led is not None:
             self._homes[key] = self.homes_of(led[0])
+            self._unfenced.add(key)
         self._fences.end(key)
         self._leaderships.end(key, epoch, self._boot_seconds())
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether no right is left here that another broker may wait for."""
+        return not self._unfenced and all(len(replicas) == 1 for _, replicas in self.led.values())
 
     def stopped(self, partition: TopicPartition, topic_id: bytes, *, deleted: bool) -> None:
         """Note that a replica is stopped, and perhaps deleted."""
@@ -161,6 +169,7 @@ class LeadingRights:
         self._fences.end(key)
         self.led.pop(key, None)
         self._homes.pop(key, None)
+        self._unfenced.discard(key)
         self._others = None
         if deleted:
             self._known.forget(key)
@@ -180,6 +189,7 @@ class LeadingRights:
             for key, epoch in ping.fences.items()
             if self._give_up(key, epoch)
         }
+        self._unfenced -= ping.fences.keys()
         return self._known.answer(ping)._replace(given_up=given_up)
 
     def _give_up(self, key: PartitionKey, epoch: LeaderEpoch) -> bool:

@@ -131,6 +131,16 @@ def test_late_order_of_the_former_epoch_gives_no_right_back() -> None:
         assert three.holders() == [Y]
 
 
+def test_former_leader_is_fenced_once_the_next_one_has_asked() -> None:
+    three = Three()
+    rights = three.brokers[X].rights
+    assert not rights.is_fenced
+    three.order(1, Y, X, Y, Z)
+    assert not rights.is_fenced
+    three.ping(Y, X)
+    assert rights.is_fenced
+
+
 def test_lost_answer_is_asked_for_again() -> None:
     three = Three()
     three.order(1, Y, Y, Z)
