@@ -120,6 +120,9 @@ class Subscriber(Protocol):
     def send(self) -> None:
         """Send the messages of `deliver` since the last call: the queue's batch is complete."""
 
+    def positions_of(self, consumer: "Consumer") -> Sequence[int]:
+        """Return the positions of a consumer's unacknowledged deliveries."""
+
     def park(self, consumer: "Consumer") -> None:
         """Note that a consumer has no credit: `Queue.credit` is called when it has some again."""
 

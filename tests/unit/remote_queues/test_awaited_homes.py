@@ -48,6 +48,22 @@ def test_queue_is_delivered_when_the_homes_have_attached() -> None:
     assert here.led == (0, 1)
 
 
+def test_paused_queue_takes_held_positions_and_begins_then() -> None:
+    here = moved_with_a_held_message()
+    queue = here.life.queue()
+    queue.pause()
+    consume_at_the_leader(here)
+    here.sessions.wait_for("/", "q", [HOME], queue.begin)
+    here.wait(ATTACH_SECONDS_MAX / 3)
+    assert delivered_at_the_leader(here) == []
+    assert queue.paused
+    here.begin()
+    here.settle()
+    assert delivered_at_the_leader(here) == ["b"]
+    assert here.sent() == []
+    assert here.led == (0, 2)
+
+
 def test_home_that_does_not_attach_is_waited_for_300_ms_at_most() -> None:
     here = moved_with_a_held_message()
     begun: list[int] = []

@@ -3,13 +3,11 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from headrace.broker.broker import Broker
 from headrace.client.calls.call import HotCall
-from headrace.client.transport.peer import Peer, fixed
-from headrace.client.transport.peer_clients import PeerClients
+from headrace.client.transport.peer import Peer
 from headrace.client.transport.port import Address
-from headrace.cluster.peers.conversation import Conversation, Limits, Run
-from headrace.cluster.peers.registrations import RegisteredPeers
+from headrace.cluster.peers.conversation import Conversation, Limits
+from headrace.cluster.peers.remote_peers import RemotePeers
 from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId, Offset, TopicPartition
 from headrace.ports.callbacks import Done, gather
@@ -26,21 +24,11 @@ _COMMITTED = 0
 _Ends = dict[TopicPartition, Offset]
 
 
-class RemoteLogEnds:
+class RemoteLogEnds(RemotePeers[Conversation[Sequence[TopicPartition], _Ends]]):
     """High watermarks from other leaders. Implements `coordination.coordinators.LogEnds`.
 
     Called on the deciding thread.
     """
-
-    def __init__(self, broker: Broker, listener: str, clients: PeerClients, run: Run) -> None:
-        """Create without connections.
-
-        `listener`: name of the inter-broker listener. `run` starts a task on the event loop.
-        """
-        self._broker = broker
-        self._clients = clients
-        self._run = run
-        self._peers = RegisteredPeers(broker.image, listener, self._begin)
 
     def ask(
         self, wanted: Sequence[TopicPartition], done: Done[Mapping[TopicPartition, Offset]]
@@ -64,15 +52,9 @@ class RemoteLogEnds:
             else:
                 conversation.ask(keys, partial(heard, leader))
 
-    def close(self) -> None:
-        """Close all connections; a pending `ask` ends without the offsets that are missing."""
-        self._peers.close()
-
     def _begin(self, address: Address) -> "Conversation[Sequence[TopicPartition], _Ends]":
-        client = self._clients.make(
-            f"broker-{self._broker.broker_id}-ends", request_timeout_seconds=ANSWER_SECONDS_MAX
-        )
-        return Conversation(Peer(client, fixed(address)), _ends_at, self._run, limits=LIMITS)
+        peer = self._peer(address, "ends", ANSWER_SECONDS_MAX)
+        return Conversation(peer, _ends_at, self._run, limits=LIMITS)
 
 
 async def _ends_at(peer: Peer, asked: Sequence[Sequence[TopicPartition]]) -> Sequence[_Ends]:

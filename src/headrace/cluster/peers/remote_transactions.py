@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 from headrace.broker.broker import Broker
 from headrace.client.calls.call import ColdCall, Maker, check, error_code
-from headrace.client.transport.peer import Peer, fixed
 from headrace.client.transport.peer_clients import PeerClients
 from headrace.client.transport.port import Address
 from headrace.cluster.peers.conversation import Codes, Conversation, Run, one_request
 from headrace.cluster.peers.pending_markers import PendingMarkers
-from headrace.cluster.peers.registrations import RegisteredPeers
+from headrace.cluster.peers.remote_peers import RemotePeers
 from headrace.coordination.transactions.all_transactions import Membership, Unwritable
 from headrace.coordination.transactions.markers import Marker, MarkerWritten
 from headrace.model.errors import ApiError, ErrorCode
@@ -51,23 +50,17 @@ class _Conversations(NamedTuple):
         self.memberships.close()
 
 
-class RemoteTransactions:
+class RemoteTransactions(RemotePeers[_Conversations]):
     """Implements `coordination.transactions.all_transactions.OtherBrokers` over the network."""
 
     def __init__(self, broker: Broker, listener: str, clients: PeerClients, run: Run) -> None:
-        """Create without connections.
-
-        `listener`: name of the inter-broker listener. `run` starts a task on the event loop.
-        """
-        self._broker = broker
-        self._clients = clients
-        self._run = run
-        self._peers = RegisteredPeers(broker.image, listener, self._begin)
+        """Create without connections, as `RemotePeers`."""
+        super().__init__(broker, listener, clients, run)
         self._markers = PendingMarkers(broker.image)
 
     def close(self) -> None:
         """Close all connections; each question without an answer ends with NETWORK_EXCEPTION."""
-        self._peers.close()
+        super().close()
         self._markers.close()
 
     def write_markers(
@@ -126,13 +119,10 @@ class RemoteTransactions:
             conversations.memberships.ask(question, done)
 
     def _begin(self, address: Address) -> _Conversations:
-        def peer() -> Peer:
-            client = self._clients.make(f"broker-{self._broker.broker_id}-transactions")
-            return Peer(client, fixed(address))
-
+        markers, memberships = (self._peer(address, "transactions") for _ in range(2))
         return _Conversations(
-            Conversation(peer(), one_request(_write_call), self._run, key_of=_producer_id),
-            Conversation(peer(), one_request(_add_call), self._run, key_of=_transactional_id),
+            Conversation(markers, one_request(_write_call), self._run, key_of=_producer_id),
+            Conversation(memberships, one_request(_add_call), self._run, key_of=_transactional_id),
         )
 
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from headrace.queues.port import Consumer
     from headrace.queues.refusals import Refused
 
-AnyQueue = HostedQueue | StreamQueue | ClosedQueue
+BatchingQueue = HostedQueue | StreamQueue
+AnyQueue = BatchingQueue | ClosedQueue
 
 TURN_MESSAGES_MAX = 2000
 """Messages delivered in a turn after which it begins no other batch."""

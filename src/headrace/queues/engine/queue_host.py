@@ -10,7 +10,7 @@ from headrace.queue_stores.message_store import MessageStore
 from headrace.queue_stores.queue_settings import Published, QueueType
 from headrace.queues.awaited import Awaited, note_number, when_all_stored
 from headrace.queues.engine.dead_letter_publishing import DeadLetterPublishing
-from headrace.queues.engine.delivery_turns import AnyQueue, DeliveryTurns
+from headrace.queues.engine.delivery_turns import AnyQueue, BatchingQueue, DeliveryTurns
 from headrace.queues.engine.hosted_queue import Hooks, HostedQueue, MakeStore
 from headrace.queues.engine.parts.closing_host import ClosingHost
 from headrace.queues.engine.stream_queue import StreamQueue
@@ -106,12 +106,15 @@ class QueueHost(ClosingHost):
             hosted.arm()
         return hosted
 
-    def queue(self, name: str, owner: Owner, *, passive: bool = False) -> AnyQueue:
+    def queue(self, name: str, owner: Owner, *, passive: bool = False) -> Queue:
         """Return a queue; raise Refused unless it exists and `owner` may use it.
 
         `passive`: count this as a use, which postpones the queue's expiry.
         """
-        queue = self.queues[self.model.check_queue(name, owner).name]
+        found = self.model.check_queue(name, owner).name
+        queue = self.queues.get(found)
+        if queue is None:
+            return self.targets.elsewhere[found]
         if passive:
             queue.touch(self._clock.monotonic())
         return queue
@@ -227,11 +230,7 @@ class QueueHost(ClosingHost):
         return taken
 
     def publish_batch(
-        self,
-        queue: HostedQueue | StreamQueue,
-        contents: Sequence[Published],
-        batch: bytes,
-        awaited: Awaited,
+        self, queue: BatchingQueue, contents: Sequence[Published], batch: bytes, awaited: Awaited
     ) -> int | None:
         """Publish a producer's batch to a queue; return how many messages it has room for.
 

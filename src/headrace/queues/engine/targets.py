@@ -11,7 +11,7 @@ from headrace.queue_stores.message_store import TopicStore
 from headrace.queue_stores.queue_settings import ExchangeTopic, Published
 from headrace.queues.engine.hosted_queue import as_stored
 from headrace.queues.model.exchange_topic import is_target, topic_of_target
-from headrace.queues.port import Target, UnstoredDone
+from headrace.queues.port import Queue, Target, UnstoredDone
 from headrace.queues.refusals import KAFKA_TOPIC, resource_text
 
 TOPICS_KEPT_MAX = 1024
@@ -52,6 +52,8 @@ class Targets(dict[str, Target]):
         `store_of` returns a topic's store; None: exchanges store in no topics.
         """
         super().__init__()
+        self.elsewhere: dict[str, Queue] = {}
+        """Queues that other brokers lead: used by name where this broker hosts none."""
         self._store_of = store_of
         self._topics: dict[str, TopicTarget] = {}
 

@@ -5,7 +5,7 @@ the time it is first sent, so that a log recognises it when it is sent again.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from headrace.queue_stores.queue_settings import Published
@@ -19,6 +19,8 @@ MESSAGES_MAX = 1000
 """Messages of one batch at most."""
 UNDECIDED_MAX = 5
 """Batches of a sequence that a leader has at once: a log remembers so many of a producer."""
+EPOCH_MAX = 0x7FFF
+"""The last epoch of a producer id."""
 _SEQUENCE_MASK = 0x7FFF_FFFF
 
 
@@ -81,12 +83,19 @@ class PublishBatch:
 class PublishSequence:
     """The batches of one log, in the producer's sequence, that wait for a leader or are sent."""
 
-    def __init__(self, producer_id: int) -> None:
-        """Begin without batches; `producer_id` -1: the log recognises none."""
+    def __init__(self, producer_id: int | None, renew: Callable[[], None]) -> None:
+        """Begin without batches.
+
+        `producer_id` -1: the log recognises none; None: it comes by `identify`, and nothing is
+        sent before. `renew` is called when all epochs of the producer id are used.
+        """
+        self.repeats = producer_id is None or producer_id >= 0
+        """Whether the log recognises batches that are sent again."""
+        self._renew = renew
         self.waiting: deque[PublishBatch] = deque()
         self.sent = 0
         """How many undecided batches the leader has."""
-        self._producer_id = producer_id
+        self._producer_id = -1 if producer_id is None else producer_id
         self._epoch = 0
         self._next = 0
         """Sequence number of the batch released next, once `_newest` is sealed."""
@@ -95,14 +104,16 @@ class PublishSequence:
         self._gap = False
         """Whether a batch was refused: a new epoch begins once all that are sent are decided."""
 
-    @property
-    def repeats(self) -> bool:
-        """Whether the log recognises batches that are sent again."""
-        return self._producer_id >= 0
+    def identify(self, producer_id: int) -> None:
+        """Use a producer id from now on."""
+        self._producer_id = producer_id
+        self._epoch = 0
 
     def take(self) -> PublishBatch | None:
         """Return the next batch, with its place, that the leader may be sent; None: none now."""
-        if not self.waiting or self._gap or (self.repeats and self.sent >= UNDECIDED_MAX):
+        if not self.waiting or self._gap:
+            return None
+        if self.repeats and (self.sent >= UNDECIDED_MAX or self._producer_id < 0):
             return None
         batch = self.waiting.popleft()
         self.sent += 1
@@ -124,6 +135,9 @@ class PublishSequence:
     def begin_epoch(self) -> None:
         """Begin at 0 in a new epoch of the producer: batches of this one may be in no log."""
         self._epoch += 1
+        if self._epoch > EPOCH_MAX and self.repeats:
+            self._producer_id = -1
+            self._renew()
         self._next, self._newest = 0, None
         for batch in self.waiting:
             batch.producer = NO_PRODUCER

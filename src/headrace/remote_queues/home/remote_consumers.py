@@ -50,6 +50,15 @@ class RemoteConsumers:
         if self._link.session is not None:
             self._call_for(self._link.session, remote)
 
+    def adopt(self, queue: Queue, consumers: Iterable[Consumer]) -> None:
+        """Have the next leader add consumers of a queue that this broker has led until now."""
+        for consumer in consumers:
+            key = self._settlements.open()
+            self._by_key[key] = RemoteConsumer(consumer, key)
+            self._keys[consumer] = key
+            consumer.queue = queue
+            self._settlements.adopt(key, consumer.channel.positions_of(consumer))
+
     def cancel(self, consumer: Consumer) -> None:
         """Have the leader remove a consumer, if registered."""
         key = self._keys.get(consumer)

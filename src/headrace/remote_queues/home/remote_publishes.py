@@ -34,6 +34,10 @@ CROWDED_BYTES = 64 * 1024
 """Bytes of waiting messages above which publishers are paused."""
 
 
+def _no_renewal() -> None:
+    """Do nothing: there is no other producer id."""
+
+
 class _Awaited(NamedTuple):
     """A `when_stored` about the messages up to a number."""
 
@@ -50,10 +54,11 @@ class RemotePublishes:
         link: LeaderLink,
         clock: Clock,
         crowded: list[Crowded],
-        producer_id: int = -1,
+        producer_id: int | None = -1,
         priority_max: int | None = None,
+        renew: Callable[[], None] = _no_renewal,
     ) -> None:
-        """Begin without publishes; `producer_id` -1: no log recognises repeated ones.
+        """Begin without publishes; `producer_id`, `renew`: those of `PublishSequence`.
 
         `crowded`: this is added to it when too much waits (`QueueLogs.crowded`). `priority_max`:
         the queue's highest priority, each of which has a log; None: one log has all messages.
@@ -66,8 +71,9 @@ class RemotePublishes:
         self._link = link
         self._crowded = crowded
         self._clock = clock
-        priorities = range(1 if priority_max is None or producer_id < 0 else priority_max + 1)
-        self._sequences = [PublishSequence(producer_id) for _ in priorities]
+        one_log = priority_max is None or producer_id == -1
+        priorities = range(1 if one_log else (priority_max or 0) + 1)
+        self._sequences = [PublishSequence(producer_id, renew) for _ in priorities]
         """By priority."""
         self._batches: dict[int, PublishBatch] = {}
         """All undecided batches, by the number of their first message."""
@@ -75,6 +81,8 @@ class RemotePublishes:
         self._batch_bytes_max = BATCH_BYTES_MAX
         self._opened = False
         """Whether the leader has told the bytes of a batch."""
+        self.was_opened = False
+        """Whether it had, before the session was lost."""
         self._round = 0
         """How often the leader has answered `Room` in the session."""
 
@@ -87,6 +95,12 @@ class RemotePublishes:
     def is_crowded(self) -> bool:
         """Whether so much waits that publishers are paused. Implements `log_writing.Crowded`."""
         return self.waiting_bytes > CROWDED_BYTES
+
+    def identify(self, producer_id: int) -> None:
+        """Use a producer id, which nothing else has used, from now on."""
+        for sequence in self._sequences:
+            sequence.identify(producer_id)
+        self._release(self._sequences)
 
     # Publishing
 
@@ -162,7 +176,7 @@ class RemotePublishes:
 
     def opened(self, batch_bytes_max: int) -> None:
         """Send what waits, in batches with as many bytes of messages; 0: the log does not say."""
-        self._opened = True
+        self._opened = self.was_opened = True
         bytes_max = BATCH_BYTES_MAX
         if batch_bytes_max:
             bytes_max = min(bytes_max, batch_bytes_max)
@@ -216,7 +230,7 @@ class RemotePublishes:
 
     def begin(self) -> None:
         """Wait for a new leader to tell the bytes of a batch."""
-        self._opened = False
+        self._opened = self.was_opened = False
         self._round = 0
 
     def lost(self, *, keep: bool) -> None:

@@ -72,18 +72,19 @@ class RemoteQueue:
         clock: Clock,
         *,
         moves: bool = False,
-        producer_id: int = -1,
+        producer_id: int | None = -1,
         crowded: list[Crowded] | None = None,
         touched: Callable[[Iterable[Queue]], None] = _touch_none,
         left: Callable[[], None] | None = None,
+        renew: Callable[[], None] = lambda: None,
     ) -> None:
         """Create the queue without a session: no call is answered before `begin`.
 
         `moves`: another broker leads the queue once its leader is lost. `producer_id`: this
-        broker's, by which logs recognise publishes that are sent again; -1: none. `crowded`: list
-        of queues whose publishers are to be paused; None: they are not. `touched`:
-        `QueueHost.touched` of this broker. `left` is called when a session is lost, or its leader
-        does not lead the queue.
+        queue's, by which logs recognise publishes that are sent again; -1: none, None: it comes by
+        `identify`. `crowded`: list of queues whose publishers are to be paused; None: they are not.
+        `touched`: `QueueHost.touched` of this broker. `left` is called when a session is lost, or
+        its leader does not lead the queue, `renew` when all epochs of the producer id are used.
         """
         self.name = queue.name
         self.title = title
@@ -100,6 +101,7 @@ class RemoteQueue:
             [] if crowded is None else crowded,
             producer_id,
             queue.settings.priority_max,
+            renew,
         )
         self._settlements = RemoteSettlements(link, moves=moves)
         self._consumers = RemoteConsumers(link, self._settlements, clock, touched)
@@ -138,12 +140,23 @@ class RemoteQueue:
         if self._left is not None:
             self._left()
 
-    def close(self) -> None:
-        """End for good: the queue is deleted, or this broker leads it."""
-        self._left, self._moves = None, False
-        self._leave()
+    @property
+    def was_opened(self) -> bool:
+        """Whether the broker of the last session has led the queue."""
+        return self._publishes.was_opened
 
-    def _leave(self) -> None:
+    def identify(self, producer_id: int) -> None:
+        """Publish with a producer id, which nothing else has used, from now on."""
+        self._publishes.identify(producer_id)
+
+    def close(self) -> None:
+        """End for good: the queue is deleted, or the broker stops."""
+        self._left = None
+        self._moves = False
+        self._settlements.moves = False
+        self.leave()
+
+    def leave(self) -> None:
         """Leave the session, whose leader does not lead the queue; the session goes on."""
         if self._link.session is not None:
             self._link.session.remove(self._link.queue)
@@ -182,6 +195,13 @@ class RemoteQueue:
         if not self._moves:
             self._link.open_session()
         self._consumers.add(consumer, done)
+
+    def adopt(self, consumers: Iterable[Consumer]) -> None:
+        """Take over consumers of a queue that this broker led, with what their channels hold.
+
+        Call it between two sessions.
+        """
+        self._consumers.adopt(self, consumers)
 
     def cancel(self, consumer: Consumer, now: float) -> None:
         """Have the leader remove a consumer, if registered."""
@@ -264,6 +284,6 @@ class RemoteQueue:
     def _moved(self) -> None:
         """Leave a broker that does not lead the queue, or release publishes that it will refuse."""
         if self._moves:
-            self._leave()
+            self.leave()
         else:
             self._publishes.opened(0)

@@ -26,14 +26,17 @@ class RemoteSettlements:
     """
 
     def __init__(self, link: LeaderLink, *, moves: bool) -> None:
-        """Begin without deliveries. `moves`: another broker may lead the queue later."""
+        """Begin without deliveries."""
         self.gets = 0
         """The key under which messages of basic.get are held; 0: no session has begun."""
         self._link = link
-        self._moves = moves
+        self.moves = moves
+        """Whether another broker may lead the queue later."""
         self._held: dict[int, set[int]] = {}
         self._open: set[int] = set()
         """Keys under which further deliveries may come."""
+        self._adopted: dict[int, int] = {}
+        """Consumers' keys by positions that this broker delivered when it led the queue."""
         self._uncopied: dict[int, Settle] = {}
         """Settlements by number that the leader has not reported as copied."""
 
@@ -51,6 +54,11 @@ class RemoteSettlements:
         self._open.discard(key)
         self._forget_settled(key)
 
+    def adopt(self, key: int, positions: Sequence[int]) -> None:
+        """Note deliveries that this broker made as the leader: their positions have no key."""
+        self.hold(key, positions)
+        self._adopted.update(dict.fromkeys(positions, key))
+
     def hold(self, key: int, positions: Sequence[int]) -> None:
         """Note deliveries that the channel settles later."""
         self._held[key].update(positions)
@@ -63,12 +71,15 @@ class RemoteSettlements:
 
     def settle(self, disposition: Disposition, positions: Sequence[int]) -> bool:
         """Send a settlement to the leader; return False if its deliveries are not held any more."""
-        key = positions[0] >> _POSITION_BITS
+        key = positions[0] >> _POSITION_BITS or self._adopted.get(positions[0], 0)
         held = self._held.get(key)
         if held is None:
             return False
         own = [each & _POSITION_MASK for each in positions]
         held.difference_update(own)
+        if self._adopted:
+            for position in own:
+                self._adopted.pop(position, None)
         self._forget_settled(key)
         link, session = self._link, self._link.session
         if session is not None:
@@ -77,7 +88,7 @@ class RemoteSettlements:
                 last.positions.extend(own)
                 session.calls.grow(POSITION_BYTES * len(own))
                 return True
-        repeats = self._moves and disposition is not Disposition.REQUEUED
+        repeats = self.moves and disposition is not Disposition.REQUEUED
         call = Settle(link.queue, key, disposition, own, link.key() if repeats else 0)
         if repeats:
             self._uncopied[call.number] = call
@@ -113,8 +124,9 @@ class RemoteSettlements:
 
     def lost(self) -> None:
         """Forget all deliveries of a session that has ended, unless the queue moves."""
-        if not self._moves:
+        if not self.moves:
             self._held.clear()
+            self._adopted.clear()
             self._open.clear()
             self.gets = 0
 

@@ -91,6 +91,10 @@ class RemoteChannel:
         """Hold deliveries of a former leader, by position, with the bytes of their bodies."""
         self.held.update((position, (-1, size)) for position, size in held.items())
 
+    def positions_of(self, consumer: Consumer) -> list[int]:
+        """Return the positions of held deliveries. Implements `port.Subscriber`."""
+        return list(self.held)
+
     def send(self) -> None:
         """Send the events to the home. Implements `port.Subscriber`."""
         self._session.send()

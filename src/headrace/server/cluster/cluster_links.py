@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from headrace.server.cluster.broker_watches import BrokerWatches
+    from headrace.server.cluster.cluster_queues import ClusterQueues
     from headrace.server.cluster.declaration_links import DeclarationLinks
     from headrace.server.cluster.lease_pings import LeasePings
     from headrace.server.cluster.queue_leadership import QueueLeadership
@@ -43,6 +44,8 @@ class ClusterLinks:
 
     queue_leadership: "QueueLeadership | None" = None
     """The rights to lead queues, for `DeliveryTurns.leadership`; None: no topic needs any."""
+    queues: "ClusterQueues | None" = None
+    """The queues that this broker leads for others, or uses of others; None: it serves none."""
     declarations: "ClusterDeclarations | None" = None
     """The declarations of AMQP's vhosts; None: the broker does not follow them."""
     _declaration_links: "DeclarationLinks | None" = None
@@ -151,6 +154,31 @@ class ClusterLinks:
         )
         self.declarations = declared_vhosts.declarations(controller, links, run)
         self.service.followed_declarations = self.declarations
+        if self.serves_queues:
+            self.queues = self._cluster_queues(controller, clients, self.declarations)
+
+    def _cluster_queues(
+        self, controller: Controller, clients: PeerClients, declarations: "ClusterDeclarations"
+    ) -> "ClusterQueues":
+        from headrace.cluster.controller.producer_id_source import ProducerIdSource
+        from headrace.server.cluster import cluster_queues
+        from headrace.server.cluster.queue_links import QueueLinks
+
+        broker, applier, run = self._broker, self._applier, self.replicating.run
+        listener = broker.config.inter_broker_listener_name
+        queues = cluster_queues.ClusterQueues(
+            broker,
+            declarations.tables.virtual_hosts,
+            QueueLinks(broker, listener, clients, run, lambda: applier.broker_epoch),
+            declarations.home_of,
+            ProducerIdSource(broker.producer_ids, controller).new_producer_id,
+        )
+        declarations.tables.changed.append(queues.changed)
+        self.service.queue_sessions = queues.sessions
+        if self.queue_leadership is not None and applier.rights is not None:
+            applier.rights.homes_of = queues.homes_of
+            self.queue_leadership.wait_for_homes = queues.wait_for_homes
+        return queues
 
     def joined(self, coordinators: Coordinators) -> None:
         """Begin the background work of a broker that has joined the cluster.
@@ -190,6 +218,8 @@ class ClusterLinks:
             self.settled_copies.close()
         if self._pings is not None:
             self._pings.close()
+        if self.queues is not None:
+            self.queues.close()
         if self.declarations is not None:
             self.declarations.close()
         if self._declaration_links is not None:

@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 
-from headrace.broker.broker import Broker
 from headrace.client.calls.call import error_code
-from headrace.client.transport.peer import Peer, fixed
-from headrace.client.transport.peer_clients import PeerClients
+from headrace.client.transport.peer import Peer
 from headrace.client.transport.port import Address
-from headrace.cluster.peers.conversation import Conversation, Limits, Run
+from headrace.cluster.peers.conversation import Conversation, Limits
 from headrace.cluster.peers.peer_call import Fields, PeerCall
-from headrace.cluster.peers.registrations import RegisteredPeers
+from headrace.cluster.peers.remote_peers import RemotePeers
 from headrace.copies.message_fields import answer_of, fields_of_question
 from headrace.copies.messages import CopyAnswer, CopyQuestion
 from headrace.model.errors import ApiError, ErrorCode, Malformed
@@ -26,18 +24,8 @@ _Questions = Sequence[CopyQuestion]
 _Answers = Sequence[CopyAnswer]
 
 
-class RemoteCopies:
+class RemoteCopies(RemotePeers[Conversation[_Questions, _Answers]]):
     """Requests of one broker. Implements `copies.messages.CopyTransport`."""
-
-    def __init__(self, broker: Broker, listener: str, clients: PeerClients, run: Run) -> None:
-        """Create without connections.
-
-        `listener`: name of the inter-broker listener. `run` starts a task on the event loop.
-        """
-        self._broker = broker
-        self._clients = clients
-        self._run = run
-        self._peers = RegisteredPeers(broker.image, listener, self._begin)
 
     def ask(self, broker: BrokerId, questions: _Questions, done: Done[_Answers | ApiError]) -> None:
         """Ask a broker once; NETWORK_EXCEPTION: the frames may or may not have been written."""
@@ -49,20 +37,14 @@ class RemoteCopies:
         else:
             conversation.ask(questions, done)
 
-    def close(self) -> None:
-        """Close all connections; each question without an answer ends with NETWORK_EXCEPTION."""
-        self._peers.close()
-
     def _begin(self, address: Address) -> Conversation[_Questions, _Answers]:
         own = self._broker.broker_id
-        client = self._clients.make(
-            f"broker-{own}-copies", request_timeout_seconds=ANSWER_SECONDS_MAX
-        )
 
         async def exchange(peer: Peer, asked: Sequence[_Questions]) -> Sequence[_Answers]:
             return [await peer.ask(copy_call(own, asked[0]))]
 
-        return Conversation(Peer(client, fixed(address)), exchange, self._run, limits=LIMITS)
+        to_broker = self._peer(address, "copies", ANSWER_SECONDS_MAX)
+        return Conversation(to_broker, exchange, self._run, limits=LIMITS)
 
 
 def copy_call(own: BrokerId, questions: Sequence[CopyQuestion]) -> PeerCall[Sequence[CopyAnswer]]:

@@ -52,6 +52,8 @@ class SimCluster:
         """Whether a topic's leader must be the only one, for brokers started from now on."""
         self.declarations = False
         """Whether brokers started from now on follow the declarations of AMQP's vhosts."""
+        self.queues = False
+        """Whether their queues are used by other brokers of them."""
         self._settings = settings or {}
         self.loop = loop
         self.seed = seed
@@ -100,7 +102,9 @@ class SimCluster:
                 **self._settings,
             }
         )
-        unreleased = Unreleased(self.sole_leaders, declarations=self.declarations)
+        unreleased = Unreleased(
+            self.sole_leaders, declarations=self.declarations, queues=self.queues
+        )
         server = Server(config, world, self.loop.failures.append, unreleased=unreleased)
         self._processes[number] = server
         try:

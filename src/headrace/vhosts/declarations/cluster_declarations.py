@@ -206,8 +206,12 @@ class ClusterDeclarations:
             host.host(queue)
 
     def _is_home(self, vhost: str, queue: DeclaredQueue) -> bool:
+        return self.home_of(vhost, queue) == self._broker.broker_id
+
+    def home_of(self, vhost: str, queue: DeclaredQueue) -> BrokerId | None:
+        """Return the broker that has a transient queue in memory; None: it is not declared."""
         record = self.tables.record(vhost, record_key(vhost, QueueRecord(queue.name, False, {})))
-        return isinstance(record, QueueRecord) and record.home[0] == self._broker.broker_id
+        return BrokerId(record.home[0]) if isinstance(record, QueueRecord) and record.home else None
 
     # `queues.model.durability.Durability`
 

@@ -106,6 +106,10 @@ class ChannelUnacked:
             self.hold(consumer, tag, deliveries, now)
         return tag
 
+    def positions_of(self, consumer: Consumer) -> list[int]:
+        """Return the positions of a consumer's held deliveries. Implements `port.Subscriber`."""
+        return [position for each, position, _, _ in self.held.values() if each is consumer]
+
     def send(self) -> None:
         """Send the deliveries gathered so far to the client. Implements `port.Subscriber`."""
         unsent, self._unsent = self._unsent, []

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 from headrace.cluster.peers.peer_call import Fields
 from headrace.frontends.kafka.cluster.answered import answered
+from headrace.frontends.kafka.cluster.queue_session import session_of
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import BrokerId
 from headrace.posix.awaiting import called_back
 from headrace.remote_queues.encoding import call_of
-from headrace.remote_queues.leader.queue_sessions import SessionName
 from headrace.remote_queues.messages import QueueCalls
 
 if TYPE_CHECKING:
@@ -27,10 +26,9 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
 
 
 async def _taken(peers: "PeerPort", request: Fields) -> Fields:
-    sessions = peers.queue_sessions_of(request["leaderEpoch"])
-    name = SessionName(request["brokerEpoch"], request["session"])
+    sessions, home, name = session_of(peers, request)
     calls = QueueCalls(request["first"], [call_of(call) for call in request["calls"]])
-    taken = partial(sessions.take, BrokerId(request["brokerId"]), name, calls)
+    taken = partial(sessions.take, home, name, calls)
     expected: int | None = await called_back(taken)
     if expected is None:
         raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)

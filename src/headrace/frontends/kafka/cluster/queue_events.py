@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 from headrace.cluster.peers.peer_call import Fields
 from headrace.frontends.kafka.cluster.answered import answered
+from headrace.frontends.kafka.cluster.queue_session import session_of
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import BrokerId
 from headrace.posix.awaiting import called_back
 from headrace.remote_queues.encoding import encoded
 from headrace.remote_queues.events import Poll
-from headrace.remote_queues.leader.queue_sessions import SessionName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,10 +29,9 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
 
 
 async def _polled(peers: "PeerPort", request: Fields) -> Fields:
-    sessions = peers.queue_sessions_of(request["leaderEpoch"])
-    name = SessionName(request["brokerEpoch"], request["session"])
+    sessions, home, name = session_of(peers, request)
     poll = Poll(request["expected"], request["again"], request["room"])
-    polled = partial(sessions.poll, BrokerId(request["brokerId"]), name, poll)
+    polled = partial(sessions.poll, home, name, poll)
     found: tuple[int, Sequence[Event]] | None = await called_back(polled)
     if found is None:
         raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)

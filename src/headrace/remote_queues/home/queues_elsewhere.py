@@ -1,0 +1,184 @@
+"""`QueuesElsewhere`: the queues of this broker's channels that other brokers lead.
+
+    NO LEADER KNOWN --look--> IN SESSION with the leader --left, another epoch--> NO LEADER KNOWN
+                    <--after a pause, while the leader refuses or is not registered--+
+
+A queue that this broker begins to lead itself stays for the consumers that it has: its session is
+one with this broker. Channels find the hosted queue from then on.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from headrace.model.errors import ApiError
+from headrace.model.nouns import BrokerId, LeaderEpoch
+from headrace.ports.backoff import backoff_seconds
+from headrace.ports.callbacks import Done
+from headrace.ports.clock import Clock, Timer
+from headrace.queue_stores.log.log_writing import Crowded
+from headrace.queues.model.declarations import DeclaredQueue
+from headrace.queues.port import Consumer, Queue
+from headrace.queues.queue_names import QueueName
+from headrace.remote_queues.home.home_session import HomeSession
+from headrace.remote_queues.home.remote_queue import RemoteQueue
+
+PAUSE_SECONDS_MIN = 0.05
+PAUSE_SECONDS_MAX = 1.0
+
+
+class Leader(NamedTuple):
+    """A queue's leader and its leader epoch."""
+
+    broker: BrokerId
+    epoch: LeaderEpoch
+
+
+class Leaders(Protocol):
+    """The leaders of queues, and the sessions with them. Implemented by `server.cluster`."""
+
+    def leader_of(self, name: QueueName) -> Leader | None:
+        """Return a queue's leader as the metadata image has it; None: it has none."""
+
+    def session(self, leader: BrokerId) -> HomeSession | None:
+        """Return the session with a leader; None: it is not registered."""
+
+    def new_producer_id(self, give: Done[int | ApiError]) -> None:
+        """Call `give` with a producer id of the controller that nothing else uses."""
+
+
+class _Known:
+    """A queue that is led elsewhere, and the leader whose session it uses."""
+
+    def __init__(self, remote: RemoteQueue) -> None:
+        self.remote = remote
+        self.leader: Leader | None = None
+        self.failures = 0
+        self.timer: Timer | None = None
+
+
+class QueuesElsewhere:
+    """The queues of all vhosts that other brokers lead. Called on the deciding thread."""
+
+    def __init__(
+        self,
+        leaders: Leaders,
+        clock: Clock,
+        crowded: list[Crowded],
+        touched: Callable[[str, Iterable[Queue]], None],
+    ) -> None:
+        """Begin without queues.
+
+        `crowded`: `QueueLogs.crowded`. `touched` has hosted queues of a vhost deliver soon.
+        """
+        self._leaders = leaders
+        self._clock = clock
+        self._crowded = crowded
+        self._touched = touched
+        self._known: dict[QueueName, _Known] = {}
+
+    def open(
+        self,
+        vhost: str,
+        queue: DeclaredQueue,
+        title: str,
+        consumers: Collection[Consumer] = (),
+    ) -> RemoteQueue:
+        """Return a queue for this broker's channels, in a session as soon as its leader is known.
+
+        A queue that is open already is returned, unless it was declared again since. `consumers`:
+        those of this broker, which has led the queue until now.
+        """
+        name = QueueName(vhost, queue.name)
+        known = self._known.get(name)
+        if known is not None and known.remote.declared is queue:
+            if consumers:
+                known.remote.leave()
+                known.remote.adopt(consumers)
+            return known.remote
+        self.close_queue(name)
+        remote = RemoteQueue(
+            vhost,
+            queue,
+            title,
+            self._clock,
+            moves=queue.durable,
+            producer_id=None if queue.durable else -1,
+            crowded=self._crowded,
+            touched=partial(self._touched, vhost),
+            left=partial(self._left, name),
+            renew=partial(self._identify, name),
+        )
+        self._known[name] = _Known(remote)
+        if queue.durable:
+            self._identify(name)
+        remote.adopt(consumers)
+        self.look(name)
+        return remote
+
+    def look(self, name: QueueName) -> None:
+        """Use a session with the queue's present leader: it may have changed."""
+        known = self._known.get(name)
+        if known is None:
+            return
+        leader = self._leaders.leader_of(name)
+        if known.remote.in_session:
+            if leader is None or leader == known.leader:
+                return
+            known.leader = None
+            known.remote.leave()  # calls `_left`
+        session = None if leader is None else self._leaders.session(leader.broker)
+        if session is None:
+            self._look_later(name, known)
+            return
+        if known.timer is not None:
+            known.timer.cancel()
+            known.timer = None
+        known.leader = leader
+        known.remote.begin(session)
+
+    def _left(self, name: QueueName) -> None:
+        """Look for the leader after a pause: a session was lost, or its leader is another one."""
+        known = self._known.get(name)
+        if known is not None:
+            if known.remote.was_opened:
+                known.failures = 0
+            self._look_later(name, known)
+
+    def _look_later(self, name: QueueName, known: _Known) -> None:
+        if known.timer is None:
+            known.failures += 1
+            pause = backoff_seconds(known.failures, PAUSE_SECONDS_MIN, PAUSE_SECONDS_MAX)
+            known.timer = self._clock.call_later(pause, partial(self._look_again, name, known))
+
+    def _look_again(self, name: QueueName, known: _Known) -> None:
+        known.timer = None
+        if self._known.get(name) is known:
+            self.look(name)
+
+    def _identify(self, name: QueueName) -> None:
+        """Have the controller give the queue a producer id; ask again after an error."""
+        known = self._known.get(name)
+        if known is None:
+            return
+
+        def given(producer_id: int | ApiError) -> None:
+            if isinstance(producer_id, ApiError):
+                self._clock.call_later(PAUSE_SECONDS_MAX, partial(self._identify, name))
+            else:
+                known.remote.identify(producer_id)
+
+        self._leaders.new_producer_id(given)
+
+    def close_queue(self, name: QueueName) -> None:
+        """End a queue that is deleted: its consumers are cancelled."""
+        known = self._known.pop(name, None)
+        if known is not None:
+            if known.timer is not None:
+                known.timer.cancel()
+            known.remote.close()
+
+    def close(self) -> None:
+        """End all queues: the broker stops."""
+        for name in tuple(self._known):
+            self.close_queue(name)

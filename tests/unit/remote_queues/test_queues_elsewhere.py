@@ -1,0 +1,219 @@
+"""Queues that other brokers lead: their leaders change, are unknown, or are this broker."""
+
+from typing import Any
+
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import BrokerId, LeaderEpoch
+from headrace.ports.callbacks import Done, ignore_result
+from headrace.queues.port import Consumer
+from headrace.queues.queue_names import QueueName
+from headrace.remote_queues.home.home_session import HomeSession
+from headrace.remote_queues.home.queues_elsewhere import Leader, QueuesElsewhere
+from headrace.remote_queues.leader.queue_sessions import LOST_SECONDS
+from tests.support.queues.moving_place import MovingPlace
+
+Q = QueueName("/", "q")
+
+
+class Elsewhere(MovingPlace):
+    """A queue whose leaders the home looks up by itself. Implements `Leaders`."""
+
+    def __init__(self, arguments: dict[str, object] | None = None) -> None:
+        super().__init__(arguments)
+        self.remote.close()
+        self.present: Leader | None = Leader(BrokerId(1), LeaderEpoch(1))
+        self.registered = True
+        self.ids = iter(range(100, 200))
+        self.wanted: list[Done[int | ApiError]] = []
+        self.looks = 0
+        self.elsewhere = QueuesElsewhere(
+            self, self.clock, self.life.logs.crowded, lambda _, queues: self.home.touched(queues)
+        )
+        led = self.life.queue()
+        self.remote = self.elsewhere.open("/", led.declared, led.title)
+        self.home.targets["q"] = self.remote
+        self.give_id()
+
+    def begin(self) -> None:
+        """Do nothing: the home looks for the leader."""
+        if not hasattr(self, "elsewhere"):
+            super().begin()
+
+    def give_id(self) -> None:
+        """Answer all requests for a producer id."""
+        wanted, self.wanted = self.wanted, []
+        for give in wanted:
+            give(next(self.ids))
+
+    def leads_next(self) -> None:
+        """Change the leader; the metadata image has the next one."""
+        self.move()
+        assert self.present is not None
+        self.present = Leader(self.present.broker, LeaderEpoch(self.present.epoch + 1))
+        self.elsewhere.look(Q)
+
+    # `Leaders`
+
+    def leader_of(self, name: QueueName) -> Leader | None:
+        return self.present
+
+    def session(self, leader: BrokerId) -> HomeSession | None:
+        self.looks += 1
+        if not self.registered:
+            return None
+        return self.network.begin() if self.network.session.ended else self.network.session
+
+    def new_producer_id(self, give: Done[int | ApiError]) -> None:
+        self.wanted.append(give)
+
+
+def in_session(here: Elsewhere) -> bool:
+    return here.remote.in_session
+
+
+def test_queue_goes_on_with_each_next_leader() -> None:
+    here = Elsewhere()
+    here.consume(prefetch=1)
+    here.publish("a", "b")
+    assert here.sent() == ["1:c:a"]
+    for number in range(3):
+        here.leads_next()
+        assert here.publish(f"c{number}") == [True]
+    here.channel.ack(1)
+    assert here.sent() == ["2:c:b*"]
+    assert here.cancelled == []
+    assert here.led == (3, 1)
+
+
+def test_leader_is_looked_for_again_when_a_session_is_lost() -> None:
+    here = Elsewhere()
+    here.consume()
+    here.settle()
+    here.network.session.end()  # the same broker leads
+    assert not in_session(here)
+    here.settle()
+    assert in_session(here)
+    here.publish("a")
+    assert here.sent() == ["1:c:a"]
+
+
+def test_publishes_and_consumers_wait_while_no_leader_is_known() -> None:
+    here = Elsewhere()
+    here.settle()
+    here.present = None
+    here.move()
+    told: list[Any] = here.publish_soon("a")
+    here.settle()
+    assert told == []
+    here.present = Leader(BrokerId(2), LeaderEpoch(2))
+    here.elsewhere.look(Q)
+    here.settle()
+    assert [*map(bool, told)] == [False]
+    assert here.led == (1, 0)
+
+
+def test_broker_that_is_not_registered_is_asked_for_with_growing_pauses() -> None:
+    here = Elsewhere()
+    here.settle()
+    here.registered = False
+    here.network.session.end()
+    here.looks = 0
+    here.wait(10)
+    assert 5 < here.looks < 30
+    here.registered = True
+    here.wait(2)
+    assert here.remote.in_session
+
+
+def test_leader_that_does_not_lead_the_queue_is_asked_again_later() -> None:
+    here = Elsewhere()
+    here.settle()
+    here.sessions.moved("/", "q")
+    here.network.send()
+    here.network.deliver_all()
+    assert not in_session(here)
+    here.settle()
+    assert in_session(here)
+    assert here.publish("a") == [True]
+
+
+def test_nothing_is_published_before_the_controller_has_given_a_producer_id() -> None:
+    here = Elsewhere()
+    other = QueuesElsewhere(here, here.clock, [], lambda *_: None)
+    led = here.life.queue()
+    here.home.targets["q"] = here.remote = other.open("/", led.declared, led.title)
+    told = here.publish_soon("a")
+    here.settle()
+    assert told == []
+    (give,) = here.wanted
+    here.wanted.clear()
+    give(ApiError(ErrorCode.NOT_CONTROLLER))
+    here.wait(2)
+    here.give_id()
+    here.settle()
+    assert [*map(bool, told)] == [False]
+
+
+def test_queue_that_is_declared_again_has_another_producer_id() -> None:
+    here = Elsewhere()
+    here.publish("a")
+    led = here.life.queue()
+    again = here.elsewhere.open("/", led.declared, led.title)
+    assert again is here.remote
+    other = here.elsewhere.open("/", led.declared._replace(owner=None), led.title)
+    assert other is not here.remote
+    assert not here.remote.in_session
+    assert len(here.wanted) == 1
+
+
+def test_deleted_queue_cancels_its_consumers_and_looks_for_no_leader() -> None:
+    here = Elsewhere()
+    here.consume()
+    here.settle()
+    here.elsewhere.close_queue(Q)
+    assert here.cancelled == ["c"]
+    here.looks = 0
+    here.elsewhere.look(Q)
+    here.wait(2)
+    assert here.looks == 0
+    here.elsewhere.close()
+
+
+def test_session_that_the_leader_ended_is_replaced() -> None:
+    here = Elsewhere()
+    here.consume(prefetch=1)
+    here.publish("a")
+    assert here.sent() == ["1:c:a"]
+    here.network.lose_connection()
+    here.life.wait(2 * LOST_SECONDS)  # the leader ends the session and requeues
+    here.settle()
+    here.settle()
+    assert here.remote.in_session
+    assert here.led == (0, 1)
+    assert here.sent() == []
+
+
+def test_consumers_of_this_broker_go_on_when_another_broker_leads_its_queue() -> None:
+    here = Elsewhere()
+    here.elsewhere.close_queue(Q)
+    queue, now = here.life.queue(), here.now
+    consumer = Consumer(queue, here.channel, "own", prefetch=2)
+    queue.consume(consumer, now, ignore_result)
+    here.life.publish("a", ignore_result)
+    here.life.publish("b", ignore_result)
+    here.life.publish("c", ignore_result)
+    here.settle()
+    here.life.hosts.turns.run()
+    assert [each.split(":")[2] for each in here.sent()] == ["a", "b"]
+    here.move()
+    here.remote = here.elsewhere.open("/", queue.declared, queue.title, [consumer])
+    here.give_id()
+    here.channel.ack(1)  # before the next leader is asked
+    assert here.sent() == ["3:own:c*"]
+    assert here.led == (0, 2)
+    here.channel.nack(2)
+    assert here.sent() == ["4:own:b*"]
+    here.channel.ack(0, multiple=True)
+    here.settle()
+    assert here.led == (0, 0)
+    assert here.channel.held == {}

@@ -1,0 +1,163 @@
+"""Queues of a cluster over the simulated network: channels of each broker use those of another."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.ports.callbacks import ignore_result
+from headrace.posix.awaiting import called_back
+from headrace.queues.port import Consumer
+from headrace.queues.queue_names import queue_topic
+from headrace.remote_queues.home.remote_queue import RemoteQueue
+from headrace.testing.sim.cluster import SimCluster
+from headrace.vhosts.declarations.messages import Result
+from headrace.wire.amqp.model_methods import QueueDeclare, QueueDelete
+from tests.support.amqp.deliveries import ChannelKit, Delivery
+from tests.support.cluster.peer_kit import play, started
+from tests.support.queues.port_place import persistent
+from tests.support.sim.cluster import until
+
+if TYPE_CHECKING:
+    from headrace.queues.engine.queue_host import QueueHost
+    from headrace.server.cluster.cluster_queues import ClusterQueues
+    from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
+
+HOME, LEADER = 0, 1
+
+
+class Home:
+    """A client's channel on a broker of the cluster."""
+
+    def __init__(self, cluster: SimCluster, number: int) -> None:
+        links = cluster.brokers[number].cluster_links
+        assert links is not None
+        assert links.declarations is not None
+        assert links.queues is not None
+        self.declarations: ClusterDeclarations = links.declarations
+        self.queues: ClusterQueues = links.queues
+        self.host: QueueHost = links.declarations.tables.virtual_hosts.hosts["/"]
+        self.sent: list[Delivery] = []
+        self.cancelled: list[str] = []
+        self.channel = ChannelKit(
+            sent=self.sent.extend,
+            cancelled=lambda consumer, _: self.cancelled.append(consumer.tag),
+        )
+
+    async def declare(self, name: str, *, durable: bool = False) -> None:
+        """Declare a queue; both brokers have it then."""
+        method = QueueDeclare(queue=name, durable=durable)
+        await self._ask(method)
+
+    async def delete(self, name: str) -> None:
+        """Delete a queue."""
+        await self._ask(QueueDelete(queue=name))
+
+    async def _ask(self, method: Any) -> None:
+        command = self.declarations.command("/", method=method)
+        answer: Any = await called_back(lambda done: self.declarations.ask(command, done))
+        assert isinstance(answer, Result)
+
+    def consume(self, name: str, tag: str = "c") -> None:
+        """Add a consumer."""
+        consumer = Consumer(self.host.queue(name, None), self.channel, tag, prefetch=10)
+        self.host.consume(consumer, ignore_result)
+
+    @property
+    def bodies(self) -> list[str]:
+        """The bodies of all deliveries."""
+        return [delivery[2].body.decode() for delivery in self.sent]
+
+
+def played(story: Callable[[SimCluster, Home, Home], Awaitable[None]], *others: int) -> None:
+    async def whole(cluster: SimCluster) -> None:
+        cluster.declarations = cluster.queues = True
+        await started(cluster, HOME, LEADER, *others)
+        await story(cluster, Home(cluster, HOME), Home(cluster, LEADER))
+
+    play(whole)
+
+
+def test_queue_in_the_memory_of_another_broker_is_published_to_and_consumed() -> None:
+    async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
+        await leader.declare("q")
+        assert isinstance(home.host.queue("q", None), RemoteQueue)
+        assert not isinstance(leader.host.queue("q", None), RemoteQueue)
+        home.consume("q")
+        told: list[Any] = []
+        awaited: Any = {}
+        assert home.host.publish(["q"], persistent("a"), awaited)
+        home.host.when_stored(awaited, told.append)
+        assert leader.host.publish(["q"], persistent("b"))
+        await until(lambda: sorted(home.bodies) == ["a", "b"])
+        home.channel.ack(0, multiple=True)
+        await until(lambda: not leader.host.queues["q"].unacked)
+        assert [*map(bool, told)] == [False]
+
+    played(story)
+
+
+def test_deleted_queue_cancels_its_consumers_on_other_brokers() -> None:
+    async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
+        await leader.declare("q")
+        home.consume("q")
+        await until(lambda: len(leader.host.queues["q"].consumers) == 1)
+        await home.delete("q")
+        await until(lambda: home.cancelled == ["c"])
+        assert "q" not in home.host.targets.elsewhere
+        assert "q" not in home.host.targets
+        await leader.declare("q")
+        home.consume("q", "again")
+        assert home.host.publish(["q"], persistent("a"))
+        await until(lambda: home.bodies == ["a"])
+
+    played(story)
+
+
+def test_queue_ends_with_the_broker_that_has_it_in_memory() -> None:
+    async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
+        await leader.declare("q")
+        home.consume("q")
+        await until(lambda: len(leader.host.queues["q"].consumers) == 1)
+        cluster.kill(LEADER)
+        await until(lambda: home.cancelled == ["c"])
+        await until(lambda: "q" not in home.host.targets.elsewhere)
+
+    played(story, 2)
+
+
+def test_durable_queue_without_a_leader_waits_for_one() -> None:
+    async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
+        await leader.declare("q", durable=True)
+        remote = home.host.queue("q", None)
+        assert isinstance(remote, RemoteQueue)
+        assert not remote.in_session
+        told: list[Any] = []
+        awaited: Any = {}
+        assert home.host.publish(["q"], persistent("a"), awaited)
+        home.host.when_stored(awaited, told.append)
+        assert told == []
+        await home.delete("q")
+        await until(lambda: len(told) == 1)
+        assert told[0]
+
+    played(story)
+
+
+def test_leader_names_the_homes_of_a_queue_and_waits_for_them() -> None:
+    async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
+        await leader.declare("q")
+        home.consume("q")
+        await until(lambda: len(leader.host.queues["q"].consumers) == 1)
+        partition = TopicPartition(queue_topic("/", "q"), 0)
+        assert leader.queues.homes_of(partition) == {BrokerId(HOME)}
+        assert home.queues.homes_of(partition) == frozenset()
+        attached: list[int] = []
+        topic = partition.topic
+        leader.queues.wait_for_homes(topic, [BrokerId(HOME)], lambda: attached.append(1))
+        assert attached == [1]
+        leader.queues.wait_for_homes(topic, [BrokerId(7)], lambda: attached.append(2))
+        await until(lambda: attached == [1, 2])
+        leader.queues.wait_for_homes("other", [BrokerId(7)], lambda: attached.append(3))
+        assert attached == [1, 2, 3]
+
+    played(story)
