@@ -95,6 +95,7 @@ sim: setup-dev ## Three brokers in one process, their order drawn from SEED=: th
 .PHONY: sim-moves
 sim-moves: setup-dev ## The same of transactions, groups and share groups whose coordinators move: 20 seeds each
 	@HEADRACE_LONG=1 $(PYTEST) tests/unit/testing/test_coordinators_move.py tests/unit/testing/test_shares_move.py \
+	  tests/unit/testing/test_declarations_move.py \
 	  tests/unit/testing/test_replicated_work.py --timeout 1200 $(ARGS)
 
 .PHONY: mutants

@@ -148,10 +148,8 @@ class ClusterLinks:
         from headrace.server.cluster.declaration_links import DeclarationLinks
 
         listener = self._broker.config.inter_broker_listener_name
-        run, applier = self.replicating.run, self._applier
-        links = self._declaration_links = DeclarationLinks(
-            self._broker, listener, clients, run, lambda: applier.broker_epoch
-        )
+        run = self.replicating.run
+        links = self._declaration_links = DeclarationLinks(self._broker, listener, clients, run)
         self.declarations = declared_vhosts.declarations(controller, links, run)
         self.service.followed_declarations = self.declarations
         if self.serves_queues:

@@ -1,6 +1,6 @@
 """`DeclarationLinks`: requests about declarations to other brokers, without a retry."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from headrace.broker.broker import Broker
@@ -19,7 +19,7 @@ from headrace.vhosts.declarations.messages import (
     Answer,
     Command,
     Part,
-    Wanted,
+    Poll,
     answer_of,
     command_fields,
     parts_of,
@@ -36,18 +36,15 @@ _POLLS = Limits(requests_max=2, questions_max=1)
 class _Link:
     """The conversations with one registration of a broker."""
 
-    def __init__(
-        self, own: BrokerId, address: Address, clients: PeerClients, run: Run, epoch: int
-    ) -> None:
+    def __init__(self, own: BrokerId, address: Address, clients: PeerClients, run: Run) -> None:
         self._own = own
-        self._epoch = epoch
         self.commands: Conversation[Command, Answer] = Conversation(
             _peer(clients, address, f"broker-{own}-declarations", COMMAND_SECONDS_MAX),
             one_request(self._commands),
             run,
             limits=_COMMANDS,
         )
-        self.polls: Conversation[Sequence[Wanted], Sequence[Part]] = Conversation(
+        self.polls: Conversation[Poll, Sequence[Part]] = Conversation(
             _peer(clients, address, f"broker-{own}-follows-declarations", 2 * POLL_SECONDS),
             one_request(self._polls),
             run,
@@ -62,37 +59,28 @@ class _Link:
     def _commands(self, commands: Sequence[Command]) -> PeerCall[Sequence[Answer | ApiError]]:
         fields = {
             "brokerId": self._own,
-            "brokerEpoch": self._epoch,
             "commands": [command_fields(command) for command in commands],
         }
         return PeerCall(ApiKey.DECLARE, fields, _answers)
 
-    def _polls(self, polls: Sequence[Sequence[Wanted]]) -> PeerCall[Sequence[Sequence[Part]]]:
-        wanted = [{"partitionIndex": each.partition, "offset": each.offset} for each in polls[0]]
-        fields = {"brokerId": self._own, "partitions": wanted}
+    def _polls(self, polls: Sequence[Poll]) -> PeerCall[Sequence[Sequence[Part]]]:
+        (poll,) = polls
+        wanted = [{"partitionIndex": each.partition, "offset": each.offset} for each in poll.wanted]
+        fields = {"brokerId": self._own, "partitions": wanted, "waits": poll.waits}
         return PeerCall(ApiKey.FOLLOW_DECLARATIONS, fields, _parts)
 
 
 class DeclarationLinks:
     """Commands and polls of one broker to the others. On the deciding thread."""
 
-    def __init__(
-        self,
-        broker: Broker,
-        listener: str,
-        clients: PeerClients,
-        run: Run,
-        epoch: Callable[[], int],
-    ) -> None:
+    def __init__(self, broker: Broker, listener: str, clients: PeerClients, run: Run) -> None:
         """Create without connections.
 
-        `listener`: name of the inter-broker listener; `run` starts a task on the event loop;
-        `epoch` returns the epoch of this broker's registration.
+        `listener`: name of the inter-broker listener; `run` starts a task on the event loop.
         """
         self._broker = broker
         self._clients = clients
         self._run = run
-        self._epoch = epoch
         self._peers = RegisteredPeers(broker.image, listener, self._begin)
 
     def ask(self, broker: BrokerId, command: Command, done: Done[Answer | ApiError]) -> None:
@@ -106,15 +94,13 @@ class DeclarationLinks:
         else:
             link.commands.ask(command, done)
 
-    def poll(
-        self, broker: BrokerId, wanted: Sequence[Wanted], done: Done[Sequence[Part] | ApiError]
-    ) -> None:
+    def poll(self, broker: BrokerId, poll: Poll, done: Done[Sequence[Part] | ApiError]) -> None:
         """Poll a broker once about partitions that it leads."""
         link = self._peers.to(broker)
         if link is None:
             self._unreachable(broker, done)
         else:
-            link.polls.ask(wanted, done)
+            link.polls.ask(poll, done)
 
     def close(self) -> None:
         """Close all connections; each question without an answer ends with NETWORK_EXCEPTION."""
@@ -127,7 +113,7 @@ class DeclarationLinks:
 
     def _begin(self, address: Address) -> _Link:
         own = self._broker.broker_id
-        return _Link(own, address, self._clients, self._run, self._epoch())
+        return _Link(own, address, self._clients, self._run)
 
 
 def _peer(clients: PeerClients, address: Address, client_id: str, seconds: float) -> Peer:

@@ -36,6 +36,7 @@ from headrace.vhosts.declarations.messages import (
     Answer,
     Command,
     CommandKind,
+    Poll,
     Result,
     Wanted,
     answer_fields,
@@ -239,8 +240,8 @@ class ClusterDeclarations:
 
     async def commanded(self, request: Fields) -> Fields:
         """Carry out the commands of another broker's clients; return the answers in order."""
-        broker, epoch = BrokerId(request["brokerId"]), request["brokerEpoch"]
-        commands = [command_of(each, broker, epoch) for each in request["commands"]]
+        broker = BrokerId(request["brokerId"])
+        commands = [command_of(each, broker) for each in request["commands"]]
         if not all(map(is_known, commands)):
             raise Malformed("a command that this version does not know")
 
@@ -258,5 +259,6 @@ class ClusterDeclarations:
         wanted = [
             Wanted(each["partitionIndex"], Offset(each["offset"])) for each in request["partitions"]
         ]
-        parts = await self.coordinator.polled(BrokerId(request["brokerId"]), wanted)
+        poll = Poll(wanted, request["waits"])
+        parts = await self.coordinator.polled(BrokerId(request["brokerId"]), poll)
         return {"errorCode": ErrorCode.NONE, "partitions": [part_fields(part) for part in parts]}

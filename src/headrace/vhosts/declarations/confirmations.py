@@ -35,13 +35,15 @@ class Confirmations:
         self._followers = followers
         self._applied: dict[BrokerId, Offset] = {}
         """The offset below which a broker has applied all, of those that are not late."""
-        self._awaited = set(followers())
+        self.awaited = set(followers())
         """Brokers that are not late. One that registers later polls before it serves clients."""
+        self.times_late = 0
+        """How often a change was answered although a broker had not applied it."""
         self._waits: list[_Wait] = []
 
     def polled(self, broker: BrokerId, offset: Offset) -> None:
         """Note that a broker has applied all below `offset`."""
-        self._awaited.add(broker)
+        self.awaited.add(broker)
         self._applied[broker] = offset
         self.look()
 
@@ -78,12 +80,13 @@ class Confirmations:
         return [
             broker
             for broker in self._followers()
-            if broker in self._awaited and applied.get(broker, -1) < offset
+            if broker in self.awaited and applied.get(broker, -1) < offset
         ]
 
     def _too_late(self, wait: _Wait) -> None:
         if wait in self._waits:
-            self._awaited.difference_update(self._missing(wait.offset))
+            self.awaited.difference_update(self._missing(wait.offset))
+            self.times_late += 1
             self.look()
 
 

@@ -9,12 +9,12 @@ A vhost's coordinator is the leader of its partition of `__amqp.declarations` (A
 has changes before they are committed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.invariant import InvariantError
-from headrace.model.nouns import BrokerId
+from headrace.model.nouns import BrokerId, Offset
 from headrace.ports.callbacks import Done
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.durability import Declared, Model
@@ -30,7 +30,7 @@ from headrace.vhosts.declarations.commands import carry_out
 from headrace.vhosts.declarations.confirmations import Confirmations
 from headrace.vhosts.declarations.coordinator_shard import CoordinatorShard
 from headrace.vhosts.declarations.log_polls import LogPolls
-from headrace.vhosts.declarations.messages import Answer, Command, CommandKind, Part, Result, Wanted
+from headrace.vhosts.declarations.messages import Answer, Command, CommandKind, Part, Poll, Result
 from headrace.vhosts.declarations.new_records import NewRecords
 from headrace.vhosts.declarations.partitions import DeclarationPartitions
 from headrace.vhosts.declarations.stored_changes import PARTITIONS
@@ -129,16 +129,17 @@ class Coordinator:
         finally:
             collected, self._collected = self._collected, None
 
-        def stored(error: ApiError | None) -> None:
-            if error is not None:
+        def stored(offset: Offset | ApiError) -> None:
+            if isinstance(offset, ApiError):
                 self._read_again(shard)
-                done(error)
+                done(offset)
             elif isinstance(outcome, Result):
-                done(outcome._replace(offset=shard.committed))
+                done(outcome._replace(offset=offset))
             else:
                 done(outcome)
 
-        records = NewRecords(shard.table, held, model, command).of(collected)
+        brokers = list(self._broker.image.brokers)
+        records = NewRecords(shard.table, held, model, command, brokers).of(collected)
         if records:
             shard.append(held, records, stored)
         else:
@@ -171,9 +172,9 @@ class Coordinator:
 
     # Polls
 
-    async def polled(self, broker: BrokerId, wanted: Sequence[Wanted]) -> list[Part]:
+    async def polled(self, broker: BrokerId, poll: Poll) -> list[Part]:
         """Answer a follower's long poll; its earlier one is answered without records."""
-        return await self._polls.polled(broker, wanted)
+        return await self._polls.polled(broker, poll)
 
     # Partitions and registrations
 

@@ -92,8 +92,13 @@ class CoordinatorShard(Shard):
             self.table.note_current(self._clock.monotonic())
         self.confirmations.close(_RESIGNED)
 
-    def append(self, held: Held, records: Sequence[KeyValue], done: Done[ApiError | None]) -> None:
-        """Append a command's changes; `done` is called once all followers have applied them."""
+    def append(
+        self, held: Held, records: Sequence[KeyValue], done: Done[Offset | ApiError]
+    ) -> None:
+        """Append a command's changes.
+
+        `done` gets the offset that they are below, once all followers have applied them.
+        """
 
         def committed(error: ErrorCode | None) -> None:
             if error is not None:
@@ -104,8 +109,8 @@ class CoordinatorShard(Shard):
 
         self.journal.append_soon(records, committed)
 
-    def when_settled(self, done: Done[ApiError | None]) -> None:
-        """Call `done` once all followers have applied the changes so far, which are committed."""
+    def when_settled(self, done: Done[Offset | ApiError]) -> None:
+        """Call `done` as `append` does, for the changes so far."""
 
         def settled() -> None:
             if self.is_active:
@@ -120,9 +125,13 @@ class CoordinatorShard(Shard):
         """The offset below which all is committed, and in the table."""
         return self.table.applied
 
-    def _confirm(self, done: Done[ApiError | None]) -> None:
+    def _confirm(self, done: Done[Offset | ApiError]) -> None:
         end = self._high_watermark()
         if end > self.table.applied:
             self.table.advance(end)
             self._grown(self.index)
-        self.confirmations.when_confirmed(end, done)
+
+        def confirmed(error: ApiError | None) -> None:
+            done(end if error is None else error)
+
+        self.confirmations.when_confirmed(end, confirmed)

@@ -8,7 +8,7 @@ A broker has one table for each partition, whichever broker leads it. A binding 
 exchange or queue that is missing: compaction may leave an exchange behind the bindings from it.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -71,6 +71,8 @@ class FollowedTable:
         """All committed records below this offset are applied."""
         self.malformed = 0
         """Number of records that could not be applied."""
+        self.planned_leaders: Counter[int] = Counter()
+        """The number of durable queues that each broker is planned to lead first."""
         self._of_homes: dict[tuple[int, ...], set[bytes]] = {}
         self._held: deque[Held] = deque()
         self._unbound: dict[_End, dict[bytes, None]] = {}
@@ -234,6 +236,8 @@ class FollowedTable:
         home = _home(located[1])
         if home:
             self._of_homes.setdefault(home[:2], set()).add(key)
+        elif (leader := _first_leader(located)) is not None:
+            self.planned_leaders[leader] += 1
 
     def _forget(self, key: bytes) -> None:
         located = self.records.pop(key, None)
@@ -243,6 +247,8 @@ class FollowedTable:
             keys.discard(key)
             if not keys:
                 del self._of_homes[home[:2]]
+        elif located is not None and (leader := _first_leader(located)) is not None:
+            self.planned_leaders[leader] -= 1
 
     def _wait_for_ends(
         self, key: bytes, vhost: str, record: BindingRecord, table: VhostTable
@@ -273,3 +279,8 @@ class FollowedTable:
 def _home(record: Record) -> tuple[int, ...]:
     """Return the broker, epoch and connection of a transient queue; empty for all else."""
     return record.home if isinstance(record, QueueRecord) else ()
+
+
+def _first_leader(located: Located) -> int | None:
+    record = located[1]
+    return record.replicas[0] if isinstance(record, QueueRecord) and record.replicas else None

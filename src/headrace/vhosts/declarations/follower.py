@@ -21,7 +21,7 @@ from headrace.ports.callbacks import Done
 from headrace.queues.queue_names import DECLARATIONS_TOPIC
 from headrace.record.batch import crc_ok, iterate, records, size_of
 from headrace.vhosts.declarations.followed_table import FollowedTable
-from headrace.vhosts.declarations.messages import Part, Wanted
+from headrace.vhosts.declarations.messages import Part, Poll, Wanted
 from headrace.vhosts.declarations.tables import DeclarationTables
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PAUSE_SECONDS_MIN = 0.05
 PAUSE_SECONDS_MAX = 1.0
 """Bounds of the seconds between a failed poll and the next one."""
-Polls = Callable[[BrokerId, Sequence[Wanted], Done[Sequence[Part] | ApiError]], None]
+Polls = Callable[[BrokerId, Poll, Done[Sequence[Part] | ApiError]], None]
 """Sends a poll to a broker."""
 
 
@@ -96,7 +96,10 @@ class Follower:
         number = self._number
         self._polling[leader] = _Polling(number, indices, failures)
         wanted = [Wanted(index, self._table(index).applied) for index in sorted(indices)]
-        self._poll(leader, wanted, lambda answer: self._answered(leader, number, answer))
+        waits = all(self._tables.of(index).is_loaded for index in indices)
+        self._poll(
+            leader, Poll(wanted, waits), lambda answer: self._answered(leader, number, answer)
+        )
 
     def _table(self, index: int) -> FollowedTable:
         """Return a partition's table, which is read again if compaction may have overtaken it."""

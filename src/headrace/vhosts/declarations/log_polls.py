@@ -16,7 +16,7 @@ from headrace.posix.awaiting import called_back
 from headrace.shards.led_shards import LedShards
 from headrace.shards.loader import LoadLog
 from headrace.vhosts.declarations.coordinator_shard import CoordinatorShard
-from headrace.vhosts.declarations.messages import Part, Wanted
+from headrace.vhosts.declarations.messages import Part, Poll, Wanted
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -48,8 +48,9 @@ class LogPolls:
         self._led = led
         self._parked: dict[BrokerId, _Parked] = {}
 
-    async def polled(self, broker: BrokerId, wanted: Sequence[Wanted]) -> list[Part]:
+    async def polled(self, broker: BrokerId, poll: Poll) -> list[Part]:
         """Answer a poll once there are records, or an error, or `POLL_SECONDS` have passed."""
+        wanted = poll.wanted
         former = self._parked.pop(broker, None)
         if former is not None:
             former.wake()
@@ -57,7 +58,7 @@ class LogPolls:
             shard = self._led.at(index)
             if shard is not None and shard.is_active and offset <= shard.committed:
                 shard.confirmations.polled(broker, offset)
-        if not any(map(self._is_answered, wanted)):
+        if poll.waits and not any(map(self._is_answered, wanted)):
             parked = self._parked[broker] = _Parked(wanted)
             timer = self._broker.clock.call_later(POLL_SECONDS, parked.wake)
             try:

@@ -76,6 +76,14 @@ class Wanted(NamedTuple):
     offset: Offset
 
 
+class Poll(NamedTuple):
+    """A follower's question to a broker about the partitions that it leads."""
+
+    wanted: Sequence[Wanted]
+    waits: bool
+    """Whether the answer may wait for records; not if a table is not loaded yet."""
+
+
 class Part(NamedTuple):
     """A partition's part of the answer to a poll."""
 
@@ -93,12 +101,13 @@ class Part(NamedTuple):
 
 
 def command_fields(command: Command) -> Fields:
-    """Return a command as the fields of its message, but for broker and epoch."""
+    """Return a command as the fields of its message, but for the broker."""
     identity = command.identity
     method = command.method
     return {
         "vhost": command.vhost,
         "kind": int(command.kind),
+        "epoch": command.epoch,
         "connection": command.connection,
         "method": b"" if method is None else encode_method(0, method)[FRAME_HEADER_BYTES:-1],
         "host": None if identity is None else identity.host,
@@ -111,7 +120,7 @@ def command_fields(command: Command) -> Fields:
     }
 
 
-def command_of(fields: Fields, broker: BrokerId, epoch: int) -> Command:
+def command_of(fields: Fields, broker: BrokerId) -> Command:
     """Return the command of these fields. Raises Malformed."""
     identity = None
     if fields["host"] is not None:
@@ -123,7 +132,7 @@ def command_of(fields: Fields, broker: BrokerId, epoch: int) -> Command:
         fields["vhost"],
         CommandKind(fields["kind"]),
         broker,
-        epoch,
+        fields["epoch"],
         fields["connection"],
         decode_method(fields["method"]) if fields["method"] else None,
         identity,

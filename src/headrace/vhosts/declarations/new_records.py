@@ -1,7 +1,8 @@
 """`NewRecords`: the records by which the log has what a command has changed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from headrace.model.nouns import BrokerId
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declaration_table import Applied
 from headrace.queues.model.declarations import ConnectionOwner, DeclaredQueue
@@ -19,19 +20,26 @@ from headrace.queues.model.virtual_host import VirtualHost
 from headrace.shards.journal import KeyValue
 from headrace.vhosts.declarations.followed_table import FollowedTable, Held
 from headrace.vhosts.declarations.messages import Command
+from headrace.vhosts.declarations.planned_replicas import planned_replicas
 
 
 class NewRecords:
     """The changes of one command, as records that the table has and the log is to have."""
 
     def __init__(
-        self, table: FollowedTable, held: Held, model: VirtualHost, command: Command
+        self,
+        table: FollowedTable,
+        held: Held,
+        model: VirtualHost,
+        command: Command,
+        brokers: Sequence[BrokerId],
     ) -> None:
-        """`held` gets the former values of the records."""
+        """`held` gets the former values of the records. `brokers`: those that may have queues."""
         self._table = table
         self._held = held
         self._model = model
         self._command = command
+        self._brokers = brokers
 
     def of(self, changes: Iterable[Declared | Removed]) -> list[KeyValue]:
         """Return the records of changes in their order; the table notes them."""
@@ -61,9 +69,16 @@ class NewRecords:
             case Exchange():
                 return exchange_record(declared, transient=True)
             case DeclaredQueue():
-                return queue_record(declared, self._home(declared))
+                return self._queue_record(declared)
             case _:
                 return binding_record(self._model, declared, transient=True)
+
+    def _queue_record(self, queue: DeclaredQueue) -> Record | None:
+        record = queue_record(queue, self._home(queue))
+        if record is None:
+            return None
+        home, led = self._command.broker, self._table.planned_leaders
+        return record._replace(replicas=planned_replicas(queue, home, self._brokers, led))
 
     def _home(self, queue: DeclaredQueue) -> tuple[int, ...]:
         """Return where a transient queue's messages are: on the broker of the client."""

@@ -22,6 +22,7 @@ from headrace.wire.schema import (
 _COMMAND = struct(
     Field("vhost", string),
     Field("kind", int8),
+    Field("epoch", int64),
     Field("connection", int64),
     Field("method", binary),
     Field("host", nullable_string),
@@ -32,7 +33,8 @@ _COMMAND = struct(
     Field("ready", int64),
     Field("consumers", int64),
 )
-"""`host`: null for commands of administrators and of the broker itself."""
+"""`epoch`: of the broker's registration when the client connected. `host`: null for commands of
+administrators and of the broker itself."""
 _ANSWER = struct(
     Field("errorCode", int16),
     Field("text", binary),
@@ -45,9 +47,7 @@ _ANSWER = struct(
 )
 """Either an error, or a refusal by kind and resource, or the offset that has the changes."""
 COMMANDS = (
-    MessageSchema(
-        [Field("brokerId", int32), Field("brokerEpoch", int64), Field("commands", array(_COMMAND))]
-    ),
+    MessageSchema([Field("brokerId", int32), Field("commands", array(_COMMAND))]),
     MessageSchema([Field("errorCode", int16), Field("answers", array(_ANSWER))]),
 )
 """Commands of one broker's clients; the answers are in the order of the commands."""
@@ -61,7 +61,9 @@ _PART = struct(
     Field("nextOffset", int64),
 )
 POLLS = (
-    MessageSchema([Field("brokerId", int32), Field("partitions", array(_POLLED))]),
+    MessageSchema(
+        [Field("brokerId", int32), Field("partitions", array(_POLLED)), Field("waits", boolean)]
+    ),
     MessageSchema([Field("errorCode", int16), Field("partitions", array(_PART))]),
 )
 """A long poll from the offsets below which the broker has applied all; committed batches."""

@@ -213,6 +213,23 @@ def test_right_ends_with_a_new_process_of_a_member() -> None:
     assert three.holders() == [X]
 
 
+def test_late_answer_of_a_former_process_extends_no_right() -> None:
+    three = Three()
+    rights = three.brokers[X].rights
+    three.now = 0.1
+    delayed = rights.ping(Z)
+    three.now = 0.2
+    ping, late = three.ask(X, Z)
+    three.brokers[Z] = three.started(Z, 2)
+    three.order(0, X, Z)
+    rights.answered(Z, 0.1, delayed, three.brokers[Z].rights.answer(delayed, 2))
+    three.ping(X, Y)
+    rights.answered(Z, 0.2, ping, late)
+    assert three.holders() == [X]
+    three.now = 0.1 + GRANT_SECONDS
+    assert three.holders() == []
+
+
 def test_right_ends_when_a_silent_replica_joins() -> None:
     three = Three()
     term = three.brokers[X].term

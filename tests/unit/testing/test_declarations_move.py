@@ -1,0 +1,98 @@
+"""Declarations of AMQP while the brokers that coordinate them fail: all brokers have the same."""
+
+import os
+from collections.abc import Sequence
+
+import pytest
+
+from headrace.model.errors import ApiError
+from headrace.model.nouns import Offset
+from headrace.ports.callbacks import Done, ignore_result
+from headrace.queues.model.virtual_host import VirtualHost
+from headrace.shards.journal import KeyValue
+from headrace.testing.sim.history import Broken
+from headrace.testing.sim.stories import play
+from headrace.vhosts.declarations.confirmations import Confirmations
+from headrace.vhosts.declarations.coordinator import Coordinator
+from headrace.vhosts.declarations.coordinator_shard import CoordinatorShard
+from headrace.vhosts.declarations.followed_table import FollowedTable, Held
+from headrace.vhosts.declarations.messages import Command
+from tests.support.sim.declared import SETTINGS, Told, declared_by_many
+
+SEEDS = 20 if os.environ.get("HEADRACE_LONG") else 2
+"""Many of them: `make sim-moves`."""
+
+
+def told(seed: int) -> Told:
+    return play(declared_by_many, seed, SETTINGS)[0]
+
+
+def test_brokers_have_the_same_declarations_and_those_that_were_answered() -> None:
+    answered = moves = 0
+    for seed in range(SEEDS):
+        outcome = told(seed)
+        answered += outcome.answered
+        moves += outcome.epochs
+    assert answered > 30 * SEEDS
+    assert moves > 8 * SEEDS
+
+
+def assert_found(first: int = 0) -> None:
+    """Fail unless one of the histories from seed `first` on is broken."""
+    for seed in range(first, first + 20):
+        try:
+            told(seed)
+        except Broken:
+            return
+    pytest.fail("no history shows it")
+
+
+def test_answer_before_the_commit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    append = CoordinatorShard.append
+
+    def planted(
+        self: CoordinatorShard,
+        held: Held,
+        records: Sequence[KeyValue],
+        done: Done[Offset | ApiError],
+    ) -> None:
+        append(self, held, records, ignore_result)
+        done(self.committed)
+
+    monkeypatch.setattr(CoordinatorShard, "append", planted)
+    assert_found()
+
+
+def test_answer_before_the_polls_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def planted(self: Confirmations, offset: Offset, done: Done[ApiError | None]) -> None:
+        done(None)
+
+    monkeypatch.setattr(Confirmations, "when_confirmed", planted)
+    assert_found()
+
+
+def test_uncommitted_change_that_stays_after_a_resignation_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def planted(self: FollowedTable) -> None:
+        self._held.clear()
+
+    monkeypatch.setattr(FollowedTable, "undo", planted)
+    assert_found()
+
+
+def test_transient_queue_that_outlives_its_broker_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Coordinator, "_delete_ended", lambda self, shard: None)
+    assert_found()
+
+
+def test_transient_queue_of_an_ended_registration_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Coordinator._model
+
+    def planted(self: Coordinator, command: Command, shard: CoordinatorShard) -> VirtualHost:
+        info = self._broker.image.brokers.get(command.broker)
+        epoch = command.epoch if info is None else info.epoch
+        return model(self, command._replace(epoch=epoch), shard)
+
+    monkeypatch.setattr(Coordinator, "_model", planted)
+    assert_found()
