@@ -61,6 +61,11 @@ class Disposition(Enum):
     """The message is ready again at its position, unless it reached the delivery limit."""
     REJECTED = "rejected"
     """The message is dead-lettered, or dropped without a dead letter exchange."""
+    UNDELIVERED = "undelivered"
+    """As `REQUEUED`, but not counted: the message did not reach its consumer, which is cancelled.
+
+    RabbitMQ 4.3 counts no such return either; it does count those of a broker that is gone.
+    """
 
 
 class Deliveries(NamedTuple):

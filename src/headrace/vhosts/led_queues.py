@@ -10,7 +10,6 @@ positions. A leader that is elected again while it leads goes on.
 """
 
 import logging
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,16 +23,14 @@ from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.durability import Durability
-from headrace.queues.port import Consumer
 from headrace.queues.queue_names import is_queue_topic, queue_of_topic, queue_topic
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.queue_stores.message_store import MessageStore
 
 _logger = logging.getLogger(__name__)
-
-Moved = Callable[[QueueHost, AnyQueue, Sequence[Consumer]], None]
-"""Called with a queue that is no longer led here, and with its consumers of this broker."""
 
 
 class _Term(NamedTuple):
@@ -45,11 +42,6 @@ class _Term(NamedTuple):
     """The last leader epoch, without a break since the store was loaded."""
 
 
-def cancel_consumers(host: QueueHost, queue: AnyQueue, consumers: Sequence[Consumer]) -> None:
-    """Cancel the consumers of a queue that is no longer led here."""
-    host.end_consumers(consumers)
-
-
 class LedQueues:
     """The durable queues that a broker leads. On the deciding thread."""
 
@@ -58,13 +50,16 @@ class LedQueues:
         broker: Broker,
         durable: Durability,
         virtual_hosts: VirtualHosts,
-        moved: Moved = cancel_consumers,
     ) -> None:
         """Create before `begin`; until then no queue runs. `durable` makes the queues' stores."""
         self._broker = broker
         self._durable = durable
         self._virtual_hosts = virtual_hosts
-        self._moved = moved
+        self.moved: Callable[[str, str], None] | None = None
+        """Called with the vhost and name of a queue that is no longer led here, before it ends.
+
+        `QueueSessions.moved`: other brokers then send its publishes to the next leader.
+        """
         self._terms: dict[tuple[str, int], _Term] = {}
 
     def begin(self) -> None:
@@ -173,8 +168,9 @@ class LedQueues:
         return any(terms)
 
     def _tell_moved(self, host: QueueHost, hosted: AnyQueue) -> None:
-        consumers = host.unhost(hosted)
-        self._moved(host, hosted, consumers)
+        if self.moved is not None:
+            self.moved(host.name, hosted.name)
+        host.end_consumers(host.unhost(hosted))
 
 
 def _log_error(host: QueueHost, queue: DeclaredQueue, error: HeadraceError | None) -> None:

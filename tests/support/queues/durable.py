@@ -56,7 +56,7 @@ class DurableQueue:
         self.world.clock.call_later(0, lambda: self._deliver(queue))
 
     def _deliver(self, queue: AnyQueue) -> None:
-        if not queue.deleted:
+        if not queue.deleted and not queue.paused:
             delivered(queue, self.now)
 
     @property

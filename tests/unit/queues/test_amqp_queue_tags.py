@@ -147,6 +147,18 @@ def test_a_message_that_came_back_more_often_than_the_limit_dies() -> None:
     assert kit.get() == ":b"
 
 
+def test_message_that_did_not_reach_its_consumer_is_not_counted_as_returned() -> None:
+    kit = QueueKit(settings(delivery_limit=1, dead_letters=True))
+    kit.publish("a")
+    for _ in range(3):
+        assert got(kit.queue, kit.channel, kit.now) is not None
+        kit.channel.settle(Disposition.UNDELIVERED, kit.channel.take(0, multiple=True))
+    delivery = got(kit.queue, kit.channel, kit.now)
+    assert delivery is not None
+    assert delivery[3:] == (True, 0)
+    assert kit.died() == []
+
+
 def test_the_oldest_delivery_has_its_time_and_the_next_one_its_own() -> None:
     kit = QueueKit(settings(consumer_timeout_ms=1000))
     kit.consume(prefetch=1)

@@ -322,3 +322,20 @@ def test_settlement_of_an_ended_consumer_is_dropped() -> None:
     here.queue.settle(Disposition.ACKNOWLEDGED, (1 << 80,))
     here.settle()
     assert here.led == (0, 0)
+
+
+def test_publishes_wait_for_the_next_leader_once_a_queue_is_not_led() -> None:
+    here = MovingPlace(producer_id=7)
+    here.publish("a")
+    here.sessions.moved("/", "q")
+    here.life.host.unhost(here.life.queue())
+    told = here.publish_soon("b")
+    here.settle()
+    assert told == [], "neither stored nor refused"
+    here.begin()
+    here.settle()
+    assert told == [], "the broker does not lead the queue"
+    here.moved()
+    here.settle()
+    assert [len(unstored) for unstored in told] == [0]
+    assert here.led == (2, 0)

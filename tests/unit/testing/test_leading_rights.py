@@ -3,12 +3,17 @@
 import asyncio
 from collections.abc import Iterator, Mapping
 
+import pytest
+
 from headrace.broker.partition import Partition
+from headrace.broker.replica import leading_right
+from headrace.broker.replica.held_rights import HeldRights
 from headrace.broker.replica.leading_right import (
     GRANT_SECONDS,
     PING_SECONDS,
     SILENT_SECONDS,
     WAIT_SECONDS,
+    Leaderships,
 )
 from headrace.cluster.topics.creation import NewTopic
 from headrace.model.nouns import BrokerId
@@ -16,11 +21,13 @@ from headrace.server.cluster.lease_pings import LOOK_SECONDS
 from headrace.testing.sim import stories
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.ensemble import SESSION_SECONDS
+from headrace.testing.sim.history import Broken
 from headrace.testing.sim.replicated import TOPIC, Told, replicated_work
 from tests.support.sim.cluster import Story, until
 from tests.support.sim.cluster import play as sim_play
 
 SEEDS = 2
+SEEDS_MAX = 50
 BROKERS = (1, 2, 3)
 LEADER = 2
 SECONDS = 0.1
@@ -53,6 +60,33 @@ def test_no_two_brokers_have_the_right_whatever_fails() -> None:
     for seed in range(SEEDS):
         told = stories.play(replicated_by_right, seed)[0]
         assert told.counts["rights held"] > 5_000
+
+
+def first_broken(first: int) -> str:
+    """The first violation in stories from the seed that had it when written; "": none is found."""
+    for seed in range(first, first + SEEDS_MAX):
+        try:
+            stories.play(replicated_by_right, seed)
+        except Broken as error:
+            return str(error)
+    return ""
+
+
+def test_two_leaders_that_deliver_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leading_right, "WAIT_SECONDS", 0.0)
+    assert "have the right to lead" in first_broken(1)
+
+
+def test_right_that_is_not_ended_in_time_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HeldRights, "_end_grants", lambda self: None)
+    assert "without a right" in first_broken(1)
+
+
+def test_fence_answered_by_a_broker_without_a_right_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Leaderships, "gave_up", lambda *_: True)
+    assert "have the right to lead" in first_broken(6)
 
 
 def holders(cluster: SimCluster) -> Iterator[int]:

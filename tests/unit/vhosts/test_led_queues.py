@@ -2,6 +2,7 @@
 
 import asyncio
 
+from headrace.queues.engine.closed_queue import ClosedQueue
 from headrace.queues.port import Consumer
 from headrace.queues.refusals import Refused
 from tests.support.cluster.queue_part import AT, QueueCluster, play
@@ -62,6 +63,20 @@ def test_consumers_of_a_queue_that_moves_are_cancelled() -> None:
         await cluster.move(1)
         await until(lambda: first.cancelled == [consumer])
         assert got == []
+
+    play(story)
+
+
+def test_sessions_are_told_of_a_move_before_publishes_are_reported_as_unstored() -> None:
+    async def story(cluster: QueueCluster) -> None:
+        first = cluster.leader
+        told: list[object] = []
+        first.led.moved = lambda vhost, name: told.append((vhost, name))
+        await first.published("a")
+        await cluster.move(1)
+        assert told == [("/", "q")]
+        assert isinstance(first.queue, ClosedQueue)
+        assert first.queue.led_elsewhere
 
     play(story)
 

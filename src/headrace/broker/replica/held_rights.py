@@ -103,13 +103,10 @@ class HeldRights:
         """Note a broker's grants until a time; look at rights that had ended without them."""
         now = self._boot_seconds()
         former = self._granted.pop(broker, now)
-        anew = first or former <= now
-        if not anew:
-            until = max(until, former)
         if until > now:
             self._granted[broker] = until
         self._set_timer(now)
-        if anew:
+        if first or former <= now:
             self._look_at_those_of(broker)
 
     def waits(self, key: PartitionKey, begins_at: float) -> None:

@@ -135,6 +135,11 @@ class Grants:
             known.epochs[key] = max(epoch, known.epochs.get(key, NO_EPOCH))
         return first
 
+    def until(self, broker: BrokerId) -> float:
+        """Return when the grants of a broker end, unless it answers another ping."""
+        known = self._members.get(broker)
+        return float("-inf") if known is None else known.sent_at + GRANT_SECONDS
+
     def forget(self, broker: BrokerId) -> None:
         """Forget a broker whose registration has ended."""
         self._members.pop(broker, None)
@@ -145,7 +150,7 @@ class Grants:
         """Return whether all `brokers` grant this broker to lead a partition in `epoch` now."""
         for broker in brokers:
             known = self._members.get(broker)
-            if known is None or now >= known.sent_at + GRANT_SECONDS:
+            if known is None or now >= self.until(broker):
                 return False
             named = known.epochs.get(key, NO_EPOCH)
             if named == NO_EPOCH or named > epoch:

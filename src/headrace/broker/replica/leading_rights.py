@@ -5,14 +5,13 @@ partitions. `server.cluster.lease_pings` sends the pings and gets the answers of
 `held_rights` reports which rights begin and end.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Protocol
 
 from headrace.broker.metadata_image import NO_LEADER, MetadataImage
 from headrace.broker.partition import Partition
 from headrace.broker.replica.leader_fences import LeaderFences
 from headrace.broker.replica.leading_right import (
-    GRANT_SECONDS,
     Grants,
     KnownEpochs,
     Leaderships,
@@ -40,6 +39,10 @@ class Partitions(Protocol):
 
 class RightsWatch(Protocol):
     """A watch over changes of rights, but for those that time brings."""
+
+    @property
+    def reported(self) -> Mapping[TopicPartition, bool]:
+        """The led partitions, each with whether its right is held, as it was reported."""
 
     def look(self, partition: TopicPartition) -> None:
         """Note that a partition's right may have begun or ended."""
@@ -84,6 +87,8 @@ class LeadingRights:
         self._others: frozenset[BrokerId] | None = None
         self._homes: dict[PartitionKey, frozenset[BrokerId]] = {}
         """The homes of partitions whose right was given up here, or by the former leader."""
+        self._unfenced: set[PartitionKey] = set()
+        """Partitions that another broker leads now, which has not asked for the right yet."""
         self.homes_of: Callable[[TopicPartition], frozenset[BrokerId]] = lambda _: NO_BROKERS
         """Returns the brokers whose channels hold deliveries of a partition led here."""
         self.watch: RightsWatch | None = None
@@ -146,8 +151,14 @@ class LeadingRights:
         led = self.led.pop(key, None)
         if led is not None:
             self._homes[key] = self.homes_of(led[0])
+            self._unfenced.add(key)
         self._fences.end(key)
         self._leaderships.end(key, epoch, self._boot_seconds())
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether no right is left here that another broker may wait for."""
+        return not self._unfenced and all(len(replicas) == 1 for _, replicas in self.led.values())
 
     def stopped(self, partition: TopicPartition, topic_id: bytes, *, deleted: bool) -> None:
         """Note that a replica is stopped, and perhaps deleted."""
@@ -158,6 +169,7 @@ class LeadingRights:
         self._fences.end(key)
         self.led.pop(key, None)
         self._homes.pop(key, None)
+        self._unfenced.discard(key)
         self._others = None
         if deleted:
             self._known.forget(key)
@@ -177,6 +189,7 @@ class LeadingRights:
             for key, epoch in ping.fences.items()
             if self._give_up(key, epoch)
         }
+        self._unfenced -= ping.fences.keys()
         return self._known.answer(ping)._replace(given_up=given_up)
 
     def _give_up(self, key: PartitionKey, epoch: LeaderEpoch) -> bool:
@@ -223,14 +236,14 @@ class LeadingRights:
             self._fences.answered(broker, ping.fences)
             self._others = None
         if self.watch is not None:
-            self.watch.granted(broker, sent_at + GRANT_SECONDS, first=first)
+            self.watch.granted(broker, self._grants.until(broker), first=first)
         self._look_at({*answer.given_up, *answer.epochs})
 
     def forget(self, broker: BrokerId) -> None:
         """Forget the grants of a broker whose registration has ended."""
         self._grants.forget(broker)
         if self.watch is not None:
-            self.watch.granted(broker, float("-inf"), first=True)
+            self.watch.granted(broker, self._grants.until(broker), first=True)
 
     def check(self) -> None:
         """End the rights whose time is over by now."""
@@ -268,6 +281,10 @@ class LeadingRights:
         if found is None or (found.topic_id, partition.partition) not in self.led:
             return None
         return self.holds(found)
+
+    def reported(self, partition: TopicPartition) -> bool:
+        """Return whether this broker acts as the only leader of a partition."""
+        return self.watch is not None and self.watch.reported.get(partition, False)
 
     def alone(self, partition: TopicPartition) -> bool:
         """Return whether the right depends on the lease: no other replica is in the ISR."""

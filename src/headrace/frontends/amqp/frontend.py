@@ -24,6 +24,7 @@ from headrace.queue_stores.log.copies_port import CopiedFiles
 from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queue_stores.memory.spill import Spill
 from headrace.queue_stores.memory.spill_files import SpillFiles
+from headrace.queues.engine.delivery_turns import Leadership
 from headrace.security.configured import parse_super_users, topics_are_open
 from headrace.vhosts.access import Admission
 from headrace.vhosts.alarms import ResourceAlarms
@@ -73,6 +74,10 @@ class QueueCluster(Protocol):
     @property
     def settled_copies(self) -> CopiedFiles:
         """The files of queues' settled positions, and their copies."""
+
+    @property
+    def queue_leadership(self) -> Leadership | None:
+        """The rights to lead queues; None: none is needed."""
 
 
 class Durable:
@@ -181,6 +186,8 @@ def frontend(parts: Parts) -> AmqpFrontend:
         durability=durable,
         memory=memory,
     )
+    if cluster is not None:
+        queues.virtual_hosts.turns.leadership = cluster.queue_leadership
     parts.operations.add(Administration(queues, settings.users, amqp).operations)
     made = AmqpFrontend(
         queues,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from headrace.model.errors import HeadraceError
 from headrace.queues.engine.consumers import Consumers
 from headrace.queues.port import ALL_STORED, QueueInfo
+from headrace.queues.refusals import RefusalKind, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
         PurgeDone,
         UnstoredDone,
     )
-    from headrace.queues.refusals import Refused
 
 
 class ClosedQueue:
@@ -62,6 +62,8 @@ class ClosedQueue:
         self.stores: list[MessageStore] = []
         self.refused: Refused | None = refused
         self._refused = refused
+        self.led_elsewhere = refused.kind is RefusalKind.NOT_FOUND
+        """Whether another broker leads the queue; else its state contradicts itself."""
         self._queue = queue
 
     def ask_info(self, done: "Callable[[QueueInfo], None]") -> None:

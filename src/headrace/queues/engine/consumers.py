@@ -173,11 +173,18 @@ class Consumers:
         ring.extend(takers[: count - len(waiting)])
 
     def begin(self) -> None:
-        """Choose the active consumer again, as those of the pause have come and gone."""
+        """Choose the active consumer again, as those of the pause have come and gone.
+
+        A consumer that holds deliveries of a former leader was the active one, and stays it.
+        """
         self.paused = False
-        active = self.active
         if not self._single or not self._all:
             return
+        if self.active is None:
+            holding = next((consumer for consumer in self._all if consumer.unacked), None)
+            if holding is not None:
+                self._activate(holding)
+        active = self.active
         highest = next(iter(self._waiting))
         outranked = active is not None and self._hands_over and highest > active.priority
         if active is None or active.hands_over or outranked:

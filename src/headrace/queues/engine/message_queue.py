@@ -263,13 +263,20 @@ class MessageQueue(ReadyMessages):
             self.traffic.acknowledged += len(positions)
             level.settle(positions)
         elif disposition is Disposition.REQUEUED:
-            self._requeue(level, positions, sizes)
+            self._requeue(level, positions, sizes, self.settings.delivery_limit)
+        elif disposition is Disposition.UNDELIVERED:
+            self._requeue(level, positions, sizes, None)
         else:
             self._die(level, positions, DeathReason.REJECTED)
 
-    def _requeue(self, level: MessageLevel, positions: Sequence[int], sizes: Sequence[int]) -> None:
+    def _requeue(
+        self,
+        level: MessageLevel,
+        positions: Sequence[int],
+        sizes: Sequence[int],
+        limit: int | None,
+    ) -> None:
         """Requeue messages with `sizes` bytes, or dead-letter those over the delivery limit."""
-        limit = self.settings.delivery_limit
         if limit is None:
             level.give_back(positions)
             self.ready += len(positions)

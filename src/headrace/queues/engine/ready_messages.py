@@ -103,9 +103,11 @@ class ReadyMessages:
 
         The highest priority goes first.
         """
-        if not self._limited or self.paused or self.settings.overflow is not Overflow.DROP_HEAD:
+        if not self._limited or self.settings.overflow is not Overflow.DROP_HEAD:
             return
         while self.ready and self.settings.exceeds(self.ready, self.ready_bytes):
+            if self.paused:
+                return
             taken = self._take(1, ANY_NUMBER)
             if taken is None:
                 return

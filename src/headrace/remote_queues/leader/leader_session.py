@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.ports.callbacks import Done
 from headrace.ports.clock import Clock
+from headrace.queues.engine.closed_queue import ClosedQueue
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.remote_queues.calls import CallsIn
 from headrace.remote_queues.events import EventsOut, Poll
@@ -176,7 +177,8 @@ class LeaderSession:
     def _open(self, call: Open) -> None:
         host = self._hosts.get(call.vhost)
         queue = None if host is None else host.queues.get(call.name)
-        if host is None or queue is None:
+        moved = isinstance(queue, ClosedQueue) and queue.led_elsewhere
+        if host is None or queue is None or moved:
             self._events.add(Moved(call.queue))
         else:
             self._queues[call.queue] = LedQueue(self, call.queue, host, queue, self._clock)

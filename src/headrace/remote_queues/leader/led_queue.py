@@ -157,7 +157,8 @@ class LedQueue:
     def _requeue(self, channel: RemoteChannel, positions: Sequence[int]) -> None:
         taken, sizes = channel.take(positions)
         if taken:
-            self.queue.settle(Disposition.REQUEUED, taken, sizes)
+            ended = Disposition.REQUEUED if channel.closed else Disposition.UNDELIVERED
+            self.queue.settle(ended, taken, sizes)
             self.touch()
 
     def credit(self, call: Credit) -> None:

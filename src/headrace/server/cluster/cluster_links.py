@@ -205,6 +205,8 @@ class ClusterLinks:
         """
         request_seconds = self._broker.config.controller_socket_timeout_ms / 1000
         await self.link.hand_over(min(request_seconds, self._store.session_seconds))
+        if self._pings is not None:
+            await self._pings.until_fenced()
 
     def close(self) -> None:
         """Stop the background work and the link to the controller."""

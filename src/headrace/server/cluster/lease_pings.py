@@ -17,6 +17,7 @@ from headrace.broker.replica.leading_right import (
     GRANT_SECONDS,
     PING_SECONDS,
     SILENT_SECONDS,
+    WAIT_SECONDS,
     Ping,
     PingAnswer,
 )
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from headrace.ports.clock import Timer
 
 LIMITS = Limits(questions_max=1)
+FENCED_LOOK_SECONDS = 0.01
+"""Seconds between two checks of whether the next leaders have fenced a broker that stops."""
 LOOK_SECONDS = 1.0
 """Seconds between two looks for partitions whose ISR silent members are to leave."""
 
@@ -85,6 +88,15 @@ class LeasePings:
             self._timer.cancel()
         self._broker.image.observers.remove(self._image_changed)
         self._peers.close()
+
+    async def until_fenced(self) -> None:
+        """Wait until the next leaders have the rights that this broker held, for a bounded time.
+
+        A broker that stops would else have them wait for as long as its rights may last.
+        """
+        until = self._boot_seconds() + WAIT_SECONDS
+        while not self._rights.is_fenced and self._boot_seconds() < until:  # noqa: ASYNC110
+            await asyncio.sleep(FENCED_LOOK_SECONDS)
 
     def _tick(self) -> None:
         self.start()

@@ -121,11 +121,20 @@ class SimCluster:
         return server.broker if server is not None and hasattr(server, "broker") else None
 
     def holds_right(self, number: int, partition: Partition) -> bool:
-        """Return whether a running broker has the right to be the partition's only leader."""
+        """Return whether a running broker acts as the partition's only leader.
+
+        Broken: it does so without a right.
+        """
         server = self._processes.get(number)
         controller = getattr(server, "controller", None)
         rights = None if controller is None else controller.applier.rights
-        return rights is not None and rights.holds(partition)
+        if rights is None:
+            return False
+        rights.check()  # as before each turn of a queue
+        acts = bool(rights.reported(partition.topic_partition))
+        if acts and not rights.holds(partition):
+            raise Broken(f"ADR 78: {number} leads {partition.topic_partition} without a right")
+        return acts
 
     async def start_again(self, number: int) -> Server:
         """Start broker `number`, repeating refused starts, as a supervisor does.

@@ -131,6 +131,16 @@ def test_late_order_of_the_former_epoch_gives_no_right_back() -> None:
         assert three.holders() == [Y]
 
 
+def test_former_leader_is_fenced_once_the_next_one_has_asked() -> None:
+    three = Three()
+    rights = three.brokers[X].rights
+    assert not rights.is_fenced
+    three.order(1, Y, X, Y, Z)
+    assert not rights.is_fenced
+    three.ping(Y, X)
+    assert rights.is_fenced
+
+
 def test_lost_answer_is_asked_for_again() -> None:
     three = Three()
     three.order(1, Y, Y, Z)
@@ -211,6 +221,23 @@ def test_right_ends_with_a_new_process_of_a_member() -> None:
     three.order(0, X, Z)
     three.ping(X, Z)
     assert three.holders() == [X]
+
+
+def test_late_answer_of_a_former_process_extends_no_right() -> None:
+    three = Three()
+    rights = three.brokers[X].rights
+    three.now = 0.1
+    delayed = rights.ping(Z)
+    three.now = 0.2
+    ping, late = three.ask(X, Z)
+    three.brokers[Z] = three.started(Z, 2)
+    three.order(0, X, Z)
+    rights.answered(Z, 0.1, delayed, three.brokers[Z].rights.answer(delayed, 2))
+    three.ping(X, Y)
+    rights.answered(Z, 0.2, ping, late)
+    assert three.holders() == [X]
+    three.now = 0.1 + GRANT_SECONDS
+    assert three.holders() == []
 
 
 def test_right_ends_when_a_silent_replica_joins() -> None:

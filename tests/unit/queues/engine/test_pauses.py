@@ -6,6 +6,7 @@ from typing import cast
 import pytest
 
 from headrace.ports.callbacks import ignore_result
+from headrace.queue_stores.log.settlement_counts import Settled
 from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queue_stores.queue_settings import Published
 from headrace.queues.engine.dead_letter_publishing import RETRY_SECONDS
@@ -18,6 +19,7 @@ from headrace.testing.clock import SimClock
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import Properties, make_header
 from tests.support.amqp.deliveries import ChannelKit, Delivery, getter
+from tests.support.queues.durable import DurableQueue
 from tests.support.queues.queues import shown
 
 
@@ -218,6 +220,18 @@ def test_paused_queue_chooses_no_active_consumer() -> None:
     assert here.heard() == ["second:a"]
 
 
+def test_consumer_that_holds_deliveries_of_the_former_leader_is_active() -> None:
+    here = Place()
+    queue = here.queue("q", single_active_consumer=True, queue_type="quorum")
+    queue.pause()
+    here.consume(queue, "first")
+    former = here.consume(queue, "former")
+    former.unacked = 1
+    queue.begin()
+    here.publish(queue, "a")
+    assert here.heard() == ["former:a"]
+
+
 def test_active_consumer_stays_through_a_pause() -> None:
     here = Place()
     queue = here.queue("q", single_active_consumer=True, queue_type="quorum")
@@ -317,3 +331,24 @@ def test_begin_without_a_pause_changes_nothing() -> None:
     queue.begin()
     here.clock.advance(0.2)
     assert queue.deleted
+
+
+def test_durable_queue_stores_and_settles_while_paused() -> None:
+    here = DurableQueue()
+    consumer = Consumer(here.queue, here.channel, "c", prefetch=1)
+    here.queue.consume(consumer, here.now, ignore_result)
+    here.publish("a", "b")
+    here.make_log()
+    assert here.queue.unacked == 1
+    here.queue.pause()
+    here.channel.ack(1)
+    here.publish("c")
+    here.ask()
+    here.world.clock.advance(1)
+    here.world.settle()
+    assert here.told == [True, True]
+    assert here.store.settled() == Settled(below=1, durably=1)
+    assert (here.got, here.queue.unacked, here.queue.ready) == ([], 0, 2)
+    here.queue.begin()
+    here.queue.deliver(here.now)
+    assert (here.queue.unacked, here.bodies()) == (1, ["c"])  # the consumer has "b"
