@@ -52,6 +52,9 @@ DIRECTORIES = "headrace-directories"
 RESERVE = "headrace-reserve"
 """Headrace's file: 1 MiB of reserved space that a start on a full disk frees."""
 
+SETTLED = "headrace-settled"
+"""Headrace's file in a partition's directory: positions that a queue's consumers have settled."""
+
 GIVEN_UP = "headrace-given-up-replicas"
 """Headrace's file: replicas that lost flushed records, listed until the cluster is notified."""
 

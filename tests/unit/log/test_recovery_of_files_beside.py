@@ -8,6 +8,7 @@ import pytest
 from headrace.log import file_names, text_files
 from headrace.model.nouns import Offset
 from headrace.testing.disk import SimDisk
+from headrace.testing.disk_crash import crash_states
 from tests.support.log.log import (
     NOW_MS,
     PLACE,
@@ -227,3 +228,16 @@ def test_stray_and_future_directories_are_left_alone_and_named(
         assert content(disk, f"{path}/00000000000000000000.log") == b"kept"
         assert any(path in line for line in caplog.messages)
     world.close()
+
+
+def test_settled_positions_found_after_a_kill_survive_a_power_cut() -> None:
+    world = World(config=CONFIG)
+    log = world.log()
+    append(log, b"m")
+    world.flush(log)
+    path = f"{log.directory}/{file_names.SETTLED}"
+    world.disk.open(path, create=True).write_at(0, (b"settled",))
+    after = World(world.disk.left_by_a_kill(), config=CONFIG)
+    (lost, *_) = crash_states(after.disk, len(after.disk.ops), seed=1)
+    assert content(lost, path) == b"settled"
+    after.close()

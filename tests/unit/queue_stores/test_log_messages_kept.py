@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from headrace.log.file_names import SETTLED
 from headrace.queue_stores.log import settled_files
-from headrace.queue_stores.log.settled_files import FILE_NAME, SettledFiles
+from headrace.queue_stores.log.settled_files import SettledFiles
 from headrace.queue_stores.unacked_positions import HandedOut
 from headrace.testing.disk_crash import crash_states
 from tests.support.log.log import batch_of
@@ -14,7 +15,7 @@ from tests.support.queues.queues import settings
 
 
 def path_of(here: LogQueue) -> str:
-    return f"{here.partition.log.directory}/{FILE_NAME}"
+    return f"{here.partition.log.directory}/{SETTLED}"
 
 
 def test_after_a_clean_stop_only_what_was_handed_out_is_redelivered() -> None:

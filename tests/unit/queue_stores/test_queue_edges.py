@@ -5,10 +5,10 @@ from typing import cast
 import pytest
 
 from headrace.delivery.settled_state import SettledState, decode_frames
+from headrace.log.file_names import SETTLED
 from headrace.log.text_files import read_file
 from headrace.model.errors import HeadraceError
 from headrace.queue_stores.log import settlement
-from headrace.queue_stores.log.settled_files import FILE_NAME
 from headrace.queue_stores.memory.memory_messages import MemoryMessages
 from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queue_stores.queue_settings import Published
@@ -29,7 +29,7 @@ from tests.support.queues.queues import QueueKit, message_of, settings
 
 def frames_of(here: LogQueue) -> list[SettledState]:
     """What the file of a queue says."""
-    content = read_file(here.world.disk, f"{here.partition.log.directory}/{FILE_NAME}")
+    content = read_file(here.world.disk, f"{here.partition.log.directory}/{SETTLED}")
     return [state for state, _ in decode_frames(content or b"")]
 
 
@@ -162,7 +162,7 @@ def test_a_log_whose_file_was_lost_is_begun_where_it_begins() -> None:
     here.wait()
     start = here.partition.log.start_offset
     assert start > 0
-    here.world.disk.remove(f"{here.partition.log.directory}/{FILE_NAME}")
+    here.world.disk.remove(f"{here.partition.log.directory}/{SETTLED}")
     again = here.killed()
     assert again.q.ready == 60 - again.partition.log.start_offset
     assert len(again.gets()) == again.q.ready + again.q.unacked

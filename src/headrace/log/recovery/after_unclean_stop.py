@@ -73,7 +73,7 @@ def recover(log: Log, known: Known, first: int | None = None) -> None:
             _judge(log, at, bad, end, known)
             _cut(log, at, position, end, bad.reason)
             break
-    small = (file_names.PARTITION_METADATA, file_names.LEADER_EPOCHS)
+    small = (file_names.PARTITION_METADATA, file_names.LEADER_EPOCHS, file_names.SETTLED)
     log.context.unsynced += [f"{log.directory}/{name}" for name in small]
     log.end_offset = end
 

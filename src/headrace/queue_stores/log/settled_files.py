@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from headrace.log import file_names
 from headrace.log.text_files import read_file
 from headrace.model.errors import HeadraceError
 from headrace.ports.callbacks import Done
@@ -26,12 +27,11 @@ FILE_BYTES_MAX = 1024 * 1024
 """Bytes above which a file is replaced, if it also has twice the bytes of its full state."""
 FILES_MAX = 250
 """Files that are open and flushed together at most."""
-FILE_NAME = "headrace-settled"
 
 
 def settled_path(directory: str) -> str:
     """Return the path of the file of settled positions in a partition's directory."""
-    return f"{directory}/{FILE_NAME}"
+    return f"{directory}/{file_names.SETTLED}"
 
 
 def read_settled(disk: Disk, path: str, done: Done[bytes | HeadraceError]) -> None:
