@@ -367,5 +367,5 @@ class Cluster(RuleBasedStateMachine):
         self.unclean_asked = False
 
 
-Cluster.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
+Cluster.TestCase.settings = settings(max_examples=20, stateful_step_count=30)
 TestCluster = Cluster.TestCase

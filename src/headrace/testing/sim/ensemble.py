@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, TypeVar, cast
@@ -328,8 +328,10 @@ class EnsembleSession(Store):
                 self.tell_next()
             return result
 
-        changing: Awaitable[T] = asyncio.shield(change_and_tell())
-        return await changing
+        changing = asyncio.get_running_loop().create_task(change_and_tell())
+        # A caller that was cancelled does not hear of the error, which is none of the story.
+        changing.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return await asyncio.shield(changing)
 
 
 def _cancel(watchers: list[Changed], changed: Changed) -> None:

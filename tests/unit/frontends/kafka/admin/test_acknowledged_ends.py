@@ -114,6 +114,7 @@ def test_the_earliest_offset_waits_for_no_flush(tmp_path: Path) -> None:
         answer = ask(here, wire.EARLIEST, 0)
         assert not isinstance(answer, Pending)
         assert await told(answer) == [(0, 0)]
+        assert await told(ask(here, wire.LATEST, 0)) == [(0, 1)]  # so that the stop waits for none
 
     tell(tmp_path, story)
 
