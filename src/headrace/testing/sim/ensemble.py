@@ -329,7 +329,7 @@ class EnsembleSession(Store):
             return result
 
         changing = asyncio.get_running_loop().create_task(change_and_tell())
-        # A caller that was cancelled does not hear of the error, which is none of the story.
+        # A caller that was cancelled does not hear of the error, and the story goes on.
         changing.add_done_callback(lambda task: task.cancelled() or task.exception())
         return await asyncio.shield(changing)
 
