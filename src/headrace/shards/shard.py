@@ -159,6 +159,11 @@ class Shard(ABC):
         self.dropped()
         self._tell_waiting()
 
+    @property
+    def is_active(self) -> bool:
+        """Whether the shard is loaded, and this broker leads its partition."""
+        return self.state is ShardState.ACTIVE
+
     def check_active(self) -> None:
         """Raise COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR unless the shard is active."""
         if self.state is ShardState.LOADING:

@@ -6,14 +6,12 @@ from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.model.nouns import Offset
 from headrace.ports.callbacks import Done
 from headrace.queues.queue_names import DECLARATIONS_TOPIC
-from headrace.record.compression import CorruptBatch
 from headrace.shards.journal import KeyValue
-from headrace.shards.shard import JournalLimits, Shard, ShardPartition, ShardState, World
+from headrace.shards.shard import Shard, ShardPartition, World
 from headrace.vhosts.declarations.confirmations import Confirmations
+from headrace.vhosts.declarations.declaration_shard import LIMITS, unreadable
 from headrace.vhosts.declarations.followed_table import FollowedTable, Held
 
-COMMIT_MS = 30_000
-"""Milliseconds after which an append that is not committed counts as late."""
 _RESIGNED = ApiError(ErrorCode.NOT_COORDINATOR)
 
 
@@ -48,7 +46,7 @@ class CoordinatorShard(Shard):
             partition,
             epoch=epoch,
             world=world,
-            limits=JournalLimits(COMMIT_MS),
+            limits=LIMITS,
             start=table.applied,
         )
         self.table = table
@@ -67,13 +65,7 @@ class CoordinatorShard(Shard):
         try:
             self.table.take_held(self._loading, key, value)
         except Malformed as error:
-            text = f"AMQP declaration: {error}. Messages of its queue stay on disk"
-            raise CorruptBatch(text) from error
-
-    @property
-    def is_active(self) -> bool:
-        """Whether commands are carried out."""
-        return self.state is ShardState.ACTIVE
+            raise unreadable(error) from error
 
     def loaded(self) -> None:
         """Begin to carry out commands: the log is applied and committed."""

@@ -17,7 +17,6 @@ from headrace.shards.shard import (
     JournalLimits,
     Shard,
     ShardPartition,
-    ShardState,
     World,
 )
 from headrace.vhosts.declarations.stored_changes import OFFLINE, PARTITIONS, Change, Loaded
@@ -26,10 +25,15 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.queues.model.stored_model import Record
 
-COMMIT_MS = 30_000
-"""Milliseconds after which an append that is not committed counts as late."""
+LIMITS = JournalLimits(timeout_ms=30_000)
+"""Limits of the appends of declarations."""
 _RECORD_BYTES = 16
 """Bytes of a record that are neither key nor value, roughly."""
+
+
+def unreadable(error: Malformed) -> CorruptBatch:
+    """Return the error of a record of the log that is no declaration."""
+    return CorruptBatch(f"AMQP declaration: {error}. Messages of its queue stay on disk")
 
 
 class DeclarationShard(Shard):
@@ -42,7 +46,7 @@ class DeclarationShard(Shard):
             partition,
             epoch=epoch,
             world=world,
-            limits=JournalLimits(COMMIT_MS),
+            limits=LIMITS,
         )
         self._records: dict[bytes, tuple[str, Record]] = {}
         self._all_read = True
@@ -58,13 +62,7 @@ class DeclarationShard(Shard):
             self._records[key] = decode_record(value)
         except Malformed as error:
             self._all_read = False
-            text = f"AMQP declaration: {error}. Messages of its queue stay on disk"
-            raise CorruptBatch(text) from error
-
-    @property
-    def is_active(self) -> bool:
-        """Whether the declarations are loaded, and changes can be appended."""
-        return self.state is ShardState.ACTIVE
+            raise unreadable(error) from error
 
     def loaded(self) -> None:
         """Do nothing: whoever waits takes the declarations."""
