@@ -104,7 +104,7 @@ class TopicsOfQueues:
         while (purged := queue.purge_below(partition, below)) is not Purged.ALL:
             if queue.deleted:
                 raise _no_queue(topic)
-            await asyncio.sleep(LOOK_SECONDS if purged is Purged.NOT_AT_HAND else 0)
+            await asyncio.sleep(LOOK_SECONDS if purged is Purged.BEING_READ else 0)
         host.touched([queue])
         if queue.settings.keeps_settled:
             await self._delete_settled(queue, log, below)

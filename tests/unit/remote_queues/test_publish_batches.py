@@ -60,6 +60,18 @@ def test_small_batch_behind_a_full_one_is_stored() -> None:
     assert bodies(here) == ["x" * 8, "z"]
 
 
+def send_and_move(here: MovingPlace, *, appended: bool) -> None:
+    """Send the calls, have the former leader append them or not, and change the leader."""
+    here.network.send()
+    if appended:
+        here.network.deliver("calls")
+        for _ in range(5):
+            here.run_leader()
+    here.network.lose_connection()
+    here.moved()
+    here.settle()
+
+
 @pytest.mark.parametrize("appended", [False, True])
 def test_batch_of_a_full_queue_is_stored_once_when_the_leader_changes(appended: bool) -> None:
     here = MovingPlace(FULL)
@@ -69,14 +81,7 @@ def test_batch_of_a_full_queue_is_stored_once_when_the_leader_changes(appended: 
         here.network.deliver_all()
         here.run_leader()
     here.network.deliver("polls answered")
-    here.network.send()
-    if appended:
-        here.network.deliver("calls")
-        for _ in range(5):
-            here.run_leader()
-    here.network.lose_connection()
-    here.moved()
-    here.settle()
+    send_and_move(here, appended=appended)
     assert told == [{4}]
     assert bodies(here) == ["a", "b", "c"]
 
@@ -107,14 +112,7 @@ def test_batches_of_priorities_are_stored_once_when_the_leader_changes(
     here.settle()
     assert len(sequences(here)) == (3 if kind else 1)
     told = [here.publish_soon(f"{number}", priority=number % 3) for number in range(8)]
-    here.network.send()
-    if appended:
-        here.network.deliver("calls")
-        for _ in range(5):
-            here.run_leader()
-    here.network.lose_connection()
-    here.moved()
-    here.settle()
+    send_and_move(here, appended=appended)
     assert told == [[range(0)]] * 8
     assert sorted(bodies(here)) == [f"{number}" for number in range(8)]
 

@@ -15,7 +15,8 @@ def looks(here: RemotePlace, count: int = 4) -> None:
         here.settle()
 
 
-def test_credit_of_an_idle_consumer_is_recalled_for_a_queue_of_this_broker() -> None:
+def with_idle_consumer() -> RemotePlace:
+    """A channel whose credit an idle consumer holds, while a queue of this broker has a message."""
     here = RemotePlace(durable=False)
     own = here.home.declare_queue("own", QueueFlags(durable=False), {}, None)
     here.channel.set_prefetch(1)
@@ -23,6 +24,11 @@ def test_credit_of_an_idle_consumer_is_recalled_for_a_queue_of_this_broker() -> 
     here.home.consume(Consumer(own, here.channel, "busy"), ignore_result)
     assert here.home.publish(["own"], persistent("a"))
     here.homes.turns.run()
+    return here
+
+
+def test_credit_of_an_idle_consumer_is_recalled_for_a_queue_of_this_broker() -> None:
+    here = with_idle_consumer()
     assert here.channel.held == {}
     looks(here)
     assert here.sent() == ["1:busy:a"]
@@ -30,13 +36,7 @@ def test_credit_of_an_idle_consumer_is_recalled_for_a_queue_of_this_broker() -> 
 
 
 def test_recalled_credit_is_granted_again_when_there_is_room() -> None:
-    here = RemotePlace(durable=False)
-    own = here.home.declare_queue("own", QueueFlags(durable=False), {}, None)
-    here.channel.set_prefetch(1)
-    here.consume("idle")
-    here.home.consume(Consumer(own, here.channel, "busy"), ignore_result)
-    assert here.home.publish(["own"], persistent("a"))
-    here.homes.turns.run()
+    here = with_idle_consumer()
     looks(here)
     assert here.sent() == ["1:busy:a"]
     here.channel.ack(1)

@@ -11,9 +11,8 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.shards import journal
 from headrace.shards.journal import Journal
-from headrace.testing.sim.history import Broken
-from headrace.testing.sim.loop import Standstill
 from headrace.testing.sim.stories import play
+from tests.support.sim.broken import first_broken
 from tests.support.sim.coordinated import SETTINGS, Told, coordinated_work
 
 SEEDS = range(20) if os.environ.get("HEADRACE_LONG") else (0, 5)
@@ -42,12 +41,7 @@ def test_transactions_are_whole_and_no_commit_is_lost_wherever_coordinators_move
 
 def assert_found(first: int = 0) -> None:
     """`first`: a seed that showed it when this was written; then all others are tried."""
-    for seed in (first, *range(SEEDS_MAX)):
-        try:
-            told(seed)
-        except (Broken, Standstill):
-            return
-    pytest.fail("no history shows it")
+    assert first_broken(told, (first, *range(SEEDS_MAX))), "no history shows it"
 
 
 def test_a_commit_that_is_acknowledged_before_followers_have_it_is_found(

@@ -17,6 +17,7 @@ from headrace.vhosts.declarations.coordinator import Coordinator
 from headrace.vhosts.declarations.coordinator_shard import CoordinatorShard
 from headrace.vhosts.declarations.followed_table import FollowedTable, Held
 from headrace.vhosts.declarations.messages import Command
+from tests.support.sim.broken import first_broken
 from tests.support.sim.declared import SETTINGS, Told, declared_by_many
 
 SEEDS = 20 if os.environ.get("HEADRACE_LONG") else 2
@@ -39,12 +40,8 @@ def test_brokers_have_the_same_declarations_and_those_that_were_answered() -> No
 
 def assert_found(first: int = 0) -> None:
     """Fail unless one of the histories from seed `first` on is broken."""
-    for seed in range(first, first + 40):
-        try:
-            told(seed)
-        except Broken:
-            return
-    pytest.fail("no history shows it")
+    seeds = range(first, first + 40)
+    assert first_broken(told, seeds, errors=(Broken,)), "no history shows it"
 
 
 def test_answer_before_the_commit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.ensemble import SESSION_SECONDS
 from headrace.testing.sim.history import Broken
 from headrace.testing.sim.replicated import TOPIC, Told, replicated_work
+from tests.support.sim.broken import first_broken
 from tests.support.sim.cluster import Story, until
 from tests.support.sim.cluster import play as sim_play
 
@@ -62,31 +63,29 @@ def test_no_two_brokers_have_the_right_whatever_fails() -> None:
         assert told.counts["rights held"] > 5_000
 
 
-def first_broken(first: int) -> str:
+def violation(first: int) -> str:
     """The first violation in stories from the seed that had it when written; "": none is found."""
-    for seed in range(first, first + SEEDS_MAX):
-        try:
-            stories.play(replicated_by_right, seed)
-        except Broken as error:
-            return str(error)
-    return ""
+    seeds = range(first, first + SEEDS_MAX)
+    return first_broken(
+        lambda seed: stories.play(replicated_by_right, seed), seeds, errors=(Broken,)
+    )
 
 
 def test_two_leaders_that_deliver_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leading_right, "WAIT_SECONDS", 0.0)
-    assert "have the right to lead" in first_broken(1)
+    assert "have the right to lead" in violation(1)
 
 
 def test_right_that_is_not_ended_in_time_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(HeldRights, "_end_grants", lambda self: None)
-    assert "without a right" in first_broken(1)
+    assert "without a right" in violation(1)
 
 
 def test_fence_answered_by_a_broker_without_a_right_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Leaderships, "gave_up", lambda *_: True)
-    assert "have the right to lead" in first_broken(6)
+    assert "have the right to lead" in violation(6)
 
 
 def holders(cluster: SimCluster) -> Iterator[int]:

@@ -22,11 +22,11 @@ from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 from headrace.testing.sim.disk import LoopDisk
 from headrace.testing.sim.faults.swarm import ELECTIONS_MIN
 from headrace.testing.sim.history import Broken
-from headrace.testing.sim.loop import Standstill
 from headrace.testing.sim.replicated import ACKNOWLEDGED_MIN, Told, replicated_work
 from headrace.testing.sim.stories import play
 from headrace.testing.sim.textbook.before_epochs import cut_to_high_watermark
 from tests.support.cluster.planted_isr import ask_for_without_union, join_below_the_start
+from tests.support.sim.broken import first_broken
 
 SEEDS = 3
 SEEDS_MAX = 200
@@ -48,12 +48,7 @@ def test_what_was_acknowledged_is_on_all_replicas_whatever_fails_meanwhile() -> 
 
 def assert_found(first: int = 0) -> None:
     """`first`: a seed that shows it, so that the others need not be played."""
-    for seed in (first, *range(SEEDS_MAX)):
-        try:
-            told(seed)
-        except (Broken, Standstill):
-            return
-    pytest.fail("no history shows it")
+    assert first_broken(told, (first, *range(SEEDS_MAX))), "no history shows it"
 
 
 def test_a_follower_that_begins_by_cutting_to_its_high_watermark_is_found() -> None:

@@ -212,7 +212,7 @@ def test_what_an_open_transaction_wrote_is_not_purged_nor_waited_for(
 def test_a_purge_goes_on_until_all_is_settled_also_what_must_be_read_first() -> None:
     room = Room()
     room.know(READABLE, 0, 0)
-    room.outcomes = [Purged.SOME, Purged.NOT_AT_HAND, Purged.SOME, Purged.ALL]
+    room.outcomes = [Purged.SOME, Purged.BEING_READ, Purged.SOME, Purged.ALL]
     play(room.of_queues.purge(TOPIC, 0, TO_END))
     assert room.purges == [(0, READABLE)] * 4
 
@@ -220,7 +220,7 @@ def test_a_purge_goes_on_until_all_is_settled_also_what_must_be_read_first() -> 
 def test_a_queue_that_is_deleted_while_it_is_purged_ends_that() -> None:
     room = Room()
     room.know(READABLE, 0, 0)
-    room.outcomes = [Purged.NOT_AT_HAND] * 3
+    room.outcomes = [Purged.BEING_READ] * 3
 
     def delete() -> None:
         room.queue.deleted = True

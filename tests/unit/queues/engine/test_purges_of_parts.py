@@ -26,7 +26,7 @@ def test_a_purge_below_a_position_leaves_later_messages_and_their_bytes() -> Non
 def test_a_purge_waits_for_messages_that_are_read_and_ends_with_the_store() -> None:
     here = DurableQueue()
     here.publish("a")
-    assert here.queue.purge_below(0, 1) is Purged.NOT_AT_HAND
+    assert here.queue.purge_below(0, 1) is Purged.BEING_READ
     here.store.have_log(HeadraceError("no room"))
     assert here.queue.purge_below(0, 1) is Purged.ALL
 

@@ -20,7 +20,7 @@ class Purged(Enum):
 
     ALL = "all"
     SOME = "some"
-    NOT_AT_HAND = "not at hand"
+    BEING_READ = "being read"
     """The next message is still being read from the disk."""
 
 
@@ -59,7 +59,7 @@ class PurgingQueue(MessageQueue):
         if taken is None:
             return Purged.ALL
         if not taken.positions:
-            return Purged.NOT_AT_HAND
+            return Purged.BEING_READ
         taken.level.settle(taken.positions)
         return Purged.SOME
 
