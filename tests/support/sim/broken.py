@@ -12,7 +12,7 @@ def first_broken(
     *,
     errors: tuple[type[Exception], ...] = (Broken, Standstill),
 ) -> str:
-    """Play the seeds in order; return the first of `errors` as text, or "" if there is none."""
+    """Play the seeds in order; return the first of `errors` as text; "": no seed has one."""
     for seed in seeds:
         try:
             play(seed)
