@@ -132,7 +132,7 @@ class RabbitMQ(StartsAndStops):
 
     @property
     def environment(self) -> dict[str, str]:
-        """What it is started with."""
+        """The environment of its processes."""
         place = "/" + str(self.place.relative_to(self.root))
         interface = "{" + self.host.address.replace(".", ",") + "}"
         return {

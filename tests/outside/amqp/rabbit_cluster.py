@@ -178,7 +178,7 @@ class RabbitMQCluster(StartsAndStops):
             os.kill(process_id, which)
 
     def missing(self) -> list[str]:
-        """What keeps the cluster from being whole: nodes that do not answer."""
+        """Name the nodes that do not answer: with them the cluster is whole."""
         return [f"{node.node} does not answer" for node in self.nodes if not answers(node.address)]
 
     def cpu_seconds(self) -> float:
@@ -187,5 +187,5 @@ class RabbitMQCluster(StartsAndStops):
 
     @property
     def output(self) -> str:
-        """What all nodes said."""
+        """The output of all nodes."""
         return "\n".join(f"{node.node}:\n{node.output}" for node in self.nodes)

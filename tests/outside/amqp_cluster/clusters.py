@@ -54,7 +54,7 @@ class Cluster(Protocol):
 
     @property
     def output(self) -> str:
-        """What its brokers said."""
+        """The output of its brokers."""
 
 
 class _Cut:
@@ -62,7 +62,7 @@ class _Cut:
 
     network: Network
     others: Sequence[str] = ()
-    """Addresses of what a broker needs besides its peers and clients."""
+    """Addresses that a broker needs, other than those of its peers and clients."""
     clients: str
 
     def cut(self, number: int, *, from_clients: bool) -> None:

@@ -1,4 +1,4 @@
-"""What clients saw in a run: publishes with their answers, deliveries, settlements and faults.
+"""The record of a run: publishes with their answers, deliveries, settlements and faults.
 
 Messages have numbers, given to publishers in blocks, so that a column of an array has a place for
 each. Times are seconds of `time.monotonic`. A run has some ten million deliveries.
@@ -129,7 +129,7 @@ class History:
     faults: list[Fault] = field(default_factory=list)
     """In their order; one ends before the next begins."""
     problems: list[str] = field(default_factory=list)
-    """What clients saw that no broker may send."""
+    """Answers that no broker may send."""
     ends: Counter[str] = field(default_factory=Counter)
     """Why connections ended, as clients saw it."""
     _lock: Lock = field(default_factory=Lock)

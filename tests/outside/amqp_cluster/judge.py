@@ -176,7 +176,7 @@ def _without_faults(began: float, ended: float, faults: Sequence[Fault]) -> floa
 
 
 def _over(fault: Fault) -> float:
-    """Return when a fault excuses no more. A kill has no second side, and excuses nothing later."""
+    """Return until when a fault excuses. A kill has no second side, and excuses nothing later."""
     return fault.ended + (RECONCILED_SECONDS if fault.ended > fault.began else 0.0)
 
 

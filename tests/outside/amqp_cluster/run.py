@@ -1,4 +1,4 @@
-"""One run: load, faults one after the other, and the verdict. In namespaces of its own.
+"""Play a run: load, faults one after the other, and the verdict. In namespaces of its own.
 
 `python -m tests.outside.amqp_cluster` makes these, and calls this program in them.
 """
@@ -44,7 +44,7 @@ WHOLE_SECONDS_MAX = 90.0
 DRAIN_SECONDS_MAX = 120.0
 CALM_SECONDS_MAX = 1.0
 GAP_SECONDS = 5.0
-"""A gap that begins so late behind a fault is none of its own."""
+"""Gaps in the confirms are looked for until so long behind a fault."""
 
 
 class StuckError(Exception):
@@ -220,7 +220,7 @@ def gap_of(history: History, fault: Fault) -> float:
 
 
 def ride(arguments: argparse.Namespace, place: Path) -> bool:
-    """One run; prints what came of it. Whether every promise was kept."""
+    """Play a run and print its counts and verdict; whether every promise was kept."""
     chance = random.Random(arguments.seed)
     kinds = drawn(arguments.kills, arguments.pauses, arguments.partitions, chance)
     network = Network([*HOSTS, ZOOKEEPER])
