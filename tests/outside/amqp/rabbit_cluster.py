@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 from bench.process_tree import cpu_seconds, named, process_tree
 from tests.outside.amqp.address import Address, answers
@@ -149,13 +150,21 @@ class RabbitMQCluster(StartsAndStops):
 
     def leader(self, queue: str) -> int:
         """Return the number of the node that leads a queue of the default vhost. RuntimeError."""
+        return [one.node for one in self.nodes].index(self._told(queue, "leader"))
+
+    def online(self, queue: str) -> list[str]:
+        """Return the names of the nodes that have a member of a queue online. RuntimeError."""
+        return list(self._told(queue, "online"))
+
+    def _told(self, queue: str, column: str) -> Any:
         for node in self.nodes:
-            with suppress(RuntimeError):
-                words = ("list_queues", "name", "leader", "--formatter", "json")
-                rows = json.loads(node.control(*words))
-                (leader,) = [row["leader"] for row in rows if row["name"] == queue]
-                return [one.node for one in self.nodes].index(leader)
-        raise RuntimeError(f"no node names the leader of {queue}")
+            with suppress(RuntimeError, ValueError):
+                rows = json.loads(
+                    node.control("list_queues", "name", column, "--formatter", "json")
+                )
+                (found,) = [row[column] for row in rows if row["name"] == queue]
+                return found
+        raise RuntimeError(f"no node names the {column} of {queue}")
 
     def kill(self, number: int) -> None:
         """End a node as a crash would."""

@@ -2,18 +2,14 @@
 
 import random
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
 
-from headrace.queues.queue_names import queue_topic
 from tests.chaos.namespaces import Network
-from tests.chaos.stored import StoredCluster
-from tests.outside.amqp.address import Address, answers
+from tests.outside.amqp.address import Address
+from tests.outside.amqp.ours_cluster import HeadraceCluster
 from tests.outside.amqp.rabbit_cluster import RabbitMQCluster
-from tests.support.cluster.broker_cluster import BrokerCluster
-from tests.support.processes.process import StartsAndStops, free_port, headrace
-from tests.support.zookeeper import ZooKeeper
+from tests.support.processes.process import headrace
 
 BROKERS = range(3)
 HOSTS = [f"broker-{number}" for number in BROKERS]
@@ -28,8 +24,8 @@ class Cluster(Protocol):
     def addresses(self) -> Sequence[Address]:
         """Where each broker listens for AMQP."""
 
-    def leader(self, queue: str, chance: random.Random) -> int:
-        """Return the broker that leads a queue, or the nearest that can be known."""
+    def near_leader(self, queue: str, chance: random.Random) -> int:
+        """Return the broker that leads a queue; one drawn at random, if that is not known."""
 
     def kill(self, number: int) -> None:
         """End a broker as a crash would."""
@@ -77,74 +73,26 @@ class _Cut:
         self.network.heal()
 
 
-class Headraces(_Cut, StartsAndStops):
+class Headraces(_Cut, HeadraceCluster):
     """Ours; a ZooKeeper on a host of its own."""
 
-    name = "headrace"
-
     def __init__(self, place: Path, network: Network, clients: str) -> None:
-        self.network, self.clients = network, clients
         hosts = network.hosts
+        super().__init__(place, [hosts[name] for name in HOSTS], hosts[ZOOKEEPER])
+        self.network, self.clients = network, clients
         self.others = [hosts[ZOOKEEPER].address]
-        self._zookeeper = ZooKeeper(place, hosts=[hosts[ZOOKEEPER]])
-        self._brokers = BrokerCluster(
-            place, self._zookeeper.hosts, at=[hosts[name] for name in HOSTS],
-            replica_lag_time_max_ms=5000,
-        )  # fmt: skip
-        ports = [free_port() for _ in BROKERS]
-        for broker, port in zip(self._brokers.brokers, ports, strict=True):
-            broker.settings["listeners"] = (
-                f"PLAINTEXT://{broker.bootstrap},AMQP://{broker.host.address}:{port}"
-            )
-        self.addresses = [
-            Address(port, USER, PASSWORD, host=broker.host.address)
-            for broker, port in zip(self._brokers.brokers, ports, strict=True)
-        ]
-        self._undo = ExitStack()
-        self._stored: StoredCluster | None = None
 
     def start(self) -> None:
-        with ExitStack() as undo:
-            undo.callback(self._zookeeper.kill)
-            self._zookeeper.start()
-            undo.callback(self._brokers.kill)
-            self._brokers.start()
-            self._stored = StoredCluster(self._brokers.connect)
-            undo.callback(self._stored.close)
-            bootstrap = self._brokers.bootstrap
-            words = ("amqp", "user", "create", USER, "--password-file", "-")
-            headrace(bootstrap, *words, typed=PASSWORD)
-            headrace(bootstrap, "amqp", "permission", "set", USER, ".*", ".*", ".*")
-            self._undo = undo.pop_all()
+        super().start()
+        # Guest may connect by the loopback only.
+        words = ("amqp", "user", "create", USER, "--password-file", "-")
+        headrace(self.bootstrap, *words, typed=PASSWORD)
+        headrace(self.bootstrap, "amqp", "permission", "set", USER, ".*", ".*", ".*")
+        self.addresses = [one._replace(user=USER, password=PASSWORD) for one in self.addresses]
 
-    def stop(self) -> None:
-        self._undo.close()
-
-    def leader(self, queue: str, chance: random.Random) -> int:
-        assert self._stored is not None
-        found = self._stored.partitions().get((queue_topic("/", queue), 0))
-        return chance.choice(BROKERS) if found is None or found.leader < 0 else found.leader
-
-    def kill(self, number: int) -> None:
-        self._brokers.brokers[number].kill()
-
-    def restart(self, number: int) -> None:
-        self._brokers.brokers[number].start()
-
-    def pause(self, number: int) -> None:
-        self._brokers.pause(number)
-
-    def resume(self, number: int) -> None:
-        self._brokers.resume(number)
-
-    def missing(self) -> list[str]:
-        assert self._stored is not None
-        told = self._stored.missing(set(BROKERS))
-        return told + [f"{one} does not answer" for one in self.addresses if not answers(one)]
-
-    @property
-    def output(self) -> str:
-        return self._brokers.output
+    def near_leader(self, queue: str, chance: random.Random) -> int:
+        found = self.leader(queue)
+        return chance.choice(BROKERS) if found < 0 else found
 
 
 class Rabbits(_Cut, RabbitMQCluster):
@@ -155,5 +103,6 @@ class Rabbits(_Cut, RabbitMQCluster):
         super().__init__([network.hosts[name] for name in HOSTS])
         self.network, self.clients = network, clients
 
-    def leader(self, queue: str, chance: random.Random | None = None) -> int:
-        return super().leader(queue) if chance is None else chance.choice(BROKERS)
+    def near_leader(self, queue: str, chance: random.Random) -> int:
+        del queue
+        return chance.choice(BROKERS)

@@ -25,7 +25,7 @@ def drawn(kills: int, pauses: int, partitions: int, chance: random.Random) -> li
 
 def inflict(kind: str, cluster: Cluster, brokers: Brokers, chance: random.Random) -> Fault:
     """Make a fault of the leader of a queue drawn at random, and take it back."""
-    number = cluster.leader(chance.choice(QUEUES).name, chance)
+    number = cluster.near_leader(chance.choice(QUEUES).name, chance)
     brokers.living = {one for one in BROKERS if one != number}
     began = time.monotonic()
     ended = began

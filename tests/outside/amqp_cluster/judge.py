@@ -6,6 +6,7 @@ excuses a confirmed message that is never delivered.
 """
 
 from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
@@ -181,12 +182,15 @@ def _over(fault: Fault) -> float:
 
 
 def longest_gap(times: "array[float]", began: float, ended: float) -> float:
-    """Return the longest time between two events of which one lies between two times."""
-    inside = [time for time in times if began <= time <= ended]
-    before = max((time for time in times if time < began), default=began)
-    behind = min((time for time in times if time > ended), default=ended)
-    marks = [before, *inside, behind]
-    return max(later - earlier for earlier, later in pairwise(marks))
+    """Return the longest time between two events of which one lies between two times.
+
+    `times` are in order. Without an event behind `began`, it is the time until `ended`.
+    """
+    first = bisect_left(times, began)
+    marks = times[max(first - 1, 0) : bisect_right(times, ended) + 1]
+    if first == len(times):
+        marks = array("d", [*marks, ended])
+    return max((later - earlier for earlier, later in pairwise(marks)), default=ended - began)
 
 
 def broken(history: History, claims: Collection[Claim], window: int) -> Iterator[str]:

@@ -245,6 +245,8 @@ def test_the_longest_gap_of_a_fault_begins_with_the_last_event_before_it() -> No
     assert longest_gap(times, 2.0, 9.05) == 7.5
     assert longest_gap(times, 8.0, 8.5) == 7.5
     assert longest_gap(times, 9.0, 9.05) == 7.5
+    assert longest_gap(times, 29.0, 60.0) == pytest.approx(20.9)
+    assert longest_gap(times, 31.0, 35.0) == 5.0
 
 
 def test_the_faults_of_a_run_are_drawn_by_its_seed() -> None:
