@@ -138,6 +138,13 @@ compat-rabbitmq: setup-dev ## RabbitMQ 4.0 beside us: the scenarios of its clien
 amqp-test: setup-dev ## RabbitMQ's clients against our broker: a matrix of clients and scenarios (Java, Go and Node: Maven, Go, npm)
 	@$(PY) -m tests.outside.amqp --broker ours $(ARGS)
 
+.PHONY: amqp-cluster-test
+amqp-cluster-test: setup-dev ## AMQP clients on three brokers that are killed, paused and cut off, 2 million messages counted; then amqp-test at brokers drawn at random (ARGS="--kills 2 --seed 7": without; --broker rabbitmq)
+	@failed=0; \
+	$(PY) -m tests.outside.amqp_cluster $(ARGS) || failed=1; \
+	$(if $(ARGS),,$(PY) -m tests.outside.amqp --broker ours --cluster || failed=1;) \
+	exit $$failed
+
 .PHONY: rocketmq-test
 rocketmq-test: setup-dev ## RocketMQ's clients, unmodified, against our broker: a matrix of clients and scenarios, then the tests (Java, Go, C++ and Node: Maven, Go, pip, npm)
 	@failed=0; \

@@ -12,6 +12,7 @@ from typing import Any
 
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.control_methods import ChannelClose, ConfirmSelect
+from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.methods import encode_method
 from headrace.wire.amqp.model_methods import (
     BasicAck,
@@ -47,6 +48,8 @@ CONNECT_SECONDS_MAX = 5.0
 PROBE_SECONDS = 1.0
 """A consumer without deliveries asks the broker for an answer so often."""
 TURN_SECONDS = 0.01
+CANCELS: FieldTable = {"capabilities": {"consumer_cancel_notify": True}}
+"""Without this capability a broker cancels consumers without a word."""
 RECONNECT_SECONDS = 0.1
 NUMBER_BYTES = 10
 
@@ -63,7 +66,7 @@ class Brokers:
         """Connect to one of them at random. OSError."""
         number = chance.choice(sorted(self.living))
         port, user, password, _, host = self.addresses[number]
-        wire = AmqpWire(port, CONNECT_SECONDS_MAX, host, (user, password))
+        wire = AmqpWire(port, CONNECT_SECONDS_MAX, host, (user, password), CANCELS)
         wire.timeout(LEAVE_SECONDS)
         return number, wire
 

@@ -24,7 +24,7 @@ from headrace.wire.amqp.model_methods import BasicDeliver, BasicGetOk
 
 FRAME_BYTES_MAX = 131_072
 SECONDS_MAX = 20.0
-CLIENT: FieldTable = {"capabilities": {"consumer_cancel_notify": True}}
+NO_PROPERTIES: FieldTable = {}
 
 
 class Gone(OSError):
@@ -40,8 +40,10 @@ class AmqpWire:
         seconds_max: float = SECONDS_MAX,
         host: str = "127.0.0.1",
         login: tuple[str, str] = ("guest", "guest"),
+        properties: FieldTable = NO_PROPERTIES,
     ) -> None:
-        self._login = login
+        """`properties` are the client's, as its capabilities."""
+        self._login, self._client = login, properties
         self._socket = socket.create_connection((host, port), seconds_max)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._left = b""
@@ -58,7 +60,7 @@ class AmqpWire:
         self.send(PROTOCOL_HEADER)
         self.method()
         response = "\0".join(("", *self._login)).encode()
-        self.send(encode_method(0, ConnectionStartOk(CLIENT, "PLAIN", response, "C")))
+        self.send(encode_method(0, ConnectionStartOk(self._client, "PLAIN", response, "C")))
         self.method()
         tuned = encode_method(0, ConnectionTuneOk(2047, FRAME_BYTES_MAX, 0))
         self.send(tuned + encode_method(0, ConnectionOpen("/")))
