@@ -8,7 +8,7 @@ PYTEST := $(PY) -m pytest -n $(or $(TEST_PROCESSES),3) --dist loadfile
 # CPU time of all that a run started, beside the clock's: a loaded machine changes only the latter.
 MEASURED := TIMEFORMAT='CPU %lU + %lS (programs, kernel), %lR by the clock'; time
 # What a release is held to besides all tests, without what needs root.
-RELEASE := crash typed-test pipeline-test security-test clients-test spark-test sim sim-moves amqp-model soak cluster-test compat compat-kafka amqp-test rocketmq-test compat-rocketmq spark-compat docs-test dist-test
+RELEASE := crash typed-test pipeline-test security-test clients-test spark-test sim sim-moves amqp-model soak cluster-test compat compat-kafka amqp-test amqp-cluster-test rocketmq-test compat-rocketmq spark-compat docs-test dist-test
 .DEFAULT_GOAL := help
 
 .PHONY: help
