@@ -135,7 +135,7 @@ class Restoring:
 
     def _partition(self, messages: DurableMessages) -> "Partition | HeadraceError":
         topic = queue_topic(messages.vhost, messages.queue.name)
-        return self._durable.partition(topic, messages.priority)
+        return self._durable.of_queues.partition(topic, messages.priority)
 
     async def _read_settled(
         self, partitions: Sequence["Partition | HeadraceError"]

@@ -41,7 +41,7 @@ def test_leader_that_resigns_confirms_nothing_and_releases_memory() -> None:
         assert told == []
         await cluster.move(3)
         assert len(told) == 1
-        assert (first.windows_bytes, first.durable.logs.memory.bytes) == (0, 0)
+        assert (first.windows_bytes, first.durable.of_queues.logs.memory.bytes) == (0, 0)
         first.channel.ack(first.tag)
         assert first.publish("refused") == [False]
         with_right = cluster.leader
@@ -113,7 +113,7 @@ def test_publishers_pause_while_much_waits_for_the_isr() -> None:
         await cluster.leave_alone(2)
         told = here.publish(*["x" * 1000] * 100)
         resumed: list[bool] = []
-        logs = here.durable.logs
+        logs = here.durable.of_queues.logs
         assert logs.hold_up(lambda: resumed.append(True)) == 1
         assert logs.memory.bytes > 100_000
         await asyncio.sleep(1)

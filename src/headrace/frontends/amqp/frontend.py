@@ -96,7 +96,7 @@ class Durable:
         durable: DurableQueues,
         queues: QueueBroker,
     ) -> None:
-        self.logs = durable.logs
+        self.logs = durable.of_queues.logs
         self.writes = WritePass(parts.writes)
         self._broker = parts.broker
         self._declarations = declarations

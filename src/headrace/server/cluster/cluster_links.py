@@ -161,6 +161,7 @@ class ClusterLinks:
         from headrace.cluster.controller.producer_id_source import ProducerIdSource
         from headrace.server.cluster import cluster_queues
         from headrace.server.cluster.queue_links import QueueLinks
+        from headrace.vhosts.replicated_topics import ReplicatedTopics, TopicLinks
 
         broker, applier, run = self._broker, self._applier, self.replicating.run
         listener = broker.config.inter_broker_listener_name
@@ -170,6 +171,9 @@ class ClusterLinks:
             QueueLinks(broker, listener, clients, run, lambda: applier.broker_epoch),
             declarations.home_of,
             ProducerIdSource(broker.producer_ids, controller).new_producer_id,
+            ReplicatedTopics(
+                broker, TopicLinks(self.link.change_queue_topics, declarations.planned, run)
+            ),
         )
         declarations.tables.changed.append(queues.changed)
         self.service.queue_sessions = queues.sessions

@@ -24,6 +24,7 @@ from headrace.remote_queues.home.home_session import HomeSession
 from headrace.remote_queues.home.queues_elsewhere import Leader, QueuesElsewhere
 from headrace.remote_queues.leader.queue_sessions import QueueSessions
 from headrace.server.cluster.queue_links import QueueLinks
+from headrace.vhosts.replicated_topics import ReplicatedTopics
 
 if TYPE_CHECKING:
     from headrace.queue_stores.log.log_writing import Crowded
@@ -44,6 +45,7 @@ class ClusterQueues:
         links: QueueLinks,
         home_of: HomeOf,
         new_producer_id: NewProducerId,
+        topics: ReplicatedTopics,
     ) -> None:
         """Begin without queues. `links` have the sessions with other brokers."""
         self.sessions = QueueSessions(
@@ -53,6 +55,8 @@ class ClusterQueues:
         self.crowded: list[Crowded] = []
         """Queues for whose leaders too much waits."""
         self.new_producer_id = new_producer_id
+        self.topics = topics
+        """The topics of durable queues, which have none before their first use."""
         self._broker = broker
         self._virtual_hosts = virtual_hosts
         self._links = links
@@ -65,6 +69,7 @@ class ClusterQueues:
     def close(self) -> None:
         """End all sessions: the broker stops."""
         self._broker.image.observers.remove(self._image_changed)
+        self.topics.close()
         self._elsewhere.close()
         self.sessions.close()
         self._links.close()
@@ -131,6 +136,14 @@ class ClusterQueues:
         if topic is None or topic.partitions[0].leader == NO_LEADER:
             return None
         return Leader(topic.partitions[0].leader, topic.partitions[0].leader_epoch)
+
+    def is_unused(self, name: QueueName) -> bool:
+        """Return whether a durable queue was never used: it has no topic, and so no message."""
+        return not self.topics.exists(name)
+
+    def use(self, vhost: str, queue: DeclaredQueue) -> None:
+        """Have the topic of a durable queue created, unless it exists."""
+        self.topics.want(vhost, queue)
 
     def session(self, leader: BrokerId) -> HomeSession | None:
         """Return the session with a leader; None: it is not registered."""

@@ -8,7 +8,7 @@ Each broker has the declarations of all vhosts: its own coordinators' changes, a
 others.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,7 +27,7 @@ from headrace.queues.model.durability import Declared, KeptDone, Model
 from headrace.queues.model.exchange_topic import KafkaTopics, NoTopics
 from headrace.queues.model.stored_model import QueueRecord
 from headrace.queues.model.stored_records import record_key
-from headrace.queues.queue_names import DECLARATIONS_TOPIC
+from headrace.queues.queue_names import DECLARATIONS_TOPIC, QueueName
 from headrace.shards.ask_leader import LEADER_CHANGES, AskLeader, Retry
 from headrace.vhosts.declarations.commands import is_known
 from headrace.vhosts.declarations.coordinator import AccessOf, Coordinator
@@ -213,6 +213,13 @@ class ClusterDeclarations:
         """Return the broker that has a transient queue in memory; None: it is not declared."""
         record = self.tables.record(vhost, record_key(vhost, QueueRecord(queue.name, False, {})))
         return BrokerId(record.home[0]) if isinstance(record, QueueRecord) and record.home else None
+
+    def planned(self, name: QueueName) -> Sequence[int]:
+        """Return the brokers that are planned for a durable queue; none: it is not declared."""
+        record = self.tables.record(
+            name.vhost, record_key(name.vhost, QueueRecord(name.queue, False, {}))
+        )
+        return record.replicas if isinstance(record, QueueRecord) and not record.deleting else ()
 
     # `queues.model.durability.Durability`
 
