@@ -4,7 +4,10 @@ Each broker with the listener of a protocol that has queues makes one. It follow
 of all vhosts, leads queues for all brokers, and uses the queues that others lead.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.client.transport.peer_clients import PeerClients
@@ -13,6 +16,8 @@ from headrace.cluster.controller.producer_id_source import ProducerIdSource
 from headrace.cluster.peers.conversation import Run
 from headrace.cluster.peers.peer_service import PeerService
 from headrace.cluster.peers.queue_topic_calls import Outcomes, QueueTopicChanges
+from headrace.posix.awaiting import called_back
+from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.queue_names import DECLARATIONS_TOPIC
 from headrace.server.cluster.cluster_queues import ClusterQueues
@@ -28,6 +33,9 @@ from headrace.vhosts.replicated_topics import ReplicatedTopics, TopicLinks
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
+
+SETTLE_SECONDS_MAX = 1.0
+"""Seconds for which a clean stop waits for the replicas of settled positions."""
 
 
 class QueueCluster:
@@ -64,6 +72,7 @@ class QueueCluster:
         self._listener = controller.broker.config.inter_broker_listener_name
         self._declaration_links: DeclarationLinks | None = None
         self._led: LedQueues | None = None
+        self._hosts: VirtualHosts
 
     @property
     def settled_copies(self) -> SettledCopies:
@@ -85,6 +94,7 @@ class QueueCluster:
                 links.ask,
                 links.poll,
                 lambda: applier.broker_epoch,
+                lambda: applier.knows_cluster,
                 lambda: self._controller.ensure_internal_topic(DECLARATIONS_TOPIC),
                 self._run,
             ),
@@ -96,7 +106,7 @@ class QueueCluster:
 
     def serve(self, virtual_hosts: VirtualHosts, topics: QueueTopics) -> None:
         """Run the queues of the vhosts that have the declarations, here or on other brokers."""
-        broker, applier = self._broker, self._controller.applier
+        broker, applier, self._hosts = self._broker, self._controller.applier, virtual_hosts
         self._led = LedQueues(broker, self.declarations, virtual_hosts)
         self.queues = queues = ClusterQueues(
             broker,
@@ -124,6 +134,16 @@ class QueueCluster:
         """Begin to follow: the broker has joined the cluster."""
         self.declarations.start()
 
+    async def settle(self) -> None:
+        """Wait until all settlements so far are on all replicas, `SETTLE_SECONDS_MAX` at most.
+
+        This broker is about to hand its queues over: their next leaders redeliver none of these.
+        """
+        led = [queue for queue in self._hosts.queues() if isinstance(queue, HostedQueue)]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_SECONDS_MAX):
+                await asyncio.gather(*(called_back(partial(_settled, queue)) for queue in led))
+
     def stop_leading(self) -> None:
         """Follow changes of leaders no longer: the queues' stores are closed next."""
         if self._led is not None:
@@ -138,3 +158,7 @@ class QueueCluster:
         self.queues.close()
         self.declarations.close()
         self._declaration_links.close()
+
+
+def _settled(queue: HostedQueue, done: Callable[[None], None]) -> None:
+    queue.when_settled((), lambda: done(None))
