@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
@@ -28,6 +29,9 @@ from headrace.queues.permissions.access import FULL_ACCESS, Access
 from headrace.queues.port import ConsumeDone, Consumer, PurgeDone, Queue, Target, UnstoredDone
 from headrace.queues.refusals import QUEUE, Refused, resource_text
 
+if TYPE_CHECKING:
+    from headrace.queues.engine.diverted import PublishedQueues
+
 _logger = logging.getLogger(__name__)
 
 
@@ -48,6 +52,8 @@ class QueueHost(ClosingHost):
         """
         self.model = model
         self.queues: dict[str, AnyQueue] = {}
+        self.published: PublishedQueues = self.queues
+        """The queues whose publishes go to no other target."""
         self.targets = Targets(topic_store)
         """The queues and Kafka topics that routes name."""
         self.ended: Callable[[str], None] | None = None
@@ -196,7 +202,7 @@ class QueueHost(ClosingHost):
         """
         now = self._clock.monotonic()
         taken = True
-        queues = self.queues
+        queues = self.published
         for name in route:
             own = queues.get(name)
             target = self.targets[name] if own is None else own

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from headrace.queues.awaited import Awaited
     from headrace.queues.engine.delivery_turns import AnyQueue
 
+LOADING_SECONDS = 0.01
+"""Seconds between two looks whether a queue's log is loaded."""
+
 
 class LedQueue:
     """A queue that a home has opened, with its consumers by the home's numbers."""
@@ -58,7 +61,23 @@ class LedQueue:
         """How often `Room` was answered: publishes of before are ignored."""
         self._copied: list[int] = []
         """Numbers of settlements that are copied and not reported."""
-        session.add(Opened(number, getattr(queue, "batch_bytes_max", 0)))
+        self._tell_opened()
+
+    def _tell_opened(self) -> None:
+        """Report the bytes of a batch once the queue's log is loaded; nothing is published before.
+
+        A log that is not loaded does not recognise the batches that it has.
+        """
+        if not self.is_present:
+            return
+        if any(store.is_loading() for store in self.queue.late_stores):
+            self._clock.call_later(LOADING_SECONDS, self._look_again)
+            return
+        self._session.add(Opened(self._number, getattr(self.queue, "batch_bytes_max", 0)))
+
+    def _look_again(self) -> None:
+        self._tell_opened()
+        self._session.send()
 
     @property
     def is_present(self) -> bool:
