@@ -150,7 +150,7 @@ class ClusterLinks:
         listener = self._broker.config.inter_broker_listener_name
         run = self.replicating.run
         links = self._declaration_links = DeclarationLinks(self._broker, listener, clients, run)
-        self.declarations = declared_vhosts.declarations(controller, links, run)
+        self.declarations = declared_vhosts.declarations(controller, self.link, links, run)
         self.service.followed_declarations = self.declarations
         if self.serves_queues:
             self.queues = self._cluster_queues(controller, clients, self.declarations)
