@@ -15,6 +15,7 @@ from headrace.vhosts.declarations.coordinator import Coordinator
 from headrace.vhosts.declarations.messages import Answer, Command, CommandKind, Result
 from headrace.wire.amqp.model_methods import QueueDeclare, QueueDelete
 from tests.support.cluster.peer_kit import play, started
+from tests.support.sim.amqp import serve_amqp
 from tests.support.sim.cluster import until
 from tests.unit.server.test_cluster_declarations import ask, declarations, shown
 from tests.unit.vhosts.test_replicated_topics import publish
@@ -26,7 +27,7 @@ BROKERS = (0, 1, 2)
 
 def played(story: Callable[[SimCluster], Awaitable[None]]) -> None:
     async def whole(cluster: SimCluster) -> None:
-        cluster.declarations = cluster.queues = True
+        serve_amqp(cluster)
         await started(cluster, *BROKERS)
         await story(cluster)
 
