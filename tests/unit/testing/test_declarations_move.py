@@ -78,7 +78,7 @@ def test_uncommitted_change_that_stays_after_a_resignation_is_found(
         self._held.clear()
 
     monkeypatch.setattr(FollowedTable, "undo", planted)
-    assert_found(first=32)
+    assert_found(first=49)
 
 
 def test_transient_queue_that_outlives_its_broker_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_transient_queue_of_an_ended_registration_is_found(monkeypatch: pytest.M
         return model(self, command._replace(epoch=epoch), shard)
 
     monkeypatch.setattr(Coordinator, "_model", planted)
-    assert_found(first=41)
+    assert_found(first=49)
 
 
 def test_tombstone_before_the_topic_is_deleted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,11 +112,11 @@ def test_declaration_that_does_not_wait_for_a_deletion_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(coordinator, "_queue_being_deleted", lambda command, table: None)
-    assert_found(first=2)
+    assert_found(first=3)
 
 
 def test_deletion_that_the_next_coordinator_does_not_continue_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(FollowedTable, "deleted", lambda self: {})
-    assert_found(first=11)
+    assert_found(first=13)

@@ -143,6 +143,19 @@ class ClusterDeclarations:
         )
         self._ask_until_done(command)
 
+    async def delete_vhost(self, vhost: str) -> None:
+        """Delete all declarations of a vhost, whose definition is deleted next. Raises ApiError."""
+        command = self.command(vhost, CommandKind.VHOST_DELETED)
+
+        def ask(done: Done[Answer | ApiError]) -> None:
+            self.ask(command, done)
+
+        await called_back(ask)
+
+    def vhost_deleted(self, vhost: str) -> None:
+        """Delete what was declared in a vhost until its definition was deleted."""
+        self.coordinator.vhost_deleted(vhost)
+
     def _queue_ended(self, vhost: str, name: str) -> None:
         """Have a queue deleted that has expired, or that its last consumer left."""
         queues = self.tables.virtual_hosts.hosts[vhost].model.queues

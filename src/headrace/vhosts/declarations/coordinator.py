@@ -33,7 +33,7 @@ from headrace.vhosts.declarations.confirmations import Confirmations
 from headrace.vhosts.declarations.coordinator_shard import CoordinatorShard
 from headrace.vhosts.declarations.log_polls import LogPolls
 from headrace.vhosts.declarations.messages import Answer, Command, CommandKind, Part, Poll, Result
-from headrace.vhosts.declarations.new_records import Deleted, NewRecords
+from headrace.vhosts.declarations.new_records import Deleted, NewRecords, deleting_record
 from headrace.vhosts.declarations.partitions import DeclarationPartitions
 from headrace.vhosts.declarations.queue_deletions import ChangeTopics, QueueDeletions
 from headrace.vhosts.declarations.stored_changes import PARTITIONS
@@ -52,6 +52,9 @@ _LATER = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 """The error of a command that is to be repeated soon."""
 RETRY_SECONDS = 1.0
 """Seconds after which a failed deletion is repeated, or one of the last coordinator continued."""
+CLOSED_SECONDS = 10.0
+"""Seconds after the deletion of a vhost's declarations in which its definition is deleted; until
+then nothing is declared in it."""
 AccessOf = Callable[[Identity, str], Access]
 """Returns a client's permissions in a vhost."""
 
@@ -87,6 +90,9 @@ class Coordinator:
         self._collected: list[Declared | Removed] | None = None
         """Changes of the model by the command that is being carried out; None: no command is."""
         self._name_bytes = bytes(16)
+        self._closed: dict[str, float] = {}
+        """Vhosts whose declarations were deleted, with the monotonic time until which none of them
+        is declared again."""
         self._repeated: set[CoordinatorShard] = set()
         """Partitions in which a deletion of transient queues is repeated soon."""
         broker.image.observers.append(self._image_changed)
@@ -122,6 +128,8 @@ class Coordinator:
         if partition.role.too_few_replicas:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas are in sync")
         adds = command.kind is CommandKind.METHOD and not isinstance(command.method, QueueDelete)
+        if adds and self._closed.get(command.vhost, 0.0) > self._broker.clock.monotonic():
+            raise ApiError(_LATER)
         if adds and partition.log.context.low:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, partition.log.context.low)
         if isinstance(command.method, QueueDeclare) and not self._is_registered(
@@ -140,6 +148,8 @@ class Coordinator:
         done: Done[Answer | ApiError],
     ) -> None:
         """Change a vhost's model, and append the changes."""
+        if command.kind is CommandKind.VHOST_DELETED:
+            self._closed[command.vhost] = self._broker.clock.monotonic() + CLOSED_SECONDS
         held = shard.table.hold()
         self._collected, self._name_bytes = [], command.name_bytes
         outcome: Answer
@@ -166,6 +176,26 @@ class Coordinator:
         else:
             shard.table.commit(held)
             shard.when_settled(stored)
+
+    def vhost_deleted(self, vhost: str) -> None:
+        """Delete declarations of a vhost whose definition is deleted, which no broker has now.
+
+        There are some if they were declared between both deletions, at another coordinator.
+        """
+        self._closed.pop(vhost, None)
+        try:
+            shard = self._led.of(vhost)
+        except ApiError:
+            return
+        changes: dict[bytes, Deleted | None] = {}
+        for key, (of, record) in shard.table.records.items():
+            if of != vhost or key in shard.table.deleting:
+                continue
+            changes[key] = None
+            if isinstance(record, QueueRecord) and not record.home:
+                changes[key] = vhost, deleting_record(vhost, record.name, self._topic_id)
+        if changes:
+            self._append_deleted(shard, changes)
 
     def _append_deleted(
         self, shard: CoordinatorShard, changes: Mapping[bytes, Deleted | None]

@@ -57,14 +57,17 @@ class FollowedTable:
         table_of: Callable[[str], VhostTable],
         changed: Callable[[str, Applied], None],
         now: float,
+        has_vhost: Callable[[str], bool] = lambda _: True,
     ) -> None:
         """Create without declarations, at the monotonic time `now`.
 
-        `table_of` returns the table of a vhost, which is created if it is missing. `changed` is
-        called with a vhost's name and each change of it by a record.
+        `table_of` returns the table of a vhost, which is created if it is missing; `has_vhost`
+        tells whether it is not. `changed` is called with a vhost's name and each change of it by a
+        record.
         """
         self._table_of = table_of
         self._changed = changed
+        self._has_vhost = has_vhost
         self.records: dict[bytes, Located] = {}
         """The declarations by their keys."""
         self.applied = Offset(0)
@@ -219,6 +222,10 @@ class FollowedTable:
             return
         if former is not None and _home(former[1]) != _home(record):
             self.remove(key)
+        if _is_deleting(record) and not self._has_vhost(vhost):
+            self._forget(key)
+            self._remember(key, (vhost, record))
+            return
         table = self._table_of(vhost)
         applied = apply(table, record)
         self._forget(key)
@@ -239,8 +246,8 @@ class FollowedTable:
             return
         self._forget(key)
         vhost, record = located
-        if _is_deleting(record):
-            return  # its vhost may be deleted, too
+        if _is_deleting(record) or not self._has_vhost(vhost):
+            return
         removed = remove(self._table_of(vhost), record)
         if removed != Removed():
             self._changed(vhost, Applied(removed=removed))

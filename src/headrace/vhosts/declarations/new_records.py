@@ -73,8 +73,7 @@ class NewRecords:
         if isinstance(record, QueueRecord) and not (
             isinstance(present, QueueRecord) and present.home
         ):
-            topic_id = self._topic_id(queue_topic(vhost, record.name))
-            record = record._replace(deleting=True, topic_id=topic_id)
+            record = deleting_record(vhost, record.name, self._topic_id)
             self.deleting[key] = vhost, record
             self._table.note(self._held, key, (vhost, record))
             return key, encode_record(vhost, record)
@@ -108,3 +107,9 @@ class NewRecords:
         command = self._command
         connection = queue.owner.connection if isinstance(queue.owner, ConnectionOwner) else 0
         return command.broker, command.epoch, connection
+
+
+def deleting_record(vhost: str, queue: str, topic_id: Callable[[str], str]) -> QueueRecord:
+    """Return the record of a deleted queue that may have a topic; `topic_id`: see `NewRecords`."""
+    found = topic_id(queue_topic(vhost, queue))
+    return QueueRecord(queue, False, {}, deleting=True, topic_id=found)
