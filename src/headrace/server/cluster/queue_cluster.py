@@ -96,6 +96,7 @@ class QueueCluster:
                 lambda: applier.broker_epoch,
                 lambda: applier.knows_cluster,
                 lambda: self._controller.ensure_internal_topic(DECLARATIONS_TOPIC),
+                self._change_topics,
                 self._run,
             ),
             access,
