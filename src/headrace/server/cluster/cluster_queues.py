@@ -115,6 +115,9 @@ class ClusterQueues:
             if queue_of_topic(topic) is None:
                 self._hashed[topic] = name
         self._led.declared(host, queue)
+        planned = self.topics.planned(name)
+        if queue.settings.expires_ms is not None and self._broker.broker_id in planned:
+            self.topics.want(host.name, queue)  # only the leader of a topic has its queue expire
 
     def _forget(self, host: QueueHost, name: QueueName) -> None:
         """End a queue that is not declared any more; its consumers are cancelled."""

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from headrace.cluster.peers.conversation import Run
     from headrace.vhosts.queue_topics import QueueTopics
 
+CLOSED_SECONDS_MAX = 5.0
+"""Seconds for which the answer to connection.close waits for the deletion of exclusive queues."""
 RETRY_SECONDS = 1.0
 """Seconds after which a command of the broker itself is repeated."""
 ASK_SECONDS = 30.0
@@ -131,23 +133,39 @@ class ClusterDeclarations:
         self._connections += 1
         return ConnectionOwner(self._broker.broker_id, self._links.epoch(), self._connections)
 
-    def connection_closed(self, vhost: str, owner: ConnectionOwner) -> None:
-        """Have the queues deleted that are exclusive to a closed connection."""
+    def connection_closed(
+        self, vhost: str, owner: ConnectionOwner, done: Callable[[], None]
+    ) -> None:
+        """Have the queues deleted that are exclusive to a closed connection.
+
+        `done` is called then, or after `CLOSED_SECONDS_MAX`.
+        """
         command = self.command(vhost, CommandKind.CONNECTION_CLOSED)._replace(
             epoch=owner.epoch, connection=owner.connection
         )
-        self._ask_until_done(command)
+        once: Once[object] = Once(lambda _: done())
+        timer = self._broker.clock.call_later(CLOSED_SECONDS_MAX, partial(once, None))
+
+        def deleted(answer: object) -> None:
+            timer.cancel()
+            once(answer)
+
+        self._ask_until_done(command, deleted)
 
     def _queue_ended(self, vhost: str, name: str) -> None:
         """Have a queue deleted that has expired, or that its last consumer left."""
         self._ask_until_done(self.command(vhost, CommandKind.QUEUE_ENDED, QueueDelete(queue=name)))
 
-    def _ask_until_done(self, command: Command) -> None:
+    def _ask_until_done(self, command: Command, done: Done[Answer] = lambda _: None) -> None:
         """Repeat a command of this broker until a coordinator has carried it out."""
 
         def answered(answer: Answer | ApiError) -> None:
-            if isinstance(answer, ApiError) and self._open:
-                self._broker.clock.call_later(RETRY_SECONDS, lambda: self._ask_until_done(command))
+            if not isinstance(answer, ApiError):
+                done(answer)
+            elif self._open:
+                self._broker.clock.call_later(
+                    RETRY_SECONDS, lambda: self._ask_until_done(command, done)
+                )
 
         self.ask(command, answered)
 
