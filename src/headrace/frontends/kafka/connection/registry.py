@@ -254,8 +254,8 @@ PEER_APIS: tuple[Api, ...] = (
         "tests/unit/vhosts/test_replicated_topics.py"
         "::test_topic_is_created_by_the_controller_for_any_broker"),
     Api(ApiKey.NOTE_ALARM, "cluster", 0, 0, hot=True, in_turn=True, proof=
-        "tests/cluster/test_amqp_kinds.py"
-        "::test_disk_alarm_of_any_broker_blocks_publishers_on_all"),
+        "tests/unit/vhosts/test_shared_alarms.py"
+        "::test_alarm_of_a_broker_blocks_publishers_on_all"),
     Api(ApiKey.INITIALIZE_SHARE_GROUP_STATE, "share", 0, 0, hot=True, proof=
         "tests/unit/frontends/kafka/authentication/test_share_state_apis.py"
         "::test_state_begins_once_in_an_epoch_and_is_deleted"),
