@@ -1,7 +1,7 @@
 """Declarations of vhosts in a cluster: commands to coordinators, and brokers that follow."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
 
 import pytest
 
@@ -45,7 +45,9 @@ async def ask(
 
 async def closed(at: ClusterDeclarations, owner: ConnectionOwner) -> None:
     """Have the exclusive queues of a connection deleted."""
-    await called_back(lambda done: at.connection_closed("/", owner, partial(done, None)))
+    deleted = asyncio.Event()
+    at.connection_closed("/", owner, deleted.set)
+    await deleted.wait()
 
 
 def shown(at: ClusterDeclarations, vhost: str = "/") -> set[tuple[str, str]]:
