@@ -11,5 +11,6 @@ per_name_outcomes          one command for several names, with a result each
 watching                   `--watch`: repeated output
 name_patterns, partition_choice, offset_positions   arguments: topics, partitions, offsets
 passwords                  passwords of commands, read from a file or typed
+health_reasons             reasons why a cluster is not healthy
 directory_messages         messages about log directories that failed or are low on space
 """
