@@ -68,6 +68,8 @@ class ClusterFacts:
         """Live brokers in controlled shutdown."""
         self.suspects: Mapping[BrokerId, int] = {}
         """Brokers that seem to be dead before their sessions end, by their epochs."""
+        self.drained: frozenset[BrokerId] = frozenset()
+        """Brokers under maintenance: each leads only if no other in-sync replica can."""
         self.failed: set[tuple[BrokerId, TopicPartition]] = set()
         """Replicas whose log directory has failed, with their broker."""
         self.damaged: set[tuple[BrokerId, TopicPartition]] = set()
@@ -121,6 +123,11 @@ class ClusterFacts:
     def damage_of(self, partition: TopicPartition) -> Callable[[BrokerId], bool]:
         """Return the sort key that puts damaged replicas last."""
         return lambda broker: (broker, partition) in self.damaged
+
+    def rank_of(self, partition: TopicPartition) -> Callable[[BrokerId], tuple[bool, bool]]:
+        """Return the sort key of leaders: damaged replicas last, before these drained brokers."""
+        damaged = self.damage_of(partition)
+        return lambda broker: (damaged(broker), broker in self.drained)
 
     def unclean(self, topic: StoredTopic) -> bool:
         """Return whether unclean leader election is enabled for the topic."""
