@@ -5,12 +5,13 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from headrace.posix.awaiting import called_back
+from headrace.queues.queue_names import QueueName
 from headrace.queues.refusals import RefusalKind, Refused
 from headrace.server.assembly import Server
 from headrace.testing.sim.cluster import SimCluster
 from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
 from headrace.vhosts.declarations.coordinator_shard import CoordinatorShard
-from headrace.vhosts.declarations.messages import Result
+from headrace.vhosts.declarations.messages import CommandKind, Result
 from headrace.wire.amqp.methods import Method
 from headrace.wire.amqp.model_methods import (
     ExchangeDeclare,
@@ -186,3 +187,25 @@ def test_next_coordinator_applies_only_what_its_table_lacks(
         assert len(shown(left[0])) == 51
 
     played(story, 0, 1, 2)
+
+
+def test_an_operator_plans_other_replicas_of_a_queue() -> None:
+    async def story(cluster: SimCluster) -> None:
+        first, second = declarations(cluster, 0), declarations(cluster, 1)
+        await ask(first, QueueDeclare(queue="a", durable=True))
+        name = QueueName("/", "a")
+        assert first.planned(name) == second.planned(name) == (0, 1)
+        queue = second.tables.virtual_hosts.hosts["/"].model.queues["a"]
+        for at, replicas in ((second, (1, 0)), (first, (1,))):
+            command = at.command("/", CommandKind.QUEUE_REPLICAS, QueueDeclare(queue="a"))
+            wanted = command._replace(replicas=replicas)
+            await called_back(lambda done, at=at, wanted=wanted: at.ask(wanted, done))
+            assert first.planned(name) == second.planned(name) == replicas
+        assert second.tables.virtual_hosts.hosts["/"].model.queues["a"] is queue
+        await ask(first, QueueDeclare(queue="transient"))
+        for missing in ("missing", "transient"):
+            command = first.command("/", CommandKind.QUEUE_REPLICAS, QueueDeclare(queue=missing))
+            with pytest.raises(Refused):
+                await called_back(lambda done, wanted=command: first.ask(wanted, done))
+
+    played(story)

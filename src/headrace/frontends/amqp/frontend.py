@@ -188,7 +188,7 @@ def frontend(parts: Parts) -> AmqpFrontend:
     )
     if cluster is not None:
         queues.virtual_hosts.turns.leadership = cluster.queue_leadership
-    parts.operations.add(Administration(queues, settings.users, amqp).operations)
+    parts.operations.add(Administration(broker, queues, settings, amqp).operations)
     made = AmqpFrontend(
         queues,
         settings_of(keys, "headrace"),
