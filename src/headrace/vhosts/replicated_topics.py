@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.cluster.peers.queue_topic_calls import Outcomes, QueueTopicChanges
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId
+from headrace.model.protocols import AMQP
 from headrace.ports.backoff import backoff_seconds
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.queue_names import QueueName, queue_topic
@@ -104,12 +105,13 @@ class ReplicatedTopics:
     async def _create(self, some: dict[str, _Wanted]) -> None:
         """Have some topics created; forget those that exist or whose queues are deleted."""
         new: list[NewTopic] = []
+        brokers = self._broker.image.brokers_with(AMQP.feature)
         for topic, wanted in some.items():
             planned = self._links.replicas(wanted.name)
             if topic in self._broker.image.topics or not planned:
                 self._wanted.pop(topic, None)
                 continue
-            replicas = present_replicas(planned, self._broker.image.brokers)
+            replicas = present_replicas(planned, brokers)
             if replicas:
                 new.append(new_topic(topic, wanted.queue.settings, replicas))
             self._wanted[topic] = self._wanted.pop(topic)  # others come first the next time

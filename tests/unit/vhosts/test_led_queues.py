@@ -3,6 +3,8 @@
 import asyncio
 
 from headrace.queues.engine.closed_queue import ClosedQueue
+from headrace.queues.engine.delivery_turns import AnyQueue
+from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.port import Consumer
 from headrace.queues.refusals import Refused
 from tests.support.cluster.queue_part import AT, QueueCluster, play
@@ -67,14 +69,21 @@ def test_consumers_of_a_queue_that_moves_are_cancelled() -> None:
     play(story)
 
 
-def test_sessions_are_told_of_a_move_before_publishes_are_reported_as_unstored() -> None:
+def test_move_is_reported_before_publishes_are_reported_as_unstored() -> None:
     async def story(cluster: QueueCluster) -> None:
         first = cluster.leader
+        led = first.hosted
         told: list[object] = []
-        first.led.moved = lambda vhost, name: told.append((vhost, name))
+
+        def moved(host: QueueHost, queue: AnyQueue) -> None:
+            assert not queue.refused
+            told.append(queue)
+            host.end_consumers(host.unhost(queue))
+
+        first.led.moved = moved
         await first.published("a")
         await cluster.move(1)
-        assert told == [("/", "q")]
+        assert told == [led]
         assert isinstance(first.queue, ClosedQueue)
         assert first.queue.led_elsewhere
 

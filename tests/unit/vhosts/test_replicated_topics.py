@@ -16,6 +16,7 @@ from headrace.wire.amqp.field_kinds import Long
 from headrace.wire.amqp.model_methods import QueueDeclare
 from tests.support.cluster.peer_kit import play, started
 from tests.support.queues.port_place import persistent
+from tests.support.sim.amqp import serve_amqp
 from tests.support.sim.cluster import until
 from tests.unit.server.test_cluster_declarations import ask, declarations
 
@@ -25,7 +26,7 @@ TOPIC = queue_topic(*Q)
 
 def played(story: Callable[[SimCluster], Awaitable[None]], *brokers: int) -> None:
     async def whole(cluster: SimCluster) -> None:
-        cluster.declarations = cluster.queues = True
+        serve_amqp(cluster)
         await started(cluster, *brokers)
         await story(cluster)
 

@@ -142,7 +142,7 @@ class Listing:
         ]
         if len(declared) > ROWS_MAX:
             raise _too_many()
-        counts = await called_back(partial(_counted, declared))
+        counts = await called_back(partial(_counted, self._members, declared))
         return [
             self._queue_row(host, queue, counts[number])
             for number, (host, queue) in enumerate(declared)
@@ -246,7 +246,9 @@ class Listing:
 
 
 def _counted(
-    declared: "Sequence[tuple[QueueHost, DeclaredQueue]]", done: "Done[Mapping[int, QueueInfo]]"
+    members: "QueueMembers",
+    declared: "Sequence[tuple[QueueHost, DeclaredQueue]]",
+    done: "Done[Mapping[int, QueueInfo]]",
 ) -> None:
     """Call `done` with the counts of queues by their place, within a second or so.
 
@@ -254,19 +256,14 @@ def _counted(
     """
     answered = gather(len(declared), done)
     for number, (host, queue) in enumerate(declared):
-        found = _running(host, queue.name)
-        if found is None:  # it is not used yet
+        found: Queue | None = host.queues.get(queue.name)
+        is_unused = queue.durable and members.of(host.name, queue).topic is None
+        if found is None and not is_unused:
+            found = host.targets.queue_elsewhere(queue.name)
+        if found is None:
             answered(number, QueueInfo(0, 0, 0, 0))
         else:
             found.ask_info(partial(answered, number))
-
-
-def _running(host: "QueueHost", name: str) -> "Queue | None":
-    """Return a queue that this broker runs, else as another broker's; None: no broker runs it."""
-    hosted = host.queues.get(name)
-    if hosted is not None and hosted.refused is None:
-        return hosted
-    return host.targets.elsewhere.get(name, hosted)
 
 
 def _too_many() -> ApiError:

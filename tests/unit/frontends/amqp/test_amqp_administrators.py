@@ -41,7 +41,9 @@ class Noted:
 
     def __init__(self) -> None:
         settings: Any = SimpleNamespace(definitions=QueueRoom().broker._admission.definitions)
-        self.kinds = list(Administration(QueueRoom().broker, settings, settings).operations)
+        self.kinds = list(
+            Administration(settings, QueueRoom().broker, settings, settings).operations
+        )
         self.asked: list[str] = []
 
     @property
