@@ -12,5 +12,6 @@ watching                   `--watch`: repeated output
 name_patterns, partition_choice, offset_positions   arguments: topics, partitions, offsets
 passwords                  passwords of commands, read from a file or typed
 health_reasons             reasons why a cluster is not healthy
+perf_figures               records, bytes and latencies of a run
 directory_messages         messages about log directories that failed or are low on space
 """

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.records.perf_figures import Figures
+from headrace.terminal.perf_figures import Figures
 from headrace.cli.records.sending import Acks, Compression, now_ms
 from headrace.client.calls.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.client import Client

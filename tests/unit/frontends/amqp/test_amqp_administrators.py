@@ -40,10 +40,9 @@ class Noted:
     """Operations that note that they were called, and do nothing."""
 
     def __init__(self) -> None:
-        settings: Any = SimpleNamespace(definitions=QueueRoom().broker._admission.definitions)
-        self.kinds = list(
-            Administration(settings, QueueRoom().broker, settings, settings).operations
-        )
+        queues = QueueRoom().broker
+        settings: Any = SimpleNamespace(definitions=queues._admission.definitions, users=None)
+        self.kinds = list(Administration(settings, queues, settings, settings).operations)
         self.asked: list[str] = []
 
     @property
@@ -66,7 +65,8 @@ def arguments_of(noted: Noted, operation: str) -> dict[str, str]:
     """Return the texts that an operation must be given."""
     (kind,) = [kind for kind in noted.kinds if operation == kind.OPERATION]
     required = [each for each in fields(cast("Any", kind)) if each.default is MISSING]
-    return {each.name: WORD for each in required if each.default_factory is MISSING}
+    given = {each.name: WORD for each in required if each.default_factory is MISSING}
+    return {name: [1] if name == "members" else word for name, word in given.items()}
 
 
 def answer(noted: Noted | None, caller: str, operation: str, **question: Any) -> OperationResponse:
