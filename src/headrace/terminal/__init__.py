@@ -13,5 +13,6 @@ name_patterns, partition_choice, offset_positions   arguments: topics, partition
 passwords                  passwords of commands, read from a file or typed
 health_reasons             reasons why a cluster is not healthy
 perf_figures               records, bytes and latencies of a run
+input_lines                lines of input parsed into records
 directory_messages         messages about log directories that failed or are low on space
 """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.client.admin.queue_moves import Queue, critical, grown, rebalanced, shrunk
+from headrace.client.admin.queue_moves import Queue, QueueMove, critical, grown, rebalanced, shrunk
 
 
 def queue(name: str, *members: int, **changed: object) -> Queue:
@@ -61,8 +61,8 @@ def test_the_last_member_in_sync_does_not_leave() -> None:
     assert next(shrunk([at], 1)).problem.startswith("it has no majority")
 
 
-def led(moves: list[object]) -> dict[str, int]:
-    return {move.queue.name: move.members[0] for move in moves}  # type: ignore[attr-defined]
+def led(moves: list[QueueMove]) -> dict[str, int]:
+    return {move.queue.name: move.members[0] for move in moves}
 
 
 def test_leaders_are_balanced_over_the_members_in_sync() -> None:

@@ -8,12 +8,12 @@ Each step can be repeated: a move that was interrupted is completed by the same 
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from headrace.client import move_progress
 from headrace.client.admin import replicas
-from headrace.client.admin.operations import call_operation
-from headrace.client.admin.queue_moves import Move, Queue
+from headrace.client.admin.queue_moves import Queue, QueueMove
 from headrace.client.client import Client
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
@@ -22,29 +22,24 @@ LOOK_SECONDS = 0.5
 """Seconds between two looks at moves under way."""
 TELL_SECONDS = 5.0
 """Seconds between two reports of their progress."""
-_LISTENER = "AMQP"
 
 Outcomes = dict[tuple[str, str], ApiError | None]
 """The error of each move, by vhost and queue; None: it is done."""
+Ask = Callable[..., Awaitable[Any]]
+"""Runs an operation of a broker by its name and its arguments. Raises ApiError."""
 Progress = Callable[[str], None]
+Used = Mapping[TopicPartition, QueueMove]
+"""Moves of queues that have a topic, by its partition."""
 
 
-async def queues(client: Client, vhost: str | None = None) -> list[Queue]:
+async def queues(ask: Ask, vhost: str | None = None) -> list[Queue]:
     """Return the durable queues of all vhosts, or of one. Raises ApiError."""
-    rows = await call_operation(client, "queue.list", {"vhost": vhost}, _LISTENER)
+    rows = await ask("queue.list", vhost=vhost)
     return [Queue.of(row) for row in rows if row["durable"]]
 
 
-async def brokers(client: Client) -> list[Mapping[str, bool | int]]:
-    """Return the rows of `queue-broker.list`. Raises ApiError."""
-    rows: list[Mapping[str, bool | int]] = await call_operation(
-        client, "queue-broker.list", {}, _LISTENER
-    )
-    return rows
-
-
-async def carry_out(client: Client, moves: Iterable[Move], tell: Progress) -> Outcomes:
-    """Move queues, and return when all moves are complete; `tell` is called with progress.
+async def carry_out(client: Client, moves: Iterable[QueueMove], tell: Progress) -> Outcomes:
+    """QueueMove queues, and return when all moves are complete; `tell` is called with progress.
 
     Moves with a problem are not begun. ApiError: the controller refuses all.
     """
@@ -57,7 +52,7 @@ async def carry_out(client: Client, moves: Iterable[Move], tell: Progress) -> Ou
         begun.append(move)
         outcomes[_name(move)] = None
         if move.queue.topic is None or len(move.members) < len(move.queue.members):
-            outcomes[_name(move)] = await _planned(client, move)
+            outcomes[_name(move)] = await _planned(ask, move)
     used = {
         TopicPartition(move.queue.topic, 0): move
         for move in begun
@@ -68,26 +63,24 @@ async def carry_out(client: Client, moves: Iterable[Move], tell: Progress) -> Ou
     await _lead(client, used, outcomes)
     for move in used.values():
         if outcomes[_name(move)] is None and not len(move.members) < len(move.queue.members):
-            outcomes[_name(move)] = await _planned(client, move)
+            outcomes[_name(move)] = await _planned(ask, move)
     return outcomes
 
 
-def _name(move: Move) -> tuple[str, str]:
+def _name(move: QueueMove) -> tuple[str, str]:
     return move.queue.vhost, move.queue.name
 
 
-async def _planned(client: Client, move: Move) -> ApiError | None:
-    asked = {"vhost": move.queue.vhost, "name": move.queue.name, "members": list(move.members)}
+async def _planned(ask: Ask, move: QueueMove) -> ApiError | None:
+    vhost, name = _name(move)
     try:
-        await call_operation(client, "queue.plan", asked, _LISTENER)
+        await ask("queue.plan", vhost=vhost, name=name, members=list(move.members))
     except ApiError as error:
         return error
     return None
 
 
-async def _reassign(
-    client: Client, used: Mapping[TopicPartition, Move], outcomes: Outcomes
-) -> None:
+async def _reassign(client: Client, used: Used, outcomes: Outcomes) -> None:
     wanted: dict[TopicPartition, Sequence[int] | None] = {
         partition: move.members
         for partition, move in used.items()
@@ -98,7 +91,7 @@ async def _reassign(
             outcomes[_name(used[partition])] = error
 
 
-async def _complete(client: Client, used: Mapping[TopicPartition, Move], tell: Progress) -> None:
+async def _complete(client: Client, used: Used, tell: Progress) -> None:
     """Wait until none of the partitions is reassigned."""
     waited = 0.0
     while True:
@@ -116,7 +109,7 @@ async def _tell(
     client: Client,
     first: replicas.Reassigning,
     count: int,
-    used: Mapping[TopicPartition, Move],
+    used: Used,
     tell: Progress,
 ) -> None:
     copies = (await move_progress.of_moves(client, [first]))[first.partition]
@@ -125,7 +118,7 @@ async def _tell(
     tell(f"queue {used[first.partition].queue.name} is copied: {percent or 'not known'}{more}")
 
 
-async def _lead(client: Client, used: Mapping[TopicPartition, Move], outcomes: Outcomes) -> None:
+async def _lead(client: Client, used: Used, outcomes: Outcomes) -> None:
     """Have the first members lead, where that is the move."""
     wanted = [
         partition

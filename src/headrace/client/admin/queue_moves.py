@@ -59,7 +59,7 @@ class Queue(NamedTuple):
         return "" if self.leader is not None else "it has no leader"
 
 
-class Move(NamedTuple):
+class QueueMove(NamedTuple):
     """Other members of a queue, or the same in another order, or the reason why not."""
 
     queue: Queue
@@ -75,7 +75,7 @@ def majority(members: Sequence[int]) -> int:
     return len(members) // 2 + 1
 
 
-def grown(queues: Iterable[Queue], broker: int, *, even: bool = False) -> Iterator[Move]:
+def grown(queues: Iterable[Queue], broker: int, *, even: bool = False) -> Iterator[QueueMove]:
     """Yield the moves that make a broker a member of queues.
 
     `even`: only of queues with an even number of members, as RabbitMQ's strategy.
@@ -83,12 +83,14 @@ def grown(queues: Iterable[Queue], broker: int, *, even: bool = False) -> Iterat
     for queue in queues:
         if broker in queue.members:
             if queue.topic is not None and queue.min_in_sync != queue.majority:
-                yield Move(queue, queue.members, queue.problem)  # the last part of an earlier move
+                yield QueueMove(
+                    queue, queue.members, queue.problem
+                )  # the last part of an earlier move
         elif not even or len(queue.members) % 2 == 0:
-            yield Move(queue, (*queue.members, broker), queue.problem)
+            yield QueueMove(queue, (*queue.members, broker), queue.problem)
 
 
-def shrunk(queues: Iterable[Queue], broker: int) -> Iterator[Move]:
+def shrunk(queues: Iterable[Queue], broker: int) -> Iterator[QueueMove]:
     """Yield the moves after which a broker is a member of no queue."""
     for queue in queues:
         left = tuple(member for member in queue.members if member != broker)
@@ -99,10 +101,10 @@ def shrunk(queues: Iterable[Queue], broker: int) -> Iterator[Move]:
             problem = f"broker {broker} is its last member"
         elif not problem and not set(left) & set(queue.in_sync):
             problem = f"no member but broker {broker} is in sync"
-        yield Move(queue, left or queue.members, problem)
+        yield QueueMove(queue, left or queue.members, problem)
 
 
-def rebalanced(queues: Sequence[Queue], brokers: Collection[int]) -> list[Move]:
+def rebalanced(queues: Sequence[Queue], brokers: Collection[int]) -> list[QueueMove]:
     """Return the moves after which `brokers` lead equally many of the queues, as far as possible.
 
     Only members that are in sync become leaders. As in RabbitMQ, no queue moves to a broker that
@@ -128,14 +130,14 @@ def rebalanced(queues: Sequence[Queue], brokers: Collection[int]) -> list[Move]:
                 moved[queue] = heir
     moves = ((queue, moved.get(queue, queue.leader)) for queue in queues)
     return [
-        Move(queue, _led_by(queue, leader), leads=True)
+        QueueMove(queue, _led_by(queue, leader), leads=True)
         for queue, leader in moves
         if leader is not None and (queue in moved or _is_misplaced(queue))
     ]
 
 
 def _is_misplaced(queue: Queue) -> bool:
-    """Whether the leader is not the preferred one, which would lead again later."""
+    """Return whether the leader is not the preferred one, which would lead again later."""
     return queue.leader != queue.members[0] and not queue.problem
 
 

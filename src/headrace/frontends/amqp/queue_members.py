@@ -77,7 +77,7 @@ class QueueMembers:
             return (self._broker.broker_id,)
         if queue.durable:
             return self._declarations.planned(QueueName(vhost, queue.name))
-        home = self._declarations.home_of(vhost, queue)
+        home = self._declarations.home_of(vhost, queue.name)
         return () if home is None else (home,)
 
     def _min_in_sync(self, config: Mapping[str, str]) -> int:

@@ -53,6 +53,11 @@ class QueueSessions:
         self._known: dict[BrokerId, _Known] = {}
         self._awaited = AwaitedHomes(deadlines.clock)
 
+    @property
+    def count(self) -> int:
+        """Number of sessions that have not ended."""
+        return sum(not known.session.ended for known in self._known.values())
+
     # Requests of homes
 
     def of(self, home: BrokerId, name: SessionName, *, first: bool) -> LeaderSession | None:

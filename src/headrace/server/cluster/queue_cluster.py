@@ -15,6 +15,7 @@ from headrace.cluster.peers.peer_service import PeerService
 from headrace.cluster.peers.queue_topic_calls import Outcomes, QueueTopicChanges
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.queue_names import DECLARATIONS_TOPIC
+from headrace.server.cluster import queue_figures
 from headrace.server.cluster.cluster_queues import ClusterQueues
 from headrace.server.cluster.declaration_links import DeclarationLinks
 from headrace.server.cluster.queue_leadership import QueueLeadership
@@ -114,6 +115,7 @@ class QueueCluster:
         )
         self.declarations.tables.changed.append(queues.changed)
         self._service.queue_sessions = queues.sessions
+        queue_figures.register(broker, queues)
         virtual_hosts.turns.leadership = self.queue_leadership
         self.queue_leadership.wait_for_homes = queues.wait_for_homes
         if applier.rights is not None:
