@@ -167,7 +167,7 @@ def _chosen(client: Client, vhost: str | None, pattern: str | None, *, whole: bo
 
 
 def _move(client: Client, moves: Iterable[QueueMove], *, json: bool) -> int:
-    """QueueMove queues and print the results; return the exit code."""
+    """Move queues and print the results; return the exit code."""
     moves = list(moves)
     outcomes: moved_queues.Outcomes = {}
     if moves:

@@ -1,7 +1,5 @@
 """Maintenance of a broker: drained of leadership and of clients, and revived."""
 
-import asyncio
-
 from headrace.client.admin.topics import BROKER_RESOURCE, alter_configs
 from headrace.client.client import Client
 from headrace.model.nouns import TopicPartition
@@ -23,7 +21,7 @@ async def drain(client: Client, broker: int, seconds_max: float) -> list[TopicPa
         led, movable = await _led(client, broker)
         if not movable or waited >= seconds_max:
             return led
-        await asyncio.sleep(LOOK_SECONDS)
+        await client.transport.sleep(LOOK_SECONDS)
         waited += LOOK_SECONDS
 
 

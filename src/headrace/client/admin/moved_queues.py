@@ -7,7 +7,6 @@
 Each step can be repeated: a move that was interrupted is completed by the same command.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -38,8 +37,10 @@ async def queues(ask: Ask, vhost: str | None = None) -> list[Queue]:
     return [Queue.of(row) for row in rows if row["durable"]]
 
 
-async def carry_out(client: Client, moves: Iterable[QueueMove], tell: Progress) -> Outcomes:
-    """QueueMove queues, and return when all moves are complete; `tell` is called with progress.
+async def carry_out(
+    client: Client, ask: Ask, moves: Iterable[QueueMove], tell: Progress
+) -> Outcomes:
+    """Move queues, and return when all moves are complete; `tell` is called with progress.
 
     Moves with a problem are not begun. ApiError: the controller refuses all.
     """
@@ -101,7 +102,7 @@ async def _complete(client: Client, used: Used, tell: Progress) -> None:
         if waited >= TELL_SECONDS:
             waited = 0.0
             await _tell(client, moving[0], len(moving), used, tell)
-        await asyncio.sleep(LOOK_SECONDS)
+        await client.transport.sleep(LOOK_SECONDS)
         waited += LOOK_SECONDS
 
 

@@ -137,7 +137,7 @@ def _refusal(
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
     if target is None:
         return None
-    refuse = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    refuse, feature = ErrorCode.INVALID_REPLICA_ASSIGNMENT, feature_of(name)
     if not target:
         text = "The manual partition assignment includes an empty replica list."
         return ApiError(refuse, text)
@@ -146,8 +146,7 @@ def _refusal(
         if broker not in facts.brokers and broker not in replicas:
             text = f"includes broker {broker}, but no such broker is registered."
             return ApiError(refuse, f"The manual partition assignment {text}")
-        known, feature = facts.brokers.get(broker), feature_of(name)
-        if known and feature and feature not in known.features and broker not in replicas:
+        if broker not in replicas and broker not in facts.brokers_with(feature):
             text = f"includes broker {broker}, which has no feature {feature}."
             return ApiError(refuse, f"The manual partition assignment {text}")
         if target.count(broker) > 1:

@@ -102,6 +102,11 @@ class ClusterFacts:
         self.damaged = {pair for pair in self.damaged if pair[0] in alive}
         self.doubts = {pair: doubt for pair, doubt in self.doubts.items() if pair[0] in alive}
 
+    def brokers_with(self, feature: str) -> Collection[BrokerId]:
+        """Return the live brokers that have a feature; all if none has it (`MetadataImage`)."""
+        found = {key for key, broker in self.brokers.items() if feature in broker.features}
+        return found or self.brokers.keys()
+
     def is_registered_as(self, broker: BrokerId, epoch: int) -> bool:
         """Return whether `epoch` is that of the broker's present registration, or -1 (unknown)."""
         known = self.brokers.get(broker)

@@ -253,17 +253,18 @@ def test_topics_of_queues_move_only_to_brokers_with_the_feature_of_queues() -> N
         name = "__amqp.queue.q"
         controller, moved = cluster.controller(), TopicPartition(name, 0)
         await controller.create_topics([NewTopic(name, assignment={0: (ZERO, ONE)})])
+        term = controller._term
+        assert term is not None
+        brokers = term.facts.brokers
+        for able in (ZERO, ONE):
+            brokers[able] = brokers[able]._replace(features=frozenset({"headrace.queues"}))
         outcome = await controller.replicas.reassign({moved: (ZERO, TWO)})
         error = outcome[moved]
         assert error is not None
         assert error.code is E.INVALID_REPLICA_ASSIGNMENT
         assert "broker 2, which has no feature headrace.queues" in str(error)
         assert await controller.replicas.reassign({moved: (ONE, ZERO)}) == {moved: None}
-        term = controller._term
-        assert term is not None
-        facts = term.facts
-        able = facts.brokers[TWO]._replace(features=frozenset({"headrace.queues"}))
-        facts.brokers[TWO] = able
+        brokers[TWO] = brokers[TWO]._replace(features=frozenset({"headrace.queues"}))
         assert await controller.replicas.reassign({moved: (ONE, ZERO, TWO)}) == {moved: None}
 
     play(story)
