@@ -100,7 +100,7 @@ def test_queue_grows_and_shrinks_with_its_messages(cluster: AmqpCluster) -> None
     cluster.until_queue_led("grown", (0,))
     cluster.mend()
     cluster.until_in_sync(queue_topic("/", "grown"))
-    code, moved = ask(cluster, "queue", "shrink", "0", "--all")
+    code, moved = ask(cluster, "queue", "shrink", "0", "--queue", "grown")
     assert code == 0
     assert row(cluster, "grown")["members"] == [1, 2]
     assert drained_queue(cluster, "grown", at=0) == [*range(50)]
