@@ -61,7 +61,7 @@ def _touch_none(queues: Iterable[Queue]) -> None:
 
 
 class HomeFigures(NamedTuple):
-    """What is under way between a home and the leader of one queue."""
+    """Publishes and deliveries under way between a home and the leader of one queue."""
 
     unconfirmed_batches: int
     """Batches of publishes that are not confirmed, sent or not."""
@@ -124,7 +124,7 @@ class RemoteQueue:
 
     @property
     def figures(self) -> HomeFigures:
-        """What is under way between this broker and the leader."""
+        """Publishes and deliveries under way between this broker and the leader."""
         publishes = self._publishes
         credit = self._consumers.outstanding
         return HomeFigures(publishes.unconfirmed, publishes.waiting_bytes, credit)
