@@ -72,7 +72,7 @@ def declare(cluster: AmqpCluster, name: str, members: int, *, at: int = 0, count
 
 def drained_queue(cluster: AmqpCluster, name: str, at: int) -> list[int]:
     """Get and acknowledge all messages of a queue; return their bodies."""
-    found = []
+    found: list[int] = []
     with cluster.channel(at) as channel:
         while True:
             method, _, body = channel.basic_get(name)
@@ -191,7 +191,8 @@ def test_rolling_restart_loses_nothing_and_clients_of_other_brokers_go_on(
     cluster: AmqpCluster,
 ) -> None:
     declare(cluster, "rolled", 3, at=0)
-    confirmed, consumed = [], []
+    confirmed: list[int] = []
+    consumed: list[int] = []
     gap = 0.0
     for stopped in range(3):
         home = (stopped + 1) % 3

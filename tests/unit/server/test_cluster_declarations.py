@@ -42,6 +42,14 @@ async def ask(
     return answer
 
 
+async def replan(at: ClusterDeclarations, queue: str, replicas: tuple[int, ...]) -> Result:
+    """Plan the replicas of a queue. Raises Refused, ApiError."""
+    command = at.command("/", CommandKind.QUEUE_REPLICAS, QueueDeclare(queue=queue))
+    wanted = command._replace(replicas=replicas)
+    answer: Result = await called_back(lambda done: at.ask(wanted, done))
+    return answer
+
+
 def shown(at: ClusterDeclarations, vhost: str = "/") -> set[tuple[str, str]]:
     """Return the names of queues, declared exchanges and bindings."""
     host = at.tables.virtual_hosts.hosts.get(vhost)
@@ -195,15 +203,12 @@ def test_an_operator_plans_other_replicas_of_a_queue() -> None:
         assert first.planned(name) == second.planned(name) == (0, 1)
         queue = second.tables.virtual_hosts.hosts["/"].model.queues["a"]
         for at, replicas in ((second, (1, 0)), (first, (1,))):
-            command = at.command("/", CommandKind.QUEUE_REPLICAS, QueueDeclare(queue="a"))
-            wanted = command._replace(replicas=replicas)
-            await called_back(lambda done, at=at, wanted=wanted: at.ask(wanted, done))
+            await replan(at, "a", replicas)
             assert first.planned(name) == second.planned(name) == replicas
         assert second.tables.virtual_hosts.hosts["/"].model.queues["a"] is queue
         await ask(first, QueueDeclare(queue="transient"))
         for missing in ("missing", "transient"):
-            command = first.command("/", CommandKind.QUEUE_REPLICAS, QueueDeclare(queue=missing))
             with pytest.raises(Refused):
-                await called_back(lambda done, wanted=command: first.ask(wanted, done))
+                await replan(first, missing, (1,))
 
     played(story)
