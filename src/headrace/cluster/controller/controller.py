@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from headrace.broker.broker import Broker
@@ -20,7 +21,7 @@ from headrace.cluster.controller.late_leaders import LateLeaders, Unmade
 from headrace.cluster.controller.order_peers import NoPeers, Peers
 from headrace.cluster.controller.producer_id_blocks import ProducerIdBlocks
 from headrace.cluster.controller.term import ControllerTerm, Result
-from headrace.cluster.controller.topic_requests import TopicRequests
+from headrace.cluster.controller.topic_requests import TopicIds, TopicRequests
 from headrace.cluster.decisions.events import BrokersDrained, Event
 from headrace.cluster.decisions.facts import ClusterFacts
 from headrace.cluster.decisions.orders import Failed, Orders, OrderTaker
@@ -341,14 +342,14 @@ class Controller:
             return await heard.completed(await self._in_turn(create), deadline)
 
     async def delete_topics(
-        self, names: Sequence[str], *, spend: Spend = freely
+        self, names: Sequence[str], *, spend: Spend = freely, ids: TopicIds = MappingProxyType({})
     ) -> dict[str, ApiError | None]:
-        """Delete topics, each independently; deletion is durable on return. As `ControllerPort`."""
+        """Delete topics as `ControllerPort` says, those in `ids` only if they have these ids."""
 
         async def delete() -> dict[str, ApiError | None]:
             if refusal := self.not_controller():
                 return dict.fromkeys(names, refusal)
-            return await self._topics.delete(names, spend)
+            return await self._topics.delete(names, spend, ids)
 
         return await self._in_turn(delete)
 

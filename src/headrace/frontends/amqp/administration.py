@@ -113,6 +113,8 @@ class Administration:
             if vhost is None:
                 raise no_vhost(name)
 
+        if self._queues.declarations is not None:
+            await self._queues.declarations.delete_vhost(name)
         await self._amqp.change_vhost(name, deleted)
 
     def _check_vhost(self, name: str) -> None:

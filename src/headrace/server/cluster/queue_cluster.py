@@ -87,6 +87,7 @@ class QueueCluster:
                 links.poll,
                 lambda: applier.broker_epoch,
                 lambda: self._controller.ensure_internal_topic(DECLARATIONS_TOPIC),
+                self._change_topics,
                 self._run,
             ),
             access,

@@ -52,13 +52,15 @@ _CREATED = struct(
     Field("configs", array(_CONFIG)),
 )
 """A topic to create; each of its partitions has the same replicas."""
+_DELETED = struct(Field("name", string), Field("topicId", string))
+"""A topic to delete, and its id in hexadecimal digits; without one it is only looked for."""
 _OUTCOME = struct(Field("errorCode", int16), Field("text", string))
 TOPICS = (
     MessageSchema(
         [
             Field("brokerId", int32),
             Field("created", array(_CREATED)),
-            Field("deleted", array(string)),
+            Field("deleted", array(_DELETED)),
         ]
     ),
     MessageSchema([Field("errorCode", int16), Field("outcomes", array(_OUTCOME))]),
