@@ -68,7 +68,8 @@ def frontend(parts: Parts) -> AmqpFrontend:
         state,
         migration.stop,
     )
-    parts.operations.add(Administration(queues, settings.users, amqp).operations)
+    parts.operations.add(Administration(broker, queues, settings, amqp).operations)
+    _follow_maintenance(broker, made)
     _watch_resources(parts, queues, made.block)
     queues_max = config.metrics_queues_max
     queue_gauges.register(broker.metrics, queues, queues_max, lambda: made.is_blocked)
@@ -117,6 +118,18 @@ def _of_cluster(
         declarations=cluster.follow(topics, admission.access),
     )
     return queues, ClusterState(parts, cluster, topics, queues)
+
+
+def _follow_maintenance(broker: Broker, made: AmqpFrontend) -> None:
+    """Serve no clients while the broker is drained (`broker.drained`)."""
+
+    def look(_: object, structural: bool) -> None:
+        drained = broker.broker_id in broker.image.drained
+        if drained != made.is_drained:
+            made.drain(drained)
+
+    broker.image.observers.append(look)
+    look(None, True)
 
 
 def _watch_resources(

@@ -56,6 +56,11 @@ class QueueSessions:
         self.deliver_reply: DeliverReply = lambda _message, _asks: False
         """Takes direct replies for channels of this broker."""
 
+    @property
+    def count(self) -> int:
+        """Number of sessions that have not ended."""
+        return sum(not known.session.ended for known in self._known.values())
+
     # Requests of homes
 
     def of(self, home: BrokerId, name: SessionName, *, first: bool) -> LeaderSession | None:

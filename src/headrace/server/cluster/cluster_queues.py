@@ -79,6 +79,16 @@ class ClusterQueues:
         """Queues by topics whose names do not say which queue they have."""
         broker.image.observers.append(self._image_changed)
 
+    @property
+    def led_count(self) -> int:
+        """Number of durable queues that this broker leads."""
+        return self._led.count
+
+    @property
+    def remote_queues(self) -> list[RemoteQueue]:
+        """The queues of other brokers that channels of this one have used."""
+        return self._elsewhere.queues
+
     def close(self) -> None:
         """End all sessions: the broker stops."""
         self._broker.image.observers.remove(self._image_changed)

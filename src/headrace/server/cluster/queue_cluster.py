@@ -17,6 +17,7 @@ from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.queue_names import DECLARATIONS_TOPIC
 from headrace.remote_queues.home.replies_elsewhere import RepliesElsewhere
 from headrace.remote_queues.leader.leader_session import DeliverReply
+from headrace.server.cluster import queue_figures
 from headrace.server.cluster.alarm_links import AlarmLinks, alarm_of
 from headrace.server.cluster.cluster_queues import ClusterQueues
 from headrace.server.cluster.declaration_links import DeclarationLinks
@@ -121,6 +122,7 @@ class QueueCluster:
         )
         self.declarations.tables.changed.append(queues.changed)
         self._service.queue_sessions = queues.sessions
+        queue_figures.register(broker, queues)
         virtual_hosts.turns.leadership = self.queue_leadership
         self.queue_leadership.wait_for_homes = queues.wait_for_homes
         if applier.rights is not None:
