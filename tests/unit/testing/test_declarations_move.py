@@ -95,7 +95,7 @@ def test_transient_queue_of_an_ended_registration_is_found(monkeypatch: pytest.M
         return model(self, command._replace(epoch=epoch), shard)
 
     monkeypatch.setattr(Coordinator, "_model", planted)
-    assert_found(first=49)
+    assert_found(first=70)
 
 
 def test_tombstone_before_the_topic_is_deleted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
