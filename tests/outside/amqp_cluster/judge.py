@@ -38,8 +38,8 @@ EARLY_SECONDS_MAX = 0.01
 def lost(claim: Claim, publishes: Publishes, deliveries: Mapping[str, Deliveries]) -> list[int]:
     """Return confirmed messages that none of the claim's queues delivered."""
     seen = bytearray(len(publishes.state))
-    for queue in claim.queues:
-        for number in deliveries[queue].numbers:
+    for found in (deliveries[queue] for queue in claim.queues if queue in deliveries):
+        for number in found.numbers:
             seen[number] = 1
     return [
         number
