@@ -195,15 +195,16 @@ class QueueHost(ClosingHost):
         message: Published,
         awaited: Awaited | None = None,
         number: int = 0,
+        queues: HostedQueues | None = None,
     ) -> bool:
         """Publish a message to all targets of a route; return False if any does not accept it.
 
         Targets that report the message as stored only later are added to `awaited`, where the
-        message has the publisher's `number`.
+        message has the publisher's `number`. `queues`: look hosted ones up here.
         """
         now = self._clock.monotonic()
         taken = True
-        queues = self._direct
+        queues = queues or self._direct
         for name in route:
             own = queues.get(name)
             target = self.targets[name] if own is None else own

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from headrace.queues.engine.queue_host import QueueHost
+from headrace.record.record_parts import NO_PRODUCER
+from headrace.remote_queues.leader.leader_publishes import Taken, published_to
+from headrace.remote_queues.messages import Publish
 from tests.support.amqp.channels import QueueRoom
 from tests.support.queues.late_target import LateTarget
 from tests.support.queues.port_place import persistent
@@ -56,6 +59,14 @@ def test_queue_that_ends_meanwhile_is_not_published_to(hosts_again: bool) -> Non
     late.decide()
     assert host.targets["q"] is host.queues["q"] is not former
     assert former.ready == 0
+
+
+def test_publish_of_a_home_goes_to_the_hosted_queue_at_once() -> None:
+    host, late = hosted_late()
+    call = Publish(1, 1, False, [persistent("of a home").message], 0, NO_PRODUCER, 0)
+    assert published_to(host, host.queues["q"], call, {}) == Taken()
+    assert late.bodies == [b"first"]
+    assert host.queues["q"].ready == 1
 
 
 def test_queue_without_waiting_publishes_is_published_to_at_once() -> None:
