@@ -64,7 +64,7 @@ def test_queue_that_ends_meanwhile_is_not_published_to(hosts_again: bool) -> Non
 def test_publish_of_a_home_goes_to_the_hosted_queue_at_once() -> None:
     host, late = hosted_late()
     call = Publish(1, 1, False, [persistent("of a home").message], 0, NO_PRODUCER, 0)
-    assert published_to(host, host.queues["q"], call, {}) == Taken()
+    assert published_to(host, host.queues["q"], call, {}) == Taken([])
     assert late.bodies == [b"first"]
     assert host.queues["q"].ready == 1
 
