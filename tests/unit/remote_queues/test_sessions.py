@@ -40,6 +40,17 @@ def test_session_begins_with_its_first_request_only() -> None:
     assert sessions.of(HOME, SessionName(EPOCH + 1, 1), first=True) is not None
 
 
+def test_session_of_a_home_that_is_suspected_to_be_dead_ends() -> None:
+    here = RemotePlace(durable=False)
+    here.consume(prefetch=1)
+    here.published("a", "b")
+    here.sessions.suspect({HOME: EPOCH + 1, HOME + 1: EPOCH})
+    assert here.leader.queues["q"].unacked == 1
+    here.sessions.suspect({HOME: EPOCH})
+    info = here.leader.queues["q"]
+    assert (info.ready, info.unacked, len(info.consumers)) == (2, 0, 0)
+
+
 def test_session_without_a_poll_ends_and_its_deliveries_are_requeued() -> None:
     here = RemotePlace(durable=False)
     consumer = here.consume(prefetch=1)
