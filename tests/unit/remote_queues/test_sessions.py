@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from headrace.model.errors import HeadraceError
+from headrace.model.nouns import BrokerId
 from headrace.queues.port import Consumer
 from headrace.queues.refusals import RefusalKind, Refused
 from headrace.remote_queues import events
@@ -44,7 +45,7 @@ def test_session_of_a_home_that_is_suspected_to_be_dead_ends() -> None:
     here = RemotePlace(durable=False)
     here.consume(prefetch=1)
     here.published("a", "b")
-    here.sessions.suspect({HOME: EPOCH + 1, HOME + 1: EPOCH})
+    here.sessions.suspect({HOME: EPOCH + 1, BrokerId(HOME + 1): EPOCH})
     assert here.leader.queues["q"].unacked == 1
     here.sessions.suspect({HOME: EPOCH})
     info = here.leader.queues["q"]

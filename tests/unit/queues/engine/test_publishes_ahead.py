@@ -79,7 +79,7 @@ def test_queue_without_waiting_publishes_is_published_to_at_once() -> None:
 
 def test_purge_of_a_hosted_queue_counts_while_publishes_go_elsewhere() -> None:
     host, _ = hosted_late()
-    counted: list[int] = []
+    counted: list[Any] = []
     host.queues["q"].publish(persistent("sent by another broker"), 0.0)
     host.purge(host.queues["q"], counted.append)
     assert counted == [1]
