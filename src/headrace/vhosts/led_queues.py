@@ -61,8 +61,6 @@ class LedQueues:
         self._virtual_hosts = virtual_hosts
         self.moved: Moved | None = None
         """Takes queues over that are no longer led here; None: their consumers are cancelled."""
-        self.hosted: Callable[[QueueHost, str], None] | None = None
-        """Called with each queue that begins to be led here, by its name; None: with none."""
         self._terms: dict[tuple[str, int], _Term] = {}
 
     @property
@@ -152,8 +150,6 @@ class LedQueues:
         for index in partitions:
             stores[index] = self._durable.make_store(host.name, queue, index)
         host.host(queue, stores)
-        if self.hosted is not None:
-            self.hosted(host, queue.name)
         for index, store in stores.items():
             if isinstance(store, DurableMessages):
                 done = partial(_log_error, host, queue)

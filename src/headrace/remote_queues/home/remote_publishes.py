@@ -78,8 +78,6 @@ class RemotePublishes:
         self._batches: dict[int, PublishBatch] = {}
         """All undecided batches, by the number of their first message."""
         self._awaited: deque[_Awaited] = deque()
-        self._drained: Callable[[], None] | None = None
-        """Called once no publish is undecided; None: publishers are not paused for that."""
         self._batch_bytes_max = BATCH_BYTES_MAX
         self._opened = False
         """Whether the leader has told the bytes of a batch."""
@@ -101,15 +99,7 @@ class RemotePublishes:
     @property
     def is_crowded(self) -> bool:
         """Whether so much waits that publishers are paused. Implements `log_writing.Crowded`."""
-        draining = self._drained is not None and bool(self._batches)
-        return draining or self.waiting_bytes > CROWDED_BYTES
-
-    def drain(self, drained: Callable[[], None]) -> None:
-        """Call `drained` once no publish is undecided; publishers are paused until then."""
-        self._drained = drained
-        if self.is_crowded and self not in self._crowded:
-            self._crowded.append(self)
-        self._tell()
+        return self.waiting_bytes > CROWDED_BYTES
 
     def identify(self, producer_id: int) -> None:
         """Use a producer id, which nothing else has used, from now on."""
@@ -154,7 +144,7 @@ class RemotePublishes:
         batch = next(reversed(self._batches.values()))
         if batch.sequence is not sequence:
             return None
-        if not batch.has_room(published, size, self._batch_bytes_max):
+        if not batch.has_room(published, size, self._batch_bytes_max, self._clock.wall_ms()):
             return None
         session = self._link.session
         if batch.call is not None and (session is None or not session.calls.may_grow(batch.call)):
@@ -282,7 +272,3 @@ class RemotePublishes:
         while awaited and awaited[0].last < first:
             _, unstored, done = awaited.popleft()
             done(unstored or ALL_STORED)
-        if self._drained is not None and not self._batches:
-            drained, self._drained = self._drained, None
-            drained()
-            self._go_on()

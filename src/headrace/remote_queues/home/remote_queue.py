@@ -204,13 +204,6 @@ class RemoteQueue:
         publishes.add(published)
         return True
 
-    def drain(self, drained: Callable[[], None]) -> None:
-        """Call `drained` once all publishes are stored or refused; publishers are paused till then.
-
-        This broker leads the queue now, so that later publishes need no other broker.
-        """
-        self._publishes.drain(drained)
-
     def when_stored(self, done: UnstoredDone) -> None:
         """Call `done` with the numbers of the messages so far that are not stored."""
         self._publishes.when_stored(done)

@@ -19,7 +19,6 @@ from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.ports.callbacks import Done
 from headrace.queue_stores.log.log_writing import Crowded
 from headrace.queues.engine.delivery_turns import AnyQueue
-from headrace.queues.engine.diverted import NotDiverted
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.model.declaration_table import Applied
@@ -73,7 +72,7 @@ class ClusterQueues:
         self._virtual_hosts = virtual_hosts
         self._links = links
         self._led = led
-        led.moved, led.hosted = self.moved, self._hosted
+        led.moved = self.moved
         self._home_of = home_of
         self._elsewhere = QueuesElsewhere(self, broker.clock, crowded, self._touched)
         self._hashed: dict[str, QueueName] = {}
@@ -170,22 +169,6 @@ class ClusterQueues:
             host.targets.pop(queue.name, None)
             host.end_consumers(consumers)
 
-    def _hosted(self, host: QueueHost, name: str) -> None:
-        """Have publishes to a queue that is led here now wait behind those that are under way."""
-        remote = host.targets.elsewhere.get(name)
-        if not isinstance(remote, RemoteQueue):
-            return
-        published = host.published
-        if not isinstance(published, NotDiverted):
-            published = host.published = NotDiverted(host.queues, host.targets)
-        published.divert(name, remote)
-        remote.drain(partial(self._drained, host, published, name))
-
-    def _drained(self, host: QueueHost, published: NotDiverted, name: str) -> None:
-        published.end(name)
-        if not published.diverted and host.published is published:
-            host.published = host.queues
-
     # Leaders: `queues_elsewhere.Leaders`
 
     def leader_of(self, name: QueueName) -> Leader | None:
@@ -222,6 +205,7 @@ class ClusterQueues:
         if delta.brokers is not None:
             epochs = {broker.broker_id: broker.epoch for broker in delta.brokers}
             self.sessions.keep(epochs)
+        self.sessions.suspect(self._broker.image.suspects)
         for topic in (*delta.partitions, *(topic.name for topic in delta.topics)):
             name = self._name_of(topic) if is_queue_topic(topic) else None
             if name is not None:
