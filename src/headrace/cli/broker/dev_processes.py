@@ -88,19 +88,7 @@ def run_processes(
         for number, broker in enumerate(brokers):
             _await(broker, f"broker {number + 1}", _shows, ports[number], count)
         if not quiet:
-            rows: list[list[Cell]] = [
-                [
-                    str(number + 1),
-                    f"{HOST}:{ports[number]}",
-                    *(f"{HOST}:{of_broker[number]}" for of_broker in others.values()),
-                    broker.pid,
-                ]
-                for number, broker in enumerate(brokers)
-            ]
-            print_table(
-                ["BROKER", "ADDRESS", *others, "PID"],
-                [*rows, ["ZooKeeper", address, *["-"] * len(others), zookeeper.pid]],
-            )
+            _print_addresses(ports, others, [*brokers, zookeeper], address)
             note("kill -9 PID kills a broker, kill -STOP and -CONT pause it; Ctrl-C ends all")
         try:
             while any(broker.poll() is None for broker in brokers):
@@ -108,6 +96,25 @@ def run_processes(
         except KeyboardInterrupt:
             return 0
     raise CommandError("all brokers have ended", EXIT_FAILED)
+
+
+def _print_addresses(
+    ports: Sequence[int],
+    others: Mapping[str, Sequence[int]],
+    processes: "Sequence[subprocess.Popen[bytes]]",
+    zookeeper: str,
+) -> None:
+    """Print a row for each process; the last one is ZooKeeper, at address `zookeeper`."""
+    rows: list[list[Cell]] = [
+        [
+            str(number + 1),
+            *(f"{HOST}:{of_protocol[number]}" for of_protocol in (ports, *others.values())),
+            processes[number].pid,
+        ]
+        for number in range(len(ports))
+    ]
+    rows.append(["ZooKeeper", zookeeper, *["-"] * len(others), processes[-1].pid])
+    print_table(["BROKER", "ADDRESS", *others, "PID"], rows)
 
 
 def _start_zookeeper(found: tuple[str, str], place: Path) -> "tuple[str, subprocess.Popen[bytes]]":
