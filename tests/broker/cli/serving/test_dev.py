@@ -83,7 +83,7 @@ def test_each_broker_serves_rabbitmqs_clients_at_default_ports(
     assert not any(map(guest, configs))
 
 
-def test_one_line_warns_of_a_used_amqp_port_and_free_ports_are_used(
+def test_free_ports_are_used_with_a_warning_if_an_amqp_port_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     port = free_ports(2)
