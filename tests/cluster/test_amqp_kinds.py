@@ -6,8 +6,9 @@ from typing import Any
 
 import pika
 import pytest
+from confluent_kafka import Consumer, Producer
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
-from pika.exceptions import ChannelClosedByBroker, UnroutableError
+from pika.exceptions import ChannelClosedByBroker, NackError, UnroutableError
 from pika.spec import Basic
 
 from headrace.wire.amqp.reply_codes import ReplyCode
@@ -229,3 +230,243 @@ def test_disk_alarm_of_any_broker_blocks_publishers_on_all(cluster: AmqpCluster)
     wait(connection, lambda: len(told) == 2, "publishers go on without the broker")
     assert told == ["low on disk", "unblocked"]
     connection.close()
+
+
+# Streams and Kafka topics
+
+
+def stream_from(channel: BlockingChannel, queue: str, offset: Any) -> Received:
+    """Begin to read a stream at an offset."""
+    channel.basic_qos(prefetch_count=1000)
+    return consume(channel, queue, auto_ack=False, arguments={"x-stream-offset": offset})
+
+
+def bodies_of(received: Received) -> list[bytes]:
+    return [body for _, _, body in received]
+
+
+def test_stream_is_read_from_each_offset_at_each_broker(cluster: AmqpCluster) -> None:
+    with cluster.channel(0, confirms=True) as publisher:
+        publisher.queue_declare("stream", durable=True, arguments={"x-queue-type": "stream"})
+        published = [b"%d" % number for number in range(20)]
+        publish(publisher, "stream", *published)
+        for at in range(3):
+            with cluster.channel(at) as reader, cluster.channel(at) as second:
+                begun = stream_from(second, "stream", "next")
+                expected = {"first": published, "last": published[-1:], 15: published[15:]}
+                for offset, wanted in expected.items():
+                    found = stream_from(reader, "stream", offset)
+                    wait(reader.connection, lambda: len(found) == len(wanted), f"from {offset}")  # noqa: B023
+                    assert bodies_of(found) == wanted
+                    assert found[0][1].headers["x-stream-offset"] == int(wanted[0])
+                publish(publisher, "stream", b"%d" % len(published))
+                published.append(b"%d" % len(published))
+                wait(second.connection, lambda: begun, "the next message")  # noqa: B023
+                assert bodies_of(begun) == published[-1:]
+
+
+def test_reader_of_a_stream_goes_on_after_its_leader_died(cluster: AmqpCluster) -> None:
+    with cluster.channel(0, confirms=True) as publisher:
+        publisher.queue_declare("log", durable=True, arguments={"x-queue-type": "stream"})
+        publish(publisher, "log", b"0")
+    leader = cluster.until_queue_led("log")
+    at = (leader + 1) % 3
+    with cluster.channel(at) as reader, cluster.channel(at, confirms=True) as publisher:
+        publish(publisher, "log", *(b"%d" % number for number in range(1, 10)))
+        found = stream_from(reader, "log", "first")
+        wait(reader.connection, lambda: len(found) == 10, "what was published before")
+        cluster.brokers[leader].kill()
+        publish(publisher, "log", *(b"%d" % number for number in range(10, 20)))
+        wait(reader.connection, lambda: len(found) >= 20, "what was published since")
+        reader.connection.process_data_events(0.3)
+        assert bodies_of(found) == [b"%d" % number for number in range(20)]
+
+
+def test_exchange_stores_in_a_topic_whose_partitions_other_brokers_lead(
+    cluster: AmqpCluster,
+) -> None:
+    cluster.create("orders", 3, 3)
+    with cluster.channel(0, confirms=True) as first, cluster.channel(1, confirms=True) as second:
+        arguments = {"x-headrace-topic": "orders"}
+        first.exchange_declare("orders", "topic", durable=True, arguments=arguments)
+        for channel in (first, second):
+            for number in range(30):
+                publish(channel, f"key-{number}", b"%d" % number, exchange="orders")
+    found = records(cluster, "orders", 60)
+    by_key: dict[str, set[int]] = {}
+    for key, _, partition in found:
+        by_key.setdefault(key, set()).add(partition)
+    assert sorted(value for _, value, _ in found) == sorted([b"%d" % n for n in range(30)] * 2)
+    assert all(len(partitions) == 1 for partitions in by_key.values())
+    assert len(set.union(*by_key.values())) == 3
+
+
+def test_topic_of_an_exchange_is_created_and_survives_its_leader(cluster: AmqpCluster) -> None:
+    with cluster.channel(1, confirms=True) as publisher:
+        arguments = {"x-headrace-topic": "created"}
+        publisher.exchange_declare("created", "fanout", durable=True, arguments=arguments)
+        publish(publisher, "key", b"1", exchange="created")
+        leader = cluster.leader("created")
+    assert leader in range(3)
+
+
+def test_stream_reads_a_topic_at_each_broker_and_ends_with_it(cluster: AmqpCluster) -> None:
+    cluster.create("events", 1, 3)
+    produce(cluster, "events", b"0", b"1", b"2")
+    arguments = {"x-queue-type": "stream", "x-headrace-topic": "events"}
+    with cluster.channel(0) as channel:
+        channel.queue_declare("events", durable=True, arguments=arguments)
+    for at in range(3):
+        with cluster.channel(at) as reader:
+            found = stream_from(reader, "events", "first")
+            wait(reader.connection, lambda: len(found) == 3, "the records")  # noqa: B023
+            assert bodies_of(found) == [b"0", b"1", b"2"]
+    admin = cluster.admin()
+    admin.delete_topics(["events"])["events"].result(30)
+    until(lambda: not exists(cluster, 2, "events"), "the stream ends with its topic")
+
+
+def produce(cluster: AmqpCluster, topic: str, *values: bytes) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    for value in values:
+        producer.produce(topic, value)
+    assert not producer.flush(30)
+
+
+def records(cluster: AmqpCluster, topic: str, count: int) -> list[tuple[str, bytes, int]]:
+    """Return keys, values and partitions of a topic's records."""
+    found: list[tuple[str, bytes, int]] = []
+    config = {"bootstrap.servers": cluster.bootstrap, "group.id": "g", "log_level": 0}
+    consumer = Consumer({**config, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    deadline = time.monotonic() + 30
+    while len(found) < count and time.monotonic() < deadline:
+        record = consumer.poll(1)
+        if record is not None and record.error() is None:
+            key, value = record.key(), record.value()
+            found.append(((key or b"").decode(), value or b"", int(record.partition() or 0)))
+    consumer.close()
+    return found
+
+
+# Dead letters, limits, single active consumers, transactions
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_dead_letters_go_to_a_queue_of_another_leader(kind: str, cluster: AmqpCluster) -> None:
+    base = {"x-queue-type": kind}
+    dead, source, short = f"dead-{kind}", f"source-{kind}", f"short-{kind}"
+    with (
+        cluster.channel(0) as first,
+        cluster.channel(1, confirms=True) as second,
+        cluster.channel(2) as third,
+    ):
+        third.queue_declare(dead, durable=True, arguments=base)
+        to_dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
+        expiring = {**base, **to_dead, "x-message-ttl": 300}
+        first.queue_declare(source, durable=True, arguments=expiring)
+        publish(second, source, b"expired")
+        received = consume(first, dead)
+        wait(first.connection, lambda: received, "the expired message")
+        assert received[0][1].headers["x-death"][0]["reason"] == "expired"
+        limited = {**base, **to_dead, "x-max-length": 2}
+        first.queue_declare(short, durable=True, arguments=limited)
+        publish(second, short, b"0", b"1", b"2", b"3")
+        wait(first.connection, lambda: len(received) == 3, "messages over the limit")
+        assert [body for _, _, body in received[1:]] == [b"0", b"1"]
+        for _ in range(2):
+            method, _, _ = third.basic_get(short)
+            third.basic_reject(method.delivery_tag, requeue=False)
+        wait(first.connection, lambda: len(received) == 5, "rejected messages")
+        assert {cluster.leader_of(dead), cluster.leader_of(source)} <= {0, 1, 2}
+        assert cluster.leader_of(dead) != cluster.leader_of(source)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_full_queue_rejects_publishes_of_other_brokers(kind: str, cluster: AmqpCluster) -> None:
+    arguments = {"x-queue-type": kind, "x-max-length": 2, "x-overflow": "reject-publish"}
+    with cluster.channel(0) as first, cluster.channel(1, confirms=True) as second:
+        first.queue_declare(f"full-{kind}", durable=True, arguments=arguments)
+        publish(second, f"full-{kind}", b"0", b"1")
+        until(
+            lambda: first.queue_declare(f"full-{kind}", passive=True).method.message_count == 2,
+            "both messages are ready",
+        )
+        with pytest.raises(NackError):
+            publish(second, f"full-{kind}", b"2")
+
+
+def test_delivery_limit_counts_deliveries_at_all_brokers(cluster: AmqpCluster) -> None:
+    with cluster.channel(0, confirms=True) as first, cluster.channel(1) as second:
+        first.queue_declare("poison-dead", durable=True)
+        to_dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "poison-dead"}
+        arguments = {"x-queue-type": "quorum", "x-delivery-limit": 2, **to_dead}
+        first.queue_declare("poison", durable=True, arguments=arguments)
+        publish(first, "poison", b"poison")
+        for turn in range(3):
+            channel = (first, second)[turn % 2]
+            until(
+                lambda: channel.queue_declare("poison", passive=True).method.message_count,  # noqa: B023
+                "the message is ready again",
+            )
+            method, _, _ = channel.basic_get("poison")
+            channel.basic_nack(method.delivery_tag, requeue=True)
+        assert bodies(second, "poison-dead", 1) == [b"poison"]
+
+
+def test_single_active_consumer_is_followed_by_one_at_another_broker(cluster: AmqpCluster) -> None:
+    arguments = {"x-queue-type": "quorum", "x-single-active-consumer": True}
+    with cluster.channel(1, confirms=True) as publisher, cluster.channel(2) as second:
+        with cluster.channel(0) as first:
+            first.queue_declare("single", durable=True, arguments=arguments)
+            active = consume(first, "single")
+            waiting = consume(second, "single")
+            publish(publisher, "single", b"0", b"1")
+            wait(first.connection, lambda: len(active) == 2, "the active consumer's messages")
+        publish(publisher, "single", b"2")
+        wait(second.connection, lambda: waiting, "the next active consumer's message")
+        assert [body for _, _, body in waiting] == [b"2"]
+
+
+def test_unrouted_message_goes_by_the_alternate_exchange(cluster: AmqpCluster) -> None:
+    with cluster.channel(0) as first, cluster.channel(1, confirms=True) as second:
+        first.exchange_declare("other", "fanout", durable=True)
+        alternate = {"alternate-exchange": "other"}
+        first.exchange_declare("main", "topic", durable=True, arguments=alternate)
+        second.exchange_declare("inner", "direct")
+        second.queue_declare("unrouted", durable=True)
+        second.queue_bind("unrouted", "other")
+        second.queue_declare("routed", durable=True)
+        second.queue_bind("routed", "inner", "a.b")
+        second.exchange_bind("inner", "main", "a.#")
+        publish(second, "a.b", b"routed", exchange="main")
+        publish(second, "c", b"unrouted", exchange="main")
+        assert bodies(first, "routed", 1) == [b"routed"]
+        assert bodies(first, "unrouted", 1) == [b"unrouted"]
+
+
+def test_transaction_is_committed_to_queues_of_several_leaders(cluster: AmqpCluster) -> None:
+    queues = [f"tx-{number}" for number in range(3)]
+
+    def counts() -> list[int]:
+        with cluster.channel(2) as channel:
+            return [channel.queue_declare(q, passive=True).method.message_count for q in queues]
+
+    with cluster.channel(0) as channel, cluster.channel(1) as publisher:
+        for queue in queues:
+            channel.queue_declare(queue, durable=True, arguments={"x-queue-type": "quorum"})
+        publisher.tx_select()
+        publish_all = [publisher.basic_publish("", queue, b"1", PERSISTENT) for queue in queues]
+        assert len(publish_all) == len(queues)
+        publisher.tx_rollback()
+        for queue in queues:
+            publisher.basic_publish("", queue, b"2", PERSISTENT)
+        assert counts() == [0, 0, 0]
+        publisher.tx_commit()
+        assert counts() == [1, 1, 1]
+        for queue in queues:
+            method, _, body = publisher.basic_get(queue)
+            assert body == b"2"
+            publisher.basic_ack(method.delivery_tag)
+        publisher.tx_commit()
+    assert counts() == [0, 0, 0]
