@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch
 from headrace.ports.callbacks import Done, ignore_result

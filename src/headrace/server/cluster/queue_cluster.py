@@ -20,10 +20,10 @@ from headrace.queues.queue_names import DECLARATIONS_TOPIC
 from headrace.remote_queues.home.replies_elsewhere import RepliesElsewhere
 from headrace.remote_queues.leader.leader_session import DeliverReply
 from headrace.server.cluster import queue_figures
-from headrace.server.cluster.alarm_links import AlarmLinks, alarm_of
 from headrace.server.cluster.cluster_queues import ClusterQueues
 from headrace.server.cluster.declaration_links import DeclarationLinks
-from headrace.server.cluster.produce_links import ProduceLinks
+from headrace.server.cluster.links.alarm_links import AlarmLinks, alarm_of
+from headrace.server.cluster.links.produce_links import ProduceLinks
 from headrace.server.cluster.queue_leadership import QueueLeadership
 from headrace.server.cluster.queue_links import QueueLinks
 from headrace.server.cluster.settled_copies import SettledCopies
