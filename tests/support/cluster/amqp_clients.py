@@ -1,4 +1,4 @@
-"""What pika's clients of three brokers do in tests: publish, consume, wait, be refused."""
+"""Actions of pika's clients at three brokers: publish, consume, wait, be refused."""
 
 from collections.abc import Callable
 from typing import Any
