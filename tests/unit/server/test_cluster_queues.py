@@ -170,7 +170,7 @@ def test_metrics_tell_which_queues_are_led_and_what_is_under_way_with_others() -
         await until(lambda: home.bodies == ["a"])
         found = figures(home)
         assert (found.count, found.in_session) == (1, 1)
-        assert found.sums == HomeFigures(unconfirmed_batches=0, waiting_bytes=0, credit=4)
+        assert found.sums == HomeFigures(unconfirmed_batches=0, waiting_bytes=0, credit=9)
         assert (leader.queues.sessions.count, home.queues.sessions.count) == (1, 0)
         assert (figures(leader).count, leader.queues.led_count) == (0, 0)
         await leader.declare("durable", durable=True)
