@@ -144,7 +144,7 @@ class RemotePublishes:
         batch = next(reversed(self._batches.values()))
         if batch.sequence is not sequence:
             return None
-        if not batch.has_room(published, size, self._batch_bytes_max):
+        if not batch.has_room(published, size, self._batch_bytes_max, self._clock.wall_ms()):
             return None
         session = self._link.session
         if batch.call is not None and (session is None or not session.calls.may_grow(batch.call)):

@@ -125,6 +125,9 @@ class ClusterQueues:
             if queue_of_topic(topic) is None:
                 self._hashed[topic] = name
         self._led.declared(host, queue)
+        planned = self.topics.planned(name)
+        if queue.settings.expires_ms is not None and self._broker.broker_id in planned:
+            self.topics.want(host.name, queue)  # only the leader of a topic has its queue expire
 
     def _forget(self, host: QueueHost, name: QueueName) -> None:
         """End a queue that is not declared any more; its consumers are cancelled."""
@@ -202,6 +205,7 @@ class ClusterQueues:
         if delta.brokers is not None:
             epochs = {broker.broker_id: broker.epoch for broker in delta.brokers}
             self.sessions.keep(epochs)
+        self.sessions.suspect(self._broker.image.suspects)
         for topic in (*delta.partitions, *(topic.name for topic in delta.topics)):
             name = self._name_of(topic) if is_queue_topic(topic) else None
             if name is not None:
