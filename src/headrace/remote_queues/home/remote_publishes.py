@@ -92,6 +92,11 @@ class RemotePublishes:
         return self._sequences[0].repeats
 
     @property
+    def are_undecided(self) -> bool:
+        """Whether there are publishes of which no leader has told whether they are stored."""
+        return bool(self._batches)
+
+    @property
     def is_crowded(self) -> bool:
         """Whether so much waits that publishers are paused. Implements `log_writing.Crowded`."""
         return self.waiting_bytes > CROWDED_BYTES

@@ -143,6 +143,11 @@ class RemoteQueue:
             self._left()
 
     @property
+    def is_used(self) -> bool:
+        """Whether publishes wait for the leader, or the queue has consumers."""
+        return self._publishes.are_undecided or self._consumers.are_there
+
+    @property
     def was_opened(self) -> bool:
         """Whether the broker of the last session has led the queue."""
         return self._publishes.was_opened
