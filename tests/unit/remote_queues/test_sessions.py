@@ -125,6 +125,23 @@ def test_counts_known_last_are_reported_after_a_second_without_an_answer() -> No
     assert len(told) == 1
 
 
+def test_counts_that_the_leader_does_not_give_are_not_known() -> None:
+    here = RemotePlace(durable=False)
+    here.published("a")
+    told: list[Any] = []
+    here.queue.ask_counts(told.append)
+    here.settle()
+    assert [info.ready for info in told] == [1]
+    here.queue.ask_counts(told.append)
+    here.world.clock.advance(1.1)
+    here.settle()
+    assert told[1:] == [None]
+    here.queue.ask_counts(told.append)
+    here.network.session.end()
+    here.queue.ask_counts(told.append)
+    assert told[1:] == [None, None, None]
+
+
 def test_consumer_without_a_limit_is_granted_a_window() -> None:
     here = RemotePlace(durable=False)
     here.consume(no_ack=True)

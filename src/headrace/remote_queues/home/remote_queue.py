@@ -251,6 +251,11 @@ class RemoteQueue:
         self._publishes.close_call()
         self._questions.ask_info(done)
 
+    def ask_counts(self, done: Callable[[QueueInfo | None], None]) -> None:
+        """Call `done` with the leader's counts; None: it has not answered in a second."""
+        self._publishes.close_call()
+        self._questions.ask_counts(done)
+
     # Events
 
     def take(self, event: Event) -> Subscriber | None:
