@@ -39,8 +39,9 @@ async def operate(cluster: SimCluster, number: int, asked: CreateVhost | DeleteV
     server = cluster.brokers[number]
     settings = server.controller.settings
     operations = Administration(
+        server.broker,
         frontend_of(server).broker,  # type: ignore[arg-type]
-        settings.users,
+        settings,
         settings.stored[AMQP.name],  # type: ignore[arg-type]
     ).operations
     await operations[type(asked)](asked)

@@ -53,7 +53,7 @@ class TopicRequests:
                 continue
             planner.take(planned)
             topic_id = bytes(16) if validate_only else self._broker.random.uuid()
-            topic = StoredTopic.of_plan(planned, topic_id)
+            topic = StoredTopic.of_plan(planned, topic_id, self._broker.image.drained)
             stored.append(topic)
             outcome.append(topic.shown())
         if stored and not validate_only:

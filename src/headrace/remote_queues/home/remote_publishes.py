@@ -87,14 +87,14 @@ class RemotePublishes:
         """How often the leader has answered `Room` in the session."""
 
     @property
+    def unconfirmed(self) -> int:
+        """Number of batches that are not decided."""
+        return len(self._batches)
+
+    @property
     def repeats(self) -> bool:
         """Whether undecided publishes are sent again to the next leader."""
         return self._sequences[0].repeats
-
-    @property
-    def are_undecided(self) -> bool:
-        """Whether there are publishes of which no leader has told whether they are stored."""
-        return bool(self._batches)
 
     @property
     def is_crowded(self) -> bool:
@@ -144,7 +144,7 @@ class RemotePublishes:
         batch = next(reversed(self._batches.values()))
         if batch.sequence is not sequence:
             return None
-        if not batch.has_room(published, size, self._batch_bytes_max):
+        if not batch.has_room(published, size, self._batch_bytes_max, self._clock.wall_ms()):
             return None
         session = self._link.session
         if batch.call is not None and (session is None or not session.calls.may_grow(batch.call)):

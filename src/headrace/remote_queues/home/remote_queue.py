@@ -13,6 +13,7 @@ dropped.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from headrace.model.errors import HeadraceError
 from headrace.ports.clock import Clock
@@ -57,6 +58,17 @@ from headrace.remote_queues.messages import (
 
 def _touch_none(queues: Iterable[Queue]) -> None:
     """Do nothing: the channels have no queue of this broker."""
+
+
+class HomeFigures(NamedTuple):
+    """Publishes and deliveries under way between a home and the leader of one queue."""
+
+    unconfirmed_batches: int
+    """Batches of publishes that are not confirmed, sent or not."""
+    waiting_bytes: int
+    """Bytes of messages that no leader was sent."""
+    credit: int
+    """Deliveries granted to the leader that have not come."""
 
 
 class RemoteQueue:
@@ -110,6 +122,13 @@ class RemoteQueue:
         self._gets = RemoteGets(link, self._settlements)
         self._questions = RemoteQuestions(link, clock)
 
+    @property
+    def figures(self) -> HomeFigures:
+        """Publishes and deliveries under way between this broker and the leader."""
+        publishes = self._publishes
+        credit = self._consumers.outstanding
+        return HomeFigures(publishes.unconfirmed, publishes.waiting_bytes, credit)
+
     # Sessions
 
     @property
@@ -145,7 +164,7 @@ class RemoteQueue:
     @property
     def is_used(self) -> bool:
         """Whether publishes wait for the leader, or the queue has consumers."""
-        return self._publishes.are_undecided or self._consumers.are_there
+        return self._publishes.unconfirmed > 0 or self._consumers.are_there
 
     @property
     def was_opened(self) -> bool:

@@ -1,8 +1,9 @@
 """The sessions of other brokers with this one, by the registration of each broker.
 
 A home numbers its sessions with a leader. A session begins with its first call or its first poll,
-and ends for good: with a later one of the same home, with the home's registration, or
-`LOST_SECONDS` after its last poll was answered. A home whose session has ended begins another.
+and ends for good: with a later one of the same home, with the home's registration, when its home
+is suspected to be dead, or `LOST_SECONDS` after its last poll was answered. A home whose session
+has ended begins another.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -15,8 +16,9 @@ from headrace.ports.deadlines import Deadline, Deadlines
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.remote_queues.events import Poll
 from headrace.remote_queues.leader.awaited_homes import AwaitedHomes
-from headrace.remote_queues.leader.leader_session import LeaderSession
+from headrace.remote_queues.leader.leader_session import DeliverReply, LeaderSession
 from headrace.remote_queues.messages import Event, QueueCalls
+from headrace.wire.amqp.content import Message
 
 LOST_SECONDS = 1.0
 """Seconds without a poll after which a session ends: its home has no connection."""
@@ -52,6 +54,13 @@ class QueueSessions:
         self._soon = soon
         self._known: dict[BrokerId, _Known] = {}
         self._awaited = AwaitedHomes(deadlines.clock)
+        self.deliver_reply: DeliverReply = lambda _message, _asks: False
+        """Takes direct replies for channels of this broker."""
+
+    @property
+    def count(self) -> int:
+        """Number of sessions that have not ended."""
+        return sum(not known.session.ended for known in self._known.values())
 
     # Requests of homes
 
@@ -68,7 +77,9 @@ class QueueSessions:
         if known is not None:
             self._end(home)
         attached = partial(self._awaited.attached, home)
-        session = LeaderSession(self._hosts, self._deadlines.clock, self._soon, attached)
+        session = LeaderSession(
+            self._hosts, self._deadlines.clock, self._soon, attached, self._reply
+        )
         quiet_at = self._deadlines.deadline(partial(self._quiet, home))
         self._known[home] = _Known(name, session, quiet_at)
         quiet_at.set(LOST_SECONDS)
@@ -100,6 +111,9 @@ class QueueSessions:
 
         known.quiet_at.set(POLL_SECONDS)
         known.session.poll(poll, answered)
+
+    def _reply(self, message: Message, asks: bool) -> bool:
+        return self.deliver_reply(message, asks)
 
     # Changes of leaders
 
@@ -142,6 +156,16 @@ class QueueSessions:
         """End the sessions of all but the present registrations, by broker."""
         for home, known in tuple(self._known.items()):
             if epochs.get(home) != known.name.epoch:
+                self._end(home)
+
+    def suspect(self, epochs: Mapping[BrokerId, int]) -> None:
+        """End the sessions of registrations that are suspected to be dead, by broker.
+
+        A consumer of another broker that takes their place then gets messages in order.
+        """
+        for home, epoch in epochs.items():
+            known = self._known.get(home)
+            if known is not None and known.name.epoch == epoch:
                 self._end(home)
 
     def close(self) -> None:

@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from headrace.cluster.peers.conversation import Run
     from headrace.vhosts.queue_topics import QueueTopics
 
+CLOSED_SECONDS_MAX = 5.0
+"""Seconds for which the answer to connection.close waits for the deletion of exclusive queues."""
 RETRY_SECONDS = 1.0
 """Seconds after which a command of the broker itself is repeated."""
 ASK_SECONDS = 30.0
@@ -136,12 +138,24 @@ class ClusterDeclarations:
         self._connections += 1
         return ConnectionOwner(self._broker.broker_id, self._links.epoch(), self._connections)
 
-    def connection_closed(self, vhost: str, owner: ConnectionOwner) -> None:
-        """Have the queues deleted that are exclusive to a closed connection."""
+    def connection_closed(
+        self, vhost: str, owner: ConnectionOwner, done: Callable[[], None]
+    ) -> None:
+        """Have the queues deleted that are exclusive to a closed connection.
+
+        `done` is called then, or after `CLOSED_SECONDS_MAX`.
+        """
         command = self.command(vhost, CommandKind.CONNECTION_CLOSED)._replace(
             epoch=owner.epoch, connection=owner.connection
         )
-        self._ask_until_done(command)
+        once: Once[object] = Once(lambda _: done())
+        timer = self._broker.clock.call_later(CLOSED_SECONDS_MAX, partial(once, None))
+
+        def deleted(answer: object) -> None:
+            timer.cancel()
+            once(answer)
+
+        self._ask_until_done(command, done=deleted)
 
     async def delete_vhost(self, vhost: str) -> None:
         """Delete all declarations of a vhost, whose definition is deleted next. Raises ApiError."""
@@ -164,11 +178,18 @@ class ClusterDeclarations:
         # A queue that was declared again since has not ended.
         self._ask_until_done(command, lambda: queue is not None and queues.get(name) is queue)
 
-    def _ask_until_done(self, command: Command, is_due: Callable[[], bool] = lambda: True) -> None:
+    def _ask_until_done(
+        self,
+        command: Command,
+        is_due: Callable[[], bool] = lambda: True,
+        done: Done[Answer] = lambda _: None,
+    ) -> None:
         """Repeat a command of this broker until a coordinator has carried it out."""
 
         def answered(answer: Answer | ApiError) -> None:
-            if isinstance(answer, ApiError) and self._open:
+            if not isinstance(answer, ApiError):
+                done(answer)
+            elif self._open:
                 self._broker.clock.call_later(RETRY_SECONDS, again)
 
         def again() -> None:

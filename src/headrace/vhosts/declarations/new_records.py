@@ -21,7 +21,7 @@ from headrace.queues.model.virtual_host import VirtualHost
 from headrace.queues.queue_names import queue_topic
 from headrace.shards.journal import KeyValue
 from headrace.vhosts.declarations.followed_table import FollowedTable, Held
-from headrace.vhosts.declarations.messages import Command
+from headrace.vhosts.declarations.messages import Command, CommandKind
 from headrace.vhosts.declarations.planned_replicas import planned_replicas
 
 Deleted = tuple[str, QueueRecord]
@@ -99,6 +99,8 @@ class NewRecords:
         record = queue_record(queue, self._home(queue))
         if record is None:
             return None
+        if self._command.kind is CommandKind.QUEUE_REPLICAS:
+            return record._replace(replicas=self._command.replicas)
         home, led = self._command.broker, self._table.planned_leaders
         return record._replace(replicas=planned_replicas(queue, home, self._brokers, led))
 

@@ -2,7 +2,7 @@
 
 Own API keys 20005 (calls) and 20006 (events): one session between two registrations of brokers.
 The kinds of calls and events, and their fields, are in `remote_queues.encoding`. 20007: requests to
-the controller about topics of queues.
+the controller about topics of queues. 20008: alarms of brokers with queues.
 """
 
 from headrace.wire.schema import (
@@ -66,3 +66,16 @@ TOPICS = (
     MessageSchema([Field("errorCode", int16), Field("outcomes", array(_OUTCOME))]),
 )
 """Topics to create, then topics to delete; one outcome for each, in this order."""
+
+ALARM = (
+    MessageSchema(
+        [
+            Field("brokerId", int32),
+            Field("brokerEpoch", int64),
+            Field("number", int64),
+            Field("low", array(string)),
+        ]
+    ),
+    MessageSchema([Field("errorCode", int16)]),
+)
+"""The resources that are low on a registration of a broker; a greater number is later."""
