@@ -11,6 +11,7 @@ from headrace.queues.refusals import RefusalKind, Refused
 from headrace.remote_queues import events
 from headrace.remote_queues.home import home_session
 from headrace.remote_queues.home.remote_consumer import WINDOW
+from headrace.remote_queues.home.remote_queue import RemoteQueue
 from headrace.remote_queues.leader.queue_sessions import LOST_SECONDS, POLL_SECONDS, SessionName
 from tests.support.amqp.deliveries import getter
 from tests.support.queues.port_place import persistent
@@ -141,16 +142,18 @@ def test_counts_that_the_leader_does_not_give_are_not_known() -> None:
     here = RemotePlace(durable=False)
     here.published("a")
     told: list[Any] = []
-    here.queue.ask_counts(told.append)
+    queue = here.queue
+    assert isinstance(queue, RemoteQueue)
+    queue.ask_counts(told.append)
     here.settle()
     assert [info.ready for info in told] == [1]
-    here.queue.ask_counts(told.append)
+    queue.ask_counts(told.append)
     here.world.clock.advance(1.1)
     here.settle()
     assert told[1:] == [None]
-    here.queue.ask_counts(told.append)
+    queue.ask_counts(told.append)
     here.network.session.end()
-    here.queue.ask_counts(told.append)
+    queue.ask_counts(told.append)
     assert told[1:] == [None, None, None]
 
 
