@@ -26,6 +26,7 @@ from headrace.testing.sim.network import SimNetwork
 from headrace.testing.sim.world import SimWorld
 
 PORT = 9092
+AMQP_PORT = 5672
 SESSION_GONE_SECONDS = 0.5
 """Seconds after a session's end until the broker may begin another."""
 START_AGAIN_SECONDS = 1.0
@@ -54,6 +55,8 @@ class SimCluster:
         """Whether brokers started from now on follow the declarations of AMQP's vhosts."""
         self.queues = False
         """Whether their queues are used by other brokers of them."""
+        self.amqp = False
+        """Whether brokers started from now on have a listener of AMQP, at `AMQP_PORT`."""
         self._settings = settings or {}
         self.loop = loop
         self.seed = seed
@@ -85,10 +88,13 @@ class SimCluster:
     async def start(self, number: int) -> Server:
         """Start broker `number`; return once it listens. Raises ConfigError."""
         world = self.world(number)
+        listeners = f"PLAINTEXT://{world.name}:{PORT}"
+        if self.amqp:
+            listeners += f",AMQP://{world.name}:{AMQP_PORT}"
         config, _ = load(
             flags={
                 "broker.id": str(number),
-                "listeners": f"PLAINTEXT://{world.name}:{PORT}",
+                "listeners": listeners,
                 "log.dirs": "/data",
                 "insecure.listeners": "true",
                 "offsets.topic.num.partitions": "3",
