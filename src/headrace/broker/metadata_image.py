@@ -38,6 +38,8 @@ class BrokerInfo(NamedTuple):
     rack: str | None = None
     epoch: int = -1
     """Transaction id of its registration in the store (Kafka's broker epoch)."""
+    features: frozenset[str] = frozenset()
+    """Names of the features in its registration."""
 
     def endpoint(self, listener: str) -> Endpoint | None:
         """Return the address for clients of `listener`; None if the broker has no such listener."""
@@ -174,6 +176,16 @@ class MetadataImage:
         for broker in self.brokers.values():
             if self.suspects.get(broker.broker_id) != broker.epoch:
                 yield broker
+
+    def brokers_with(self, feature: str) -> Mapping[BrokerId, BrokerInfo]:
+        """Return the live brokers that have a feature; all if none has it, or it is empty.
+
+        A broker with a metadata store of its own has no features.
+        """
+        if not feature:
+            return self.brokers
+        found = {broker: info for broker, info in self.brokers.items() if feature in info.features}
+        return found or self.brokers
 
     def endpoint(self, broker: BrokerInfo, listener: str) -> Endpoint | None:
         """Return the address of `broker` for clients of `listener`; None if it has none.

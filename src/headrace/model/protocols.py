@@ -133,6 +133,9 @@ class ProtocolRow(NamedTuple):
     """The first characters of files in log directories that end with the process; empty: none."""
     certificate_users: str = ""
     """The setting that says which part of a certificate names the user; empty: Kafka's rules."""
+    feature: str = ""
+    """The feature that the registration of a broker with a listener of it has in a cluster: the
+    protocol's topics are placed on such brokers only. Empty: no feature."""
     administered: bool = False
     """Whether administrators reach its operations by Kafka's API 20000 (`operations.registry`)."""
     command: Command | None = None
@@ -229,6 +232,7 @@ AMQP = ProtocolRow(
     former_nodes="/headrace-amqp/declarations",
     process_files="headrace-amqp-spill-",
     certificate_users="amqp.ssl.cert.login.from",
+    feature="headrace.queues",
     administered=True,
     command=Command(
         "amqp",
@@ -331,6 +335,12 @@ def reserved_topics(topic: str) -> ReservedTopics | None:
         if row.topics is not None and topic.startswith(row.topics.prefix):
             return row.topics
     return None
+
+
+def feature_of(topic: str) -> str:
+    """Return the feature of brokers that may have replicas of a topic; empty: all brokers may."""
+    reserved = reserved_topics(topic)
+    return "" if reserved is None else next(row.feature for row in ROWS if row.topics is reserved)
 
 
 def is_own_state(topic: str) -> bool:

@@ -41,8 +41,7 @@ from headrace.server.stop_waits import FLUSH_SECONDS_MAX, SEND_SECONDS_MAX, Stop
 if TYPE_CHECKING:
     from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
     from headrace.log.directory.log_directory import LogDirectory
-    from headrace.server.cluster.cluster_links import ClusterLinks
-    from headrace.server.cluster.unreleased import Unreleased
+    from headrace.server.cluster.cluster_links import ClusterLinks, SoleLeaders
     from headrace.server.inter_broker_clients import InterBrokerClients
 
 log = logging.getLogger(__name__)
@@ -68,13 +67,13 @@ class Server:
         *,
         controller: Callable[[Broker, Store, SessionEvents], Controller] | None = None,
         authorizer: Authorizer | None = None,
-        unreleased: "Unreleased | None" = None,
+        sole_leaders: "SoleLeaders | None" = None,
     ) -> None:
         """Store the parts of a broker; nothing is opened before `start`.
 
         `fatal` is called with a broken invariant: the process must end, uncleanly. `controller`
         makes the controller instead of `Controller`, `authorizer` replaces the configured one,
-        `unreleased` turns on parts of a cluster that no setting does; tests pass them.
+        `sole_leaders` chooses topics in place of queues' for rights to lead; tests pass them.
         """
         self.config = config
         self.world = world
@@ -105,7 +104,7 @@ class Server:
         self._fatal = fatal
         self._make_controller = controller or self._controller_of
         self._authorizer = authorizer
-        self._unreleased = unreleased
+        self._sole_leaders = sole_leaders
         self._stopping = False
 
     async def start(self) -> None:
@@ -223,7 +222,7 @@ class Server:
 
             self.cluster_links = ClusterLinks(
                 self.controller, store, self._session, self.world, self._peer_clients(),
-                self.directories, self._fatal, self._unreleased,
+                self.directories, self._fatal, self._sole_leaders,
             )  # fmt: skip
             self.cluster_links.replicating.writes.ended = self.free_space.wrote
         config_of = await self.controller.log_configs()
@@ -266,7 +265,7 @@ class Server:
         parts, links = None, self.cluster_links
         if operations is not None:
             held = (self.broker, self.coordinators, writes, self.controller, self._store)
-            parts = Parts(*held, operations, links if links and links.serves_queues else None)
+            parts = Parts(*held, operations, None if links is None else links.queue_cluster)
         self.frontends.make(self.dispatcher, parts)
         await self.controller.start(self.endpoints())
         self.coordinators.begin()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.coordination.coordinators import Coordinators
     from headrace.operations.registry import Operations
     from headrace.ports.store import Store
-    from headrace.server.cluster.cluster_links import ClusterLinks
+    from headrace.server.cluster.queue_cluster import QueueCluster
 
 
 class Parts(NamedTuple):
@@ -33,8 +33,8 @@ class Parts(NamedTuple):
     """The metadata store, open while frontends are; None before it is opened."""
     operations: "Operations"
     """The registry to which a frontend adds its administrative operations."""
-    cluster: "ClusterLinks | None" = None
-    """The links to other brokers; None: this broker serves no queues of a cluster."""
+    cluster: "QueueCluster | None" = None
+    """This broker's part in the queues of a cluster; None: it has none."""
 
 
 class OpensSessions(Protocol):

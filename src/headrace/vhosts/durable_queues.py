@@ -17,19 +17,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.cluster.controller_port import ControllerPort
-from headrace.cluster.topics.creation import NewTopic
-from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.model.errors import ApiError, HeadraceError
 from headrace.ports.callbacks import Done
 from headrace.ports.store import StoreError
 from headrace.posix.awaiting import called_back
 from headrace.queue_stores.log.copies_port import CopiedFiles
 from headrace.queue_stores.log.durable_messages import DurableMessages
-from headrace.queue_stores.log.log_writing import QueueLogs
-from headrace.queue_stores.log.settled_files import SettledFiles
 from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queue_stores.message_store import LateStore, TopicStore
-from headrace.queue_stores.queue_settings import QueueType, StoredQueue
-from headrace.queue_stores.stream.durable_stream import DurableStream
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.durability import Declared, KeptDone, Model
@@ -46,12 +41,10 @@ from headrace.queues.model.stored_records import encode_record, record_key
 from headrace.queues.queue_names import queue_topic
 from headrace.vhosts.declarations.declaration_log import DeclarationLog
 from headrace.vhosts.declarations.stored_changes import Change
-from headrace.vhosts.exchange_topics import ExchangeTopics
-from headrace.vhosts.queue_topics import topic_config
+from headrace.vhosts.queue_topics import QueueTopics
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
-    from headrace.broker.partition import Partition
 
 _logger = logging.getLogger(__name__)
 
@@ -110,12 +103,9 @@ class DurableQueues:
         `memory` counts the messages that wait for their queues' logs. `copied`: the files of
         settled positions that a cluster's brokers copy; None: the broker has no cluster.
         """
-        files = SettledFiles(broker.disk, broker.clock) if copied is None else copied.files
-        copies = None if copied is None else copied.copying
-        self.logs = QueueLogs(files, broker.clock, self._want, memory, copies)
-        self.topics = ExchangeTopics(broker, controller, self.logs)
+        self.of_queues = QueueTopics(broker, controller, self._want, memory, copied)
+        self.topics = self.of_queues.of_exchanges
         self._broker = broker
-        self._controller = controller
         self._declarations = declarations
         self._stored: set[bytes] = set()
         """Keys of declarations that are stored, may be, or will be after the present round."""
@@ -185,17 +175,11 @@ class DurableQueues:
 
     def make_store(self, vhost: str, queue: DeclaredQueue, priority: int) -> DurableMessages:
         """Make the message store of one priority of a durable queue. Implements `Durability`."""
-        read = queue.settings.topic
-        if read is not None:
-            partition = self.partition(read.topic, priority)
-            return DurableStream.of_topic(self.logs, vhost, queue, priority, partition)
-        is_stream = queue.settings.queue_type is QueueType.STREAM
-        kind = DurableStream if is_stream else DurableMessages
-        return kind(self.logs, vhost, queue, priority)
+        return self.of_queues.make_store(vhost, queue, priority)
 
     def topic_store(self, topic: str) -> TopicStore:
         """Return the store of messages that exchanges store in a topic. Implements `Durability`."""
-        return self.topics.writer(topic)
+        return self.of_queues.topic_store(topic)
 
     def _want(self, messages: DurableMessages) -> None:
         topic = queue_topic(messages.vhost, messages.queue.name)
@@ -210,13 +194,6 @@ class DurableQueues:
             self._run_soon()
 
         await called_back(ask)
-
-    def partition(self, topic: str, priority: int) -> "Partition | HeadraceError":
-        """Return the partition of a queue's priority; the error if it is not led here."""
-        try:
-            return self._broker.partition(topic, priority)
-        except ApiError as error:
-            return error
 
     # Rounds
 
@@ -268,7 +245,7 @@ class DurableQueues:
         try:
             await self._declarations.append(present.removed)
             present.removed.clear()
-            await self._delete(present.doomed)
+            await self.of_queues.delete(list(present.doomed))
             await self._declarations.append(present.added)
         except (StoreError, ApiError) as error:
             problem = error
@@ -304,48 +281,17 @@ class DurableQueues:
         for topic, stores in failed.wanted.items():
             upcoming.wanted.setdefault(topic, []).extend(stores)
 
-    async def _delete(self, topics: Iterable[str]) -> None:
-        there = [topic for topic in topics if topic in self._broker.image.topics]
-        if not there:
-            return
-        for topic, error in (await self._controller.delete_topics(there)).items():
-            if error is not None:
-                _logger.error(
-                    "topic %s of a deleted queue could not be deleted; the next start retries: %s",
-                    topic,
-                    error,
-                )
-
     async def _create(self, wanted: dict[str, list[DurableMessages]]) -> None:
-        problems = await self._create_topics(wanted)
+        problems = await self.of_queues.create(
+            {topic: stores[0].queue for topic, stores in wanted.items()}
+        )
         for topic, stores in wanted.items():
             for messages in stores:
                 problem = problems.get(topic)
-                messages.have_log(problem or self.partition(topic, messages.priority))
+                messages.have_log(problem or self.of_queues.partition(topic, messages.priority))
         await asyncio.gather(
             *(called_back(store.when_stored) for stores in wanted.values() for store in stores)
         )
-
-    async def _create_topics(self, wanted: dict[str, list[DurableMessages]]) -> dict[str, ApiError]:
-        """Create the missing topics; return the errors of those that could not be created."""
-        missing = [topic for topic in wanted if topic not in self._broker.image.topics]
-        if not missing:
-            return {}
-        new = [self._new_topic(topic, wanted[topic][0].queue) for topic in missing]
-        try:
-            outcome = await self._controller.create_topics(new)
-        except ApiError as error:
-            return dict.fromkeys(missing, error)
-        return {
-            topic: made
-            for topic, made in zip(missing, outcome, strict=True)
-            if isinstance(made, ApiError) and made.code is not ErrorCode.TOPIC_ALREADY_EXISTS
-        }
-
-    def _new_topic(self, topic: str, queue: StoredQueue) -> NewTopic:
-        count = (queue.settings.priority_max or 0) + 1
-        here = dict.fromkeys(range(count), (self._broker.broker_id,))
-        return NewTopic(topic, assignment=here, config=topic_config(queue.settings))
 
     # Close
 
@@ -353,14 +299,7 @@ class DurableQueues:
         """Wait for the running round, then close `stores`, the message stores of all queues."""
         if self._running is not None:
             await asyncio.shield(self._running)
-        await asyncio.gather(*(_closed(messages) for messages in stores))
-
-
-async def _closed(store: LateStore) -> None:
-    def close(done: Done[None]) -> None:
-        store.close(lambda: done(None))
-
-    await called_back(close)
+        await self.of_queues.close(stores)
 
 
 def _record(host: Model, declared: Declared) -> Record | None:

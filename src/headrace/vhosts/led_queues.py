@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
     from headrace.queue_stores.message_store import MessageStore
 
+    Moved = Callable[[QueueHost, AnyQueue], None]
+    """Called with a queue that still runs, or that an error has closed: it is to be stopped by
+    `QueueHost.unhost`."""
+
 _logger = logging.getLogger(__name__)
 
 
@@ -55,11 +59,8 @@ class LedQueues:
         self._broker = broker
         self._durable = durable
         self._virtual_hosts = virtual_hosts
-        self.moved: Callable[[str, str], None] | None = None
-        """Called with the vhost and name of a queue that is no longer led here, before it ends.
-
-        `QueueSessions.moved`: other brokers then send its publishes to the next leader.
-        """
+        self.moved: Moved | None = None
+        """Takes queues over that are no longer led here; None: their consumers are cancelled."""
         self._terms: dict[tuple[str, int], _Term] = {}
 
     def begin(self) -> None:
@@ -139,7 +140,7 @@ class LedQueues:
                     late.have_log(self._begin_term(late, partitions[late.priority]))
             return
         if present is not None and present.refused is None:
-            self._tell_moved(host, present)
+            self._move(host, present)
         stores: dict[int, MessageStore] = {}
         for index in partitions:
             stores[index] = self._durable.make_store(host.name, queue, index)
@@ -158,8 +159,8 @@ class LedQueues:
         """Have a queue refused: no partition, or not all, are led here."""
         self._forget(queue_topic(host.name, queue.name), queue)
         hosted = host.queues.get(queue.name)
-        if hosted is not None and hosted.refused is None:
-            self._tell_moved(host, hosted)
+        if hosted is not None:
+            self._move(host, hosted)
 
     def _forget(self, topic: str, queue: DeclaredQueue) -> bool:
         """Forget the terms of a queue; return whether there were any."""
@@ -167,10 +168,12 @@ class LedQueues:
         terms = [self._terms.pop((topic, index), None) for index in indices]
         return any(terms)
 
-    def _tell_moved(self, host: QueueHost, hosted: AnyQueue) -> None:
+    def _move(self, host: QueueHost, hosted: AnyQueue) -> None:
+        """Stop running a queue, unless an error has closed it, and hand its consumers over."""
         if self.moved is not None:
-            self.moved(host.name, hosted.name)
-        host.end_consumers(host.unhost(hosted))
+            self.moved(host, hosted)
+        elif hosted.refused is None:
+            host.end_consumers(host.unhost(hosted))
 
 
 def _log_error(host: QueueHost, queue: DeclaredQueue, error: HeadraceError | None) -> None:

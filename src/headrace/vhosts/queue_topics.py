@@ -1,8 +1,34 @@
-"""The Kafka topic configuration of durable queues and streams."""
+"""`QueueTopics`: the Kafka topics of durable queues and streams, and the stores of their messages.
 
-from collections.abc import Mapping
+A queue's topic has one partition for each priority, and the configuration of `topic_config`.
+"""
 
-from headrace.queue_stores.queue_settings import QueueSettings, QueueType
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.cluster.controller_port import ControllerPort
+from headrace.cluster.topics.creation import NewTopic
+from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.ports.callbacks import Done
+from headrace.posix.awaiting import called_back
+from headrace.queue_stores.log.copies_port import CopiedFiles
+from headrace.queue_stores.log.durable_messages import DurableMessages
+from headrace.queue_stores.log.log_writing import QueueLogs
+from headrace.queue_stores.log.settled_files import SettledFiles
+from headrace.queue_stores.memory.memory_use import MemoryUse
+from headrace.queue_stores.message_store import LateStore, TopicStore
+from headrace.queue_stores.queue_settings import QueueSettings, QueueType, StoredQueue
+from headrace.queue_stores.stream.durable_stream import DurableStream
+from headrace.queues.model.declarations import DeclaredQueue
+from headrace.vhosts.exchange_topics import ExchangeTopics
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.broker.partition import Partition
+
+_logger = logging.getLogger(__name__)
 
 SEGMENT_BYTES = 64 * 1024 * 1024
 """Segment size of a queue's log in bytes: settled messages are deleted by whole segments."""
@@ -53,3 +79,110 @@ def _segment_bytes(asked: int | None) -> int:
     if asked is None:
         return SEGMENT_BYTES
     return min(max(asked, RECORD_BYTES_MAX), _SEGMENT_BYTES_MAX)
+
+
+def new_topic(name: str, settings: QueueSettings, replicas: Sequence[int]) -> NewTopic:
+    """Return the topic of a queue with these settings, each partition of it on `replicas`.
+
+    With several replicas its writes need a majority of them, and a leader has all that is
+    committed.
+    """
+    partitions = range((settings.priority_max or 0) + 1)
+    config = dict(topic_config(settings))
+    if len(replicas) > 1:
+        config["min.insync.replicas"] = str(len(replicas) // 2 + 1)
+        config["unclean.leader.election.enable"] = "false"
+    return NewTopic(name, assignment=dict.fromkeys(partitions, tuple(replicas)), config=config)
+
+
+class QueueTopics:
+    """The topics of one broker's queues and exchanges. On the deciding thread."""
+
+    def __init__(
+        self,
+        broker: "Broker",
+        controller: ControllerPort,
+        wanted: Callable[[DurableMessages], None],
+        memory: MemoryUse | None = None,
+        copied: CopiedFiles | None = None,
+    ) -> None:
+        """Create without stores. `wanted` is called with a store that needs its queue's topic.
+
+        `memory` counts the messages that wait for their queues' logs. `copied`: the files of
+        settled positions that a cluster's brokers copy; None: the broker has no cluster.
+        """
+        files = SettledFiles(broker.disk, broker.clock) if copied is None else copied.files
+        copies = None if copied is None else copied.copying
+        self.logs = QueueLogs(files, broker.clock, wanted, memory, copies)
+        self.of_exchanges = ExchangeTopics(broker, controller, self.logs)
+        self._broker = broker
+        self._controller = controller
+
+    # Stores
+
+    def make_store(self, vhost: str, queue: DeclaredQueue, priority: int) -> DurableMessages:
+        """Make the message store of one priority of a durable queue. As `Durability`."""
+        read = queue.settings.topic
+        if read is not None:
+            partition = self.partition(read.topic, priority)
+            return DurableStream.of_topic(self.logs, vhost, queue, priority, partition)
+        is_stream = queue.settings.queue_type is QueueType.STREAM
+        kind = DurableStream if is_stream else DurableMessages
+        return kind(self.logs, vhost, queue, priority)
+
+    def topic_store(self, topic: str) -> TopicStore:
+        """Return the store of messages that exchanges store in a topic. As `Durability`."""
+        return self.of_exchanges.writer(topic)
+
+    def partition(self, topic: str, priority: int) -> "Partition | HeadraceError":
+        """Return the partition of a queue's priority; the error if it is not led here."""
+        try:
+            return self._broker.partition(topic, priority)
+        except ApiError as error:
+            return error
+
+    async def close(self, stores: Sequence[LateStore]) -> None:
+        """Close `stores`, the message stores of all queues."""
+        await asyncio.gather(*(_closed(messages) for messages in stores))
+
+    # Topics of a single broker
+
+    async def create(self, queues: Mapping[str, StoredQueue]) -> dict[str, ApiError]:
+        """Create the missing topics of queues, by topic, with this broker as their only replica.
+
+        Return the errors of those that could not be created.
+        """
+        missing = [topic for topic in queues if topic not in self._broker.image.topics]
+        if not missing:
+            return {}
+        own = (self._broker.broker_id,)
+        new = [new_topic(topic, queues[topic].settings, own) for topic in missing]
+        try:
+            outcome = await self._controller.create_topics(new)
+        except ApiError as error:
+            return dict.fromkeys(missing, error)
+        return {
+            topic: made
+            for topic, made in zip(missing, outcome, strict=True)
+            if isinstance(made, ApiError) and made.code is not ErrorCode.TOPIC_ALREADY_EXISTS
+        }
+
+    async def delete(self, topics: Sequence[str]) -> None:
+        """Delete the topics of deleted queues; errors are logged."""
+        there = [topic for topic in topics if topic in self._broker.image.topics]
+        if not there:
+            return
+        for topic, error in (await self._controller.delete_topics(there)).items():
+            if error is not None:
+                _logger.error(
+                    "topic %s of a deleted queue could not be deleted; the next start retries: %s",
+                    topic,
+                    error,
+                )
+
+
+async def _closed(store: LateStore) -> None:
+    def close(done: Done[None]) -> None:
+        store.close(lambda: done(None))
+
+    await called_back(close)

@@ -46,19 +46,13 @@ class Restoring:
         virtual_hosts: "VirtualHosts",
         declarations: DeclarationLog,
         nodes: DeclarationNodes,
-        *,
-        in_cluster: bool = False,
     ) -> None:
-        """`nodes`: those of earlier versions in the metadata store, which are taken over.
-
-        `in_cluster`: queues are loaded by the leaders of their partitions (`LedQueues`).
-        """
+        """`nodes`: those of earlier versions in the metadata store, which are taken over."""
         self._broker = broker
         self._durable = durable
         self._virtual_hosts = virtual_hosts
         self._declarations = declarations
         self._nodes = nodes
-        self._in_cluster = in_cluster
 
     async def restore(self) -> None:
         """Restore exchanges, queues and bindings, with the messages of queues.
@@ -79,9 +73,8 @@ class Restoring:
             self._declare(host, records)
             self._forget_readers(host)
             queues = [queue for queue in host.model.queues.values() if queue.durable]
-            if not self._in_cluster:
-                await _in_groups(queues, QUEUES_AT_ONCE, partial(self._load, host))
-        if stored.all_read and not stored.is_empty and not self._in_cluster:
+            await _in_groups(queues, QUEUES_AT_ONCE, partial(self._load, host))
+        if stored.all_read and not stored.is_empty:
             topics = _topics(by_vhost)
             self._durable.doom(
                 topic
@@ -135,7 +128,7 @@ class Restoring:
 
     def _partition(self, messages: DurableMessages) -> "Partition | HeadraceError":
         topic = queue_topic(messages.vhost, messages.queue.name)
-        return self._durable.partition(topic, messages.priority)
+        return self._durable.of_queues.partition(topic, messages.priority)
 
     async def _read_settled(
         self, partitions: Sequence["Partition | HeadraceError"]

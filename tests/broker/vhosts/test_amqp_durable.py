@@ -331,7 +331,7 @@ def test_a_topic_whose_queue_was_deleted_by_a_broker_that_was_killed_goes(start:
     queues = kept_queues(first.broker)
 
     async def forget(_: object) -> None:
-        queues._delete = nothing_deleted
+        queues.of_queues.delete = nothing_deleted
 
     async def nothing_deleted(_: object) -> None:
         """Do as a kill at that moment."""

@@ -82,7 +82,7 @@ class QueuePart:
 
     @property
     def windows_bytes(self) -> int:
-        return self.durable.logs.windows.bytes
+        return self.durable.of_queues.logs.windows.bytes
 
     def publish(self, *bodies: str) -> list[bool]:
         """Publish messages; return a list that gets whether they are stored."""
@@ -94,7 +94,7 @@ class QueuePart:
                 self.host.when_stored(awaited, lambda unstored: told.append(not unstored))
             else:
                 told.append(False)
-        self.durable.logs.write()
+        self.durable.of_queues.logs.write()
         return told
 
     async def published(self, *bodies: str) -> None:

@@ -35,6 +35,7 @@ from headrace.wire.amqp.model_methods import (
     QueueDelete,
     QueueUnbind,
 )
+from tests.support.sim.amqp import queue_cluster_of, serve_amqp
 from tests.support.sim.coordinated import FAULTS, CoordinatorRequests
 
 BROKERS = (1, 2, 3)
@@ -74,10 +75,7 @@ class Waits(NamedTuple):
 
 def declarations_of(server: Server) -> ClusterDeclarations:
     """Return the declarations of a broker."""
-    links = server.cluster_links
-    assert links is not None
-    assert links.declarations is not None
-    return links.declarations
+    return queue_cluster_of(server).declarations
 
 
 def shown(table: VhostTable) -> set[tuple[str, ...]]:
@@ -223,7 +221,7 @@ def declared_by(cluster: SimCluster, at: ClusterDeclarations) -> bool:
 
 async def declared_by_many(cluster: SimCluster) -> Told:
     """Let clients declare while brokers fail; then compare tables with what is known. Broken."""
-    cluster.declarations = True
+    serve_amqp(cluster)
     await asyncio.gather(*(cluster.start(number) for number in BROKERS))
     image = cluster.brokers[BROKERS[0]].broker.image
     while len(image.brokers) < len(BROKERS):  # noqa: ASYNC110 - so soon

@@ -5,6 +5,7 @@ from typing import Any
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch
 from headrace.ports.callbacks import Done, ignore_result
+from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.port import Consumer
 from headrace.queues.queue_names import QueueName
 from headrace.remote_queues.home.home_session import HomeSession
@@ -23,6 +24,8 @@ class Elsewhere(MovingPlace):
         self.remote.close()
         self.present: Leader | None = Leader(BrokerId(1), LeaderEpoch(1))
         self.registered = True
+        self.unused = False
+        self.used: list[str] = []
         self.ids = iter(range(100, 200))
         self.wanted: list[Done[int | ApiError]] = []
         self.looks = 0
@@ -56,6 +59,12 @@ class Elsewhere(MovingPlace):
 
     def leader_of(self, name: QueueName) -> Leader | None:
         return self.present
+
+    def is_unused(self, name: QueueName) -> bool:
+        return self.unused
+
+    def use(self, vhost: str, queue: DeclaredQueue) -> None:
+        self.used.append(queue.name)
 
     def session(self, leader: BrokerId) -> HomeSession | None:
         self.looks += 1
@@ -217,3 +226,36 @@ def test_consumers_of_this_broker_go_on_when_another_broker_leads_its_queue() ->
     here.settle()
     assert here.led == (0, 0)
     assert here.channel.held == {}
+
+
+def test_queue_that_was_never_used_is_empty_and_has_its_leader_with_its_first_publish() -> None:
+    here = Elsewhere()
+    other = QueuesElsewhere(here, here.clock, [], lambda *_: None)
+    here.present, here.unused = None, True
+    here.wanted.clear()
+    led = here.life.queue()
+    here.home.targets["q"] = here.remote = other.open("/", led.declared, led.title)
+    here.looks = 0
+    here.wait(5)
+    assert (here.looks, here.wanted, here.used) == (0, [], [])
+    purged: list[Any] = []
+    here.remote.ask_purge(purged.append)
+    assert purged == [0]
+    assert here.get() is None
+    told = here.publish_soon("a")
+    assert (told, here.used) == ([], ["q"])
+    here.present, here.unused = Leader(BrokerId(1), LeaderEpoch(1)), False
+    other.look(Q)
+    here.give_id()
+    here.settle()
+    assert [*map(bool, told)] == [False]
+
+
+def test_first_consumer_of_a_queue_has_a_broker_lead_it() -> None:
+    here = Elsewhere()
+    other = QueuesElsewhere(here, here.clock, [], lambda *_: None)
+    here.present, here.unused = None, True
+    led = here.life.queue()
+    here.home.targets["q"] = here.remote = other.open("/", led.declared, led.title)
+    here.home.consume(Consumer(here.remote, here.channel, "c"), ignore_result)
+    assert here.used == ["q"]

@@ -20,14 +20,12 @@ from headrace.wire.amqp.model_methods import (
     QueueDelete,
 )
 from tests.support.cluster.peer_kit import play, started
+from tests.support.sim.amqp import queue_cluster_of, serve_amqp
 from tests.support.sim.cluster import until
 
 
 def declarations_of(server: Server) -> ClusterDeclarations:
-    links = server.cluster_links
-    assert links is not None
-    assert links.declarations is not None
-    return links.declarations
+    return queue_cluster_of(server).declarations
 
 
 def declarations(cluster: SimCluster, number: int) -> ClusterDeclarations:
@@ -59,7 +57,7 @@ def shown(at: ClusterDeclarations, vhost: str = "/") -> set[tuple[str, str]]:
 
 def played(story: Callable[[SimCluster], Awaitable[None]], *brokers: int) -> None:
     async def whole(cluster: SimCluster) -> None:
-        cluster.declarations = True
+        serve_amqp(cluster)
         await started(cluster, *(brokers or (0, 1)))
         await story(cluster)
 

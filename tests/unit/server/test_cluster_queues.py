@@ -15,6 +15,7 @@ from headrace.wire.amqp.model_methods import QueueDeclare, QueueDelete
 from tests.support.amqp.deliveries import ChannelKit, Delivery
 from tests.support.cluster.peer_kit import play, started
 from tests.support.queues.port_place import persistent
+from tests.support.sim.amqp import queue_cluster_of, serve_amqp
 from tests.support.sim.cluster import until
 
 if TYPE_CHECKING:
@@ -29,13 +30,10 @@ class Home:
     """A client's channel on a broker of the cluster."""
 
     def __init__(self, cluster: SimCluster, number: int) -> None:
-        links = cluster.brokers[number].cluster_links
-        assert links is not None
-        assert links.declarations is not None
-        assert links.queues is not None
-        self.declarations: ClusterDeclarations = links.declarations
-        self.queues: ClusterQueues = links.queues
-        self.host: QueueHost = links.declarations.tables.virtual_hosts.hosts["/"]
+        part = queue_cluster_of(cluster.brokers[number])
+        self.declarations: ClusterDeclarations = part.declarations
+        self.queues: ClusterQueues = part.queues
+        self.host: QueueHost = part.declarations.tables.virtual_hosts.hosts["/"]
         self.sent: list[Delivery] = []
         self.cancelled: list[str] = []
         self.channel = ChannelKit(
@@ -70,7 +68,7 @@ class Home:
 
 def played(story: Callable[[SimCluster, Home, Home], Awaitable[None]], *others: int) -> None:
     async def whole(cluster: SimCluster) -> None:
-        cluster.declarations = cluster.queues = True
+        serve_amqp(cluster)
         await started(cluster, HOME, LEADER, *others)
         await story(cluster, Home(cluster, HOME), Home(cluster, LEADER))
 

@@ -30,7 +30,10 @@ QUEUE = QueueRecord("q", False, {})
 
 
 class Stored:
-    """A log of declarations, a broker that starts. `DeclarationLog`, `Store`, `DurableQueues`"""
+    """A log of declarations, a broker that starts.
+
+    `DeclarationLog`, `Store`, `DurableQueues`, `QueueTopics`.
+    """
 
     def __init__(self, *records: Record, vhost: str = "/") -> None:
         self.records = {record_key(vhost, record): (vhost, record) for record in records}
@@ -42,6 +45,7 @@ class Stored:
         self.partition_error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         self.world = World()
         self.hosts: VirtualHosts = QueueRoom().broker.virtual_hosts
+        self.of_queues = self
 
     async def children(self, path: str) -> list[str]:
         """No earlier version was here."""

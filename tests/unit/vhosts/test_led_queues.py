@@ -3,6 +3,8 @@
 import asyncio
 
 from headrace.queues.engine.closed_queue import ClosedQueue
+from headrace.queues.engine.delivery_turns import AnyQueue
+from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.port import Consumer
 from headrace.queues.refusals import Refused
 from tests.support.cluster.queue_part import AT, QueueCluster, play
@@ -41,7 +43,7 @@ def test_leader_that_resigns_confirms_nothing_and_releases_memory() -> None:
         assert told == []
         await cluster.move(3)
         assert len(told) == 1
-        assert (first.windows_bytes, first.durable.logs.memory.bytes) == (0, 0)
+        assert (first.windows_bytes, first.durable.of_queues.logs.memory.bytes) == (0, 0)
         first.channel.ack(first.tag)
         assert first.publish("refused") == [False]
         with_right = cluster.leader
@@ -67,14 +69,21 @@ def test_consumers_of_a_queue_that_moves_are_cancelled() -> None:
     play(story)
 
 
-def test_sessions_are_told_of_a_move_before_publishes_are_reported_as_unstored() -> None:
+def test_move_is_reported_before_publishes_are_reported_as_unstored() -> None:
     async def story(cluster: QueueCluster) -> None:
         first = cluster.leader
+        led = first.hosted
         told: list[object] = []
-        first.led.moved = lambda vhost, name: told.append((vhost, name))
+
+        def moved(host: QueueHost, queue: AnyQueue) -> None:
+            assert not queue.refused
+            told.append(queue)
+            host.end_consumers(host.unhost(queue))
+
+        first.led.moved = moved
         await first.published("a")
         await cluster.move(1)
-        assert told == [("/", "q")]
+        assert told == [led]
         assert isinstance(first.queue, ClosedQueue)
         assert first.queue.led_elsewhere
 
@@ -113,7 +122,7 @@ def test_publishers_pause_while_much_waits_for_the_isr() -> None:
         await cluster.leave_alone(2)
         told = here.publish(*["x" * 1000] * 100)
         resumed: list[bool] = []
-        logs = here.durable.logs
+        logs = here.durable.of_queues.logs
         assert logs.hold_up(lambda: resumed.append(True)) == 1
         assert logs.memory.bytes > 100_000
         await asyncio.sleep(1)

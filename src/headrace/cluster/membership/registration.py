@@ -25,6 +25,7 @@ from headrace.cluster.membership.lease import NO_SESSION
 from headrace.cluster.store import znodes
 from headrace.cluster.store.stored_doubts import Doubts
 from headrace.cluster.store.znodes import Registration
+from headrace.config.listeners import spoken_rows
 from headrace.log import file_names
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.text_files import read_file
@@ -45,6 +46,8 @@ _logger = logging.getLogger(__name__)
 REGISTRATION_BYTES_MAX = 1_000_000
 """Bytes of a registration at most: ZooKeeper closes the connection over requests beyond 1 MiB (its
 jute.maxbuffer)."""
+_VERSIONS = {"min_version": 1, "max_version": 1}
+"""The supported versions of each feature of a registration."""
 _PREFIX = "version: 0\nsession: "
 
 
@@ -68,8 +71,10 @@ class OwnRegistration:
         A registration of a former session of this broker is deleted first.
         """
         config, now_ms = self._broker.config, self._broker.clock.wall_ms()
+        rows = spoken_rows(config.listeners) if self._store.shared else ()
+        features = {row.feature: _VERSIONS for row in rows if row.feature}
         self._registration = Registration(
-            tuple(endpoints), config.broker_rack, now_ms, doubts=doubts
+            tuple(endpoints), config.broker_rack, now_ms, features, doubts
         )
         if self._store.shared:
             await self._end_former(await self._former())

@@ -7,6 +7,7 @@ order_channels       the controller's orders to each broker: in sequence, resent
 order_messages       a controller's orders encoded as requests, and decoded (pure functions)
 controller_channel   requests to the controller on another broker
 controller_link      requests to the controller, on this or another broker
+queue_topic_calls    those about topics of queues
 coordinator_peers    requests of the coordinators to other brokers, created on first use:
   remote_transactions, pending_markers     transaction markers, partitions of transactions
   remote_share_states, share_state_calls   persisted state of share groups

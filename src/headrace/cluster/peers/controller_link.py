@@ -13,8 +13,10 @@ from headrace.client.calls.call import Call, ColdCall, Maker, check, error_code
 from headrace.client.transport.port import ClientError, TimedOut
 from headrace.cluster.controller.controller import Controller
 from headrace.cluster.decisions.events import IsrAsked
+from headrace.cluster.peers import queue_topic_calls
 from headrace.cluster.peers.controller_channel import ControllerChannel
 from headrace.cluster.peers.peer_call import Fields, PeerCall
+from headrace.cluster.peers.queue_topic_calls import Outcomes, QueueTopicChanges
 from headrace.cluster.store.znodes import ProducerIdBlock
 from headrace.cluster.topics.creation import USE_DEFAULT, NewTopic, Spend
 from headrace.model.errors import ApiError, ErrorCode
@@ -116,6 +118,20 @@ class ControllerLink:
             return error
         except ClientError as error:
             return ApiError(_UNAVAILABLE, str(error))
+
+    async def change_queue_topics(self, changes: QueueTopicChanges) -> Outcomes:
+        """Create and delete topics of queues; return their errors, in the order of `changes`.
+
+        ApiError: the controller has not answered, and each change may or may not be carried out.
+        """
+        controller, own = self._controller, self._broker.broker_id
+        try:
+            return await self._ask(
+                lambda: queue_topic_calls.carry_out(controller, changes),
+                lambda: queue_topic_calls.change_call(own, changes),
+            )
+        except ClientError as error:
+            raise ApiError(_UNAVAILABLE, str(error)) from error
 
     async def hand_over(self, attempt_seconds_max: float) -> None:
         """Move leadership away from this broker, which is about to stop (controlled shutdown).

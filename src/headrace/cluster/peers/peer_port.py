@@ -6,6 +6,7 @@ from typing import Protocol
 from headrace.broker.replica.leading_right import Ping, PingAnswer
 from headrace.cluster.decisions.orders import Failed
 from headrace.cluster.peers.peer_call import Fields
+from headrace.cluster.peers.queue_topic_calls import Outcomes, QueueTopicChanges
 from headrace.cluster.store.znodes import ProducerIdBlock
 from headrace.copies.messages import CopyAnswer, CopyQuestion
 from headrace.model.errors import ErrorCode
@@ -56,6 +57,9 @@ class PeerPort(Protocol):
 
     async def allocate_producer_ids(self, broker: BrokerId, broker_epoch: int) -> ProducerIdBlock:
         """Reserve a block of producer ids for `broker`, as the controller."""
+
+    async def change_queue_topics(self, changes: QueueTopicChanges) -> Outcomes:
+        """Create and delete topics of queues, as the controller; return the errors in order."""
 
     async def copy_settled(self, questions: Sequence[CopyQuestion]) -> Sequence[CopyAnswer]:
         """Write frames of settled positions for their leaders; return the answers in order."""

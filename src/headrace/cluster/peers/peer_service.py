@@ -11,9 +11,10 @@ from headrace.broker.replica.leading_right import Ping, PingAnswer
 from headrace.cluster.controller.controller import Controller
 from headrace.cluster.decisions.events import IsrAsked
 from headrace.cluster.decisions.orders import Failed, Orders
-from headrace.cluster.peers import order_messages
+from headrace.cluster.peers import order_messages, queue_topic_calls
 from headrace.cluster.peers.peer_call import Fields
 from headrace.cluster.peers.peer_port import DeclarationsPort
+from headrace.cluster.peers.queue_topic_calls import Outcomes, QueueTopicChanges
 from headrace.cluster.settings.entity_settings import store_failed
 from headrace.cluster.store import znodes
 from headrace.cluster.store.catalog import Catalog
@@ -101,6 +102,13 @@ class PeerService:
         return await self._controller.in_term(
             lambda term: term.allocate_producer_ids(broker, broker_epoch)
         )
+
+    async def change_queue_topics(self, changes: QueueTopicChanges) -> Outcomes:
+        """Create and delete topics of queues, as the controller; return the errors in order."""
+        refusal = self._controller.not_controller()
+        if refusal is not None:
+            raise refusal
+        return await queue_topic_calls.carry_out(self._controller, changes)
 
     async def copy_settled(self, questions: Sequence[CopyQuestion]) -> Sequence[CopyAnswer]:
         """Write frames of settled positions for their leaders; return the answers."""

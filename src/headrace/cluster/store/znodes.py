@@ -302,7 +302,8 @@ def decode_registration(broker: BrokerId, path: str, value: bytes, epoch: int) -
         payload = json.loads(value)
         protocols = payload.get("listener_security_protocol_map", {})
         endpoints = tuple(_parse_endpoint(text, protocols) for text in payload["endpoints"])
-        return BrokerInfo(broker, endpoints, payload.get("rack"), epoch)
+        features = frozenset(payload.get("features", ()))
+        return BrokerInfo(broker, endpoints, payload.get("rack"), epoch, features)
     except NONSENSE as error:
         raise BadPayload(f"{path}: {error!r} in {value[:200]!r}") from error
 

@@ -15,7 +15,7 @@ from headrace.config.descriptions import check_topic_config
 from headrace.config.keys.log import LogKeys
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import METADATA_TOPIC, BrokerId, topic_name_problem
-from headrace.model.protocols import reserved_topics
+from headrace.model.protocols import feature_of, reserved_topics
 
 USE_DEFAULT = -1
 
@@ -92,7 +92,7 @@ class TopicPlanner:
             factor = wanted.replication_factor
             if factor == USE_DEFAULT:
                 factor = limits.default_replication_factor
-            replicas = self.place(count, factor)
+            replicas = self.place(count, factor, feature=feature_of(wanted.name))
         return Planned(wanted.name, replicas, check_topic_config(wanted.config))
 
     def plan_growth(
@@ -131,7 +131,7 @@ class TopicPlanner:
         return replicas
 
     def place(
-        self, count: int, factor: int, present: Sequence[BrokerId] = ()
+        self, count: int, factor: int, present: Sequence[BrokerId] = (), feature: str = ""
     ) -> tuple[tuple[BrokerId, ...], ...]:
         """Place `count` partitions with `factor` replicas each; return the replicas of each.
 
@@ -140,9 +140,10 @@ class TopicPlanner:
         by one each time a broker is first again (as in Kafka), so that the load of a failed broker
         goes to all others. With racks, each replica is on another rack as far as possible.
         Brokers that seem to be dead are used only if the others are too few. `present`: the first
-        replicas of the topic's other partitions. INVALID_REPLICATION_FACTOR: too few brokers.
+        replicas of the topic's other partitions. `feature`: one that all replicas' brokers need.
+        INVALID_REPLICATION_FACTOR: too few brokers.
         """
-        brokers = self._image.brokers
+        brokers = self._image.brokers_with(feature)
         if factor <= 0:
             raise ApiError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -153,7 +154,8 @@ class TopicPlanner:
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"replication factor {factor} is larger than the number of brokers, {len(brokers)}",
             )
-        reachable = {broker.broker_id: broker for broker in self._image.reachable_brokers()}
+        live = (broker.broker_id for broker in self._image.reachable_brokers())
+        reachable = {broker: brokers[broker] for broker in live if broker in brokers}
         if factor <= len(reachable):
             brokers = reachable
         if len(brokers) == 1:

@@ -9,7 +9,7 @@ from headrace.model.nouns import (
     SHARE_STATE_TOPIC,
     TRANSACTIONS_TOPIC,
 )
-from headrace.model.protocols import reserved_topics
+from headrace.model.protocols import feature_of, reserved_topics
 
 OWN_STATE_REPLICAS = 3
 """Replicas of a topic with a protocol's own state, where there are so many brokers; writes need a
@@ -82,7 +82,8 @@ def new_topic(name: str, broker: Broker) -> NewTopic:
         return NewTopic(name, partitions, factor, config=settings)
     reserved = reserved_topics(name)
     if reserved is not None and name in reserved.internal:
-        factor = min(OWN_STATE_REPLICAS, brokers)
+        able = broker.image.brokers_with(feature_of(name))
+        factor = min(OWN_STATE_REPLICAS, max(len(able), 1))
         settings["min.insync.replicas"] = str(factor // 2 + 1)
         partitions = min(reserved.internal_partitions, config.partitions_per_topic_max)
         return NewTopic(name, partitions, factor, config=settings)

@@ -114,7 +114,7 @@ class QueueHost(ClosingHost):
         found = self.model.check_queue(name, owner).name
         queue = self.queues.get(found)
         if queue is None:
-            return self.targets.elsewhere[found]
+            return self.targets.queue_elsewhere(found)
         if passive:
             queue.touch(self._clock.monotonic())
         return queue
@@ -287,7 +287,7 @@ class QueueHost(ClosingHost):
         """Remove a consumer, and an auto-delete queue with its last one."""
         queue = self._own(consumer.queue)
         if queue is None:
-            if self.targets.get(consumer.queue.name) is consumer.queue:  # on another broker
+            if self.targets.has_elsewhere(consumer.queue):
                 consumer.queue.cancel(consumer, self._clock.monotonic())
             return
         queue.cancel(consumer, self._clock.monotonic())

@@ -52,6 +52,8 @@ class Targets(dict[str, Target]):
         `store_of` returns a topic's store; None: exchanges store in no topics.
         """
         super().__init__()
+        self.open: Callable[[str], Queue | None] | None = None
+        """Returns a declared queue that this broker does not host; None: it hosts all."""
         self.elsewhere: dict[str, Queue] = {}
         """Queues that other brokers lead: used by name where this broker hosts none."""
         self._store_of = store_of
@@ -59,10 +61,29 @@ class Targets(dict[str, Target]):
 
     def topic(self, name: str) -> TopicTarget:
         """Return the target of a topic that a route names; raise KeyError for other names."""
-        return self._topics.get(name) or self.__missing__(name)
+        return self._topics.get(name) or self._make_topic(name)
 
-    def __missing__(self, name: str) -> TopicTarget:
-        """Make the target of a topic; raise KeyError for any other name."""
+    def queue_elsewhere(self, name: str) -> Queue:
+        """Return a declared queue that this broker does not host; raise KeyError for others."""
+        queue = self.elsewhere.get(name)
+        if queue is None and self.open is not None:
+            queue = self.open(name)
+        if queue is None:
+            raise KeyError(name)
+        return queue
+
+    def has_elsewhere(self, queue: Queue) -> bool:
+        """Tell whether a queue is still declared, and led by another broker or was until now."""
+        name = queue.name
+        return self.elsewhere.get(name) is queue or self.get(name) is queue
+
+    def __missing__(self, name: str) -> Target:
+        """Make the target of a topic, or of a queue elsewhere; raise KeyError for other names."""
+        if self.open is not None and not is_target(name):
+            return self.queue_elsewhere(name)
+        return self._make_topic(name)
+
+    def _make_topic(self, name: str) -> TopicTarget:
         if self._store_of is None or not is_target(name):
             raise KeyError(name)
         if len(self._topics) >= TOPICS_KEPT_MAX:

@@ -21,6 +21,7 @@ from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.port import Consumer, Queue
 from headrace.queues.queue_names import QueueName
 from headrace.remote_queues.home.home_session import HomeSession
+from headrace.remote_queues.home.leader_link import FirstUse
 from headrace.remote_queues.home.remote_queue import RemoteQueue
 
 PAUSE_SECONDS_MIN = 0.05
@@ -40,6 +41,12 @@ class Leaders(Protocol):
     def leader_of(self, name: QueueName) -> Leader | None:
         """Return a queue's leader as the metadata image has it; None: it has none."""
 
+    def is_unused(self, name: QueueName) -> bool:
+        """Return whether a queue was never used: no broker leads it, and it has no message."""
+
+    def use(self, vhost: str, queue: DeclaredQueue) -> None:
+        """Have the controller make a broker lead a queue, unless one does."""
+
     def session(self, leader: BrokerId) -> HomeSession | None:
         """Return the session with a leader; None: it is not registered."""
 
@@ -53,6 +60,8 @@ class _Known:
     def __init__(self, remote: RemoteQueue) -> None:
         self.remote = remote
         self.leader: Leader | None = None
+        self.identified = False
+        """Whether a producer id has been asked for."""
         self.failures = 0
         self.timer: Timer | None = None
 
@@ -108,13 +117,16 @@ class QueuesElsewhere:
             touched=partial(self._touched, vhost),
             left=partial(self._left, name),
             renew=partial(self._identify, name),
+            first_use=self._first_use(name, queue) if queue.durable else None,
         )
         self._known[name] = _Known(remote)
-        if queue.durable:
-            self._identify(name)
         remote.adopt(consumers)
         self.look(name)
         return remote
+
+    def _first_use(self, name: QueueName, queue: DeclaredQueue) -> FirstUse:
+        leaders = self._leaders
+        return FirstUse(partial(leaders.is_unused, name), partial(leaders.use, name.vhost, queue))
 
     def look(self, name: QueueName) -> None:
         """Use a session with the queue's present leader: it may have changed."""
@@ -127,6 +139,8 @@ class QueuesElsewhere:
                 return
             known.leader = None
             known.remote.leave()  # calls `_left`
+        if leader is None and self._leaders.is_unused(name):
+            return  # it has a leader after its first use, which the metadata image tells
         session = None if leader is None else self._leaders.session(leader.broker)
         if session is None:
             self._look_later(name, known)
@@ -135,6 +149,9 @@ class QueuesElsewhere:
             known.timer.cancel()
             known.timer = None
         known.leader = leader
+        if known.remote.declared.durable and not known.identified:
+            known.identified = True
+            self._identify(name)
         known.remote.begin(session)
 
     def _left(self, name: QueueName) -> None:

@@ -49,6 +49,8 @@ class RemoteConsumers:
         self._consuming[key] = done
         if self._link.session is not None:
             self._call_for(self._link.session, remote)
+        else:
+            self._link.use()
 
     def adopt(self, queue: Queue, consumers: Iterable[Consumer]) -> None:
         """Have the next leader add consumers of a queue that this broker has led until now."""

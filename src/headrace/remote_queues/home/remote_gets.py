@@ -16,7 +16,13 @@ class RemoteGets:
         self._getters: dict[int, Getter] = {}
 
     def ask(self, getter: Getter) -> None:
-        """Have the leader give the next message; raise Refused without a session."""
+        """Have the leader give the next message; raise Refused without a session.
+
+        A queue that was never used is empty.
+        """
+        if self._link.is_unused:
+            getter.done(None)
+            return
         link, session = self._link, self._link.open_session()
         request = link.key()
         self._getters[request] = getter

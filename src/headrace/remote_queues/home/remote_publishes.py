@@ -119,6 +119,7 @@ class RemotePublishes:
             )
             self._batches[self.last] = batch
             sequence.waiting.append(batch)
+            self._link.use()
         batch.add(published.message, size)
         if batch.call is None:
             self.waiting_bytes += size

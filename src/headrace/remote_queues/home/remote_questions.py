@@ -25,7 +25,13 @@ class RemoteQuestions:
         self._purges: dict[int, PurgeDone] = {}
 
     def purge(self, done: PurgeDone) -> None:
-        """Have the leader settle all ready messages; raise Refused without a session."""
+        """Have the leader settle all ready messages; raise Refused without a session.
+
+        A queue that was never used is empty.
+        """
+        if self._link.is_unused:
+            done(0)
+            return
         session, request = self._link.open_session(), self._link.key()
         self._purges[request] = done
         session.call(Purge(self._link.queue, request))

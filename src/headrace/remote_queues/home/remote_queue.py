@@ -31,7 +31,7 @@ from headrace.queues.port import (
     UnstoredDone,
 )
 from headrace.remote_queues.home.home_session import HomeSession
-from headrace.remote_queues.home.leader_link import LeaderLink
+from headrace.remote_queues.home.leader_link import FirstUse, LeaderLink
 from headrace.remote_queues.home.remote_consumers import RemoteConsumers
 from headrace.remote_queues.home.remote_gets import RemoteGets
 from headrace.remote_queues.home.remote_publishes import WAITING_BYTES_MAX, RemotePublishes
@@ -77,6 +77,7 @@ class RemoteQueue:
         touched: Callable[[Iterable[Queue]], None] = _touch_none,
         left: Callable[[], None] | None = None,
         renew: Callable[[], None] = lambda: None,
+        first_use: FirstUse | None = None,
     ) -> None:
         """Create the queue without a session: no call is answered before `begin`.
 
@@ -85,6 +86,7 @@ class RemoteQueue:
         `identify`. `crowded`: list of queues whose publishers are to be paused; None: they are not.
         `touched`: `QueueHost.touched` of this broker. `left` is called when a session is lost, or
         its leader does not lead the queue, `renew` when all epochs of the producer id are used.
+        `first_use`: None if the queue has a leader before it is used.
         """
         self.name = queue.name
         self.title = title
@@ -94,7 +96,7 @@ class RemoteQueue:
         self.consumer_timeout_ms = queue.settings.consumer_timeout_ms
         self._moves = moves
         self._left = left
-        self._link = link = LeaderLink(vhost, queue.name, title)
+        self._link = link = LeaderLink(vhost, queue.name, title, first_use)
         self._publishes = RemotePublishes(
             link,
             clock,

@@ -17,6 +17,7 @@ from headrace.cluster.peers.order_messages import Teller
 from headrace.cluster.peers.peer_service import PeerService
 from headrace.cluster.store.catalog import Catalog
 from headrace.config.broker import BrokerConfig
+from headrace.config.listeners import spoken_rows
 from headrace.coordination.coordinators import Coordinators
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.model.nouns import BrokerId
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
     import asyncio
 
     from headrace.server.cluster.broker_watches import BrokerWatches
-    from headrace.server.cluster.cluster_queues import ClusterQueues
-    from headrace.server.cluster.declaration_links import DeclarationLinks
     from headrace.server.cluster.lease_pings import LeasePings
+    from headrace.server.cluster.queue_cluster import QueueCluster
     from headrace.server.cluster.queue_leadership import QueueLeadership
     from headrace.server.cluster.settled_copies import SettledCopies
-    from headrace.server.cluster.unreleased import Unreleased
-    from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
+
+    SoleLeaders = Callable[[str], bool]
+    """Whether a topic's leader must be the only one."""
 
 
 class ClusterLinks:
@@ -44,11 +45,8 @@ class ClusterLinks:
 
     queue_leadership: "QueueLeadership | None" = None
     """The rights to lead queues, for `DeliveryTurns.leadership`; None: no topic needs any."""
-    queues: "ClusterQueues | None" = None
-    """The queues that this broker leads for others, or uses of others; None: it serves none."""
-    declarations: "ClusterDeclarations | None" = None
-    """The declarations of AMQP's vhosts; None: the broker does not follow them."""
-    _declaration_links: "DeclarationLinks | None" = None
+    queue_cluster: "QueueCluster | None" = None
+    """This broker's part in the queues of the cluster; None: no listener serves queues."""
     _pings: "LeasePings | None" = None
     _watches: "BrokerWatches | None" = None
 
@@ -61,12 +59,12 @@ class ClusterLinks:
         peer_clients: InterBrokerClients,
         directories: Collection[LogDirectory],
         fatal: Callable[[Exception], None],
-        unreleased: "Unreleased | None" = None,
+        sole_leaders: "SoleLeaders | None" = None,
     ) -> None:
         """Create the links of a broker that joins the cluster later.
 
-        `store`: the cluster's metadata store. `fatal` ends the process. `unreleased`: parts
-        that no setting turns on; None: none of them.
+        `store`: the cluster's metadata store. `fatal` ends the process. `sole_leaders`: of which
+        topics leaders must be the only ones; None: of queues, if this broker serves queues.
         """
         self._broker = broker = controller.broker
         self._store = store
@@ -93,12 +91,10 @@ class ClusterLinks:
         )
         """Fetchers of the replicas that follow here, and ISRs of the partitions led here."""
         self._clients = clients
-        self.serves_queues = unreleased is not None and unreleased.queues
-        """Whether this broker serves queues of the cluster."""
-        if unreleased is not None and unreleased.sole_leaders is not None:
-            self._pings = self._lease_pings(unreleased.sole_leaders, world, clients)
-        if unreleased is not None and unreleased.declarations:
-            self._follow_declarations(controller, clients)
+        if any(row.feature for row in spoken_rows(config.listeners)):
+            self.queue_cluster = self._queue_cluster(controller, sole_leaders, world)
+        elif sole_leaders is not None:
+            self._rights(sole_leaders, world)
         if config.early_leader_election_enable:
             from headrace.server.cluster import broker_watches
 
@@ -121,9 +117,8 @@ class ClusterLinks:
         listener = self._broker.config.inter_broker_listener_name
         return SettledCopies(self._broker, listener, self._clients, self.replicating.run)
 
-    def _lease_pings(
-        self, sole_leaders: "Callable[[str], bool]", world: World, clients: PeerClients
-    ) -> "LeasePings":
+    def _rights(self, sole_leaders: "SoleLeaders", world: World) -> "QueueLeadership":
+        """Have leaders of some topics lead by a right, which pings renew."""
         from headrace.broker.replica.held_rights import HeldRights
         from headrace.broker.replica.leading_rights import LeadingRights
         from headrace.server.cluster.lease_pings import LeasePings
@@ -138,45 +133,27 @@ class ClusterLinks:
             broker.clock,
             world.boot_seconds,
         )
+        listener = broker.config.inter_broker_listener_name
+        run = self.replicating.run
+        self._pings = LeasePings(broker, rights, listener, self._clients, run, world.boot_seconds)
         self.queue_leadership = QueueLeadership(rights, held)
-        listener = broker.config.inter_broker_listener_name
-        run = self.replicating.run
-        return LeasePings(broker, rights, listener, clients, run, world.boot_seconds)
+        return self.queue_leadership
 
-    def _follow_declarations(self, controller: Controller, clients: PeerClients) -> None:
-        from headrace.server.cluster import declared_vhosts
-        from headrace.server.cluster.declaration_links import DeclarationLinks
+    def _queue_cluster(
+        self, controller: Controller, sole_leaders: "SoleLeaders | None", world: World
+    ) -> "QueueCluster":
+        from headrace.queues.queue_names import is_queue_topic
+        from headrace.server.cluster.queue_cluster import QueueCluster
 
-        listener = self._broker.config.inter_broker_listener_name
-        run = self.replicating.run
-        links = self._declaration_links = DeclarationLinks(self._broker, listener, clients, run)
-        self.declarations = declared_vhosts.declarations(controller, links, run)
-        self.service.followed_declarations = self.declarations
-        if self.serves_queues:
-            self.queues = self._cluster_queues(controller, clients, self.declarations)
-
-    def _cluster_queues(
-        self, controller: Controller, clients: PeerClients, declarations: "ClusterDeclarations"
-    ) -> "ClusterQueues":
-        from headrace.cluster.controller.producer_id_source import ProducerIdSource
-        from headrace.server.cluster import cluster_queues
-        from headrace.server.cluster.queue_links import QueueLinks
-
-        broker, applier, run = self._broker, self._applier, self.replicating.run
-        listener = broker.config.inter_broker_listener_name
-        queues = cluster_queues.ClusterQueues(
-            broker,
-            declarations.tables.virtual_hosts,
-            QueueLinks(broker, listener, clients, run, lambda: applier.broker_epoch),
-            declarations.home_of,
-            ProducerIdSource(broker.producer_ids, controller).new_producer_id,
+        return QueueCluster(
+            controller,
+            self.service,
+            self._clients,
+            self.replicating.run,
+            lambda: self.settled_copies,
+            self._rights(sole_leaders or is_queue_topic, world),
+            self.link.change_queue_topics,
         )
-        declarations.tables.changed.append(queues.changed)
-        self.service.queue_sessions = queues.sessions
-        if self.queue_leadership is not None and applier.rights is not None:
-            applier.rights.homes_of = queues.homes_of
-            self.queue_leadership.wait_for_homes = queues.wait_for_homes
-        return queues
 
     def joined(self, coordinators: Coordinators) -> None:
         """Begin the background work of a broker that has joined the cluster.
@@ -188,8 +165,8 @@ class ClusterLinks:
             self._watches.start()
         if self._pings is not None:
             self._pings.start()
-        if self.declarations is not None:
-            self.declarations.start()
+        if self.queue_cluster is not None:
+            self.queue_cluster.start()
         self._work.append(self.replicating.run(self._orphans.keep_up()))
         if self._broker.config.zookeeper_consumers_mirror_enable:
             from headrace.server.cluster.group_mirror import GroupMirror
@@ -218,12 +195,8 @@ class ClusterLinks:
             self.settled_copies.close()
         if self._pings is not None:
             self._pings.close()
-        if self.queues is not None:
-            self.queues.close()
-        if self.declarations is not None:
-            self.declarations.close()
-        if self._declaration_links is not None:
-            self._declaration_links.close()
+        if self.queue_cluster is not None:
+            self.queue_cluster.close()
         if self.queue_leadership is not None:
             self.queue_leadership.close()
         for work in self._work:

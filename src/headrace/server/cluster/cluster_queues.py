@@ -2,35 +2,43 @@
 
 channels here ──► RemoteQueue ──► QueueLinks ──► the leader          queues led elsewhere
 other brokers ──► PeerService ──► QueueSessions ──► hosted queue     queues led here
+
+A durable queue is hosted by the broker that leads its topic, one in memory by the broker of the
+client that declared it. Elsewhere, and while its topic does not exist, it is a `RemoteQueue`,
+which is made when a channel first uses it. Its topic is created when a message or a consumer needs
+it.
 """
 
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING
+from functools import partial
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import ImageDelta
 from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.ports.callbacks import Done
+from headrace.queue_stores.log.log_writing import Crowded
 from headrace.queues.engine.delivery_turns import AnyQueue
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.model.declaration_table import Applied
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.port import Consumer, Queue
-from headrace.queues.queue_names import QueueName, queue_of_topic, queue_topic
+from headrace.queues.queue_names import QueueName, is_queue_topic, queue_of_topic, queue_topic
 from headrace.queues.refusals import QUEUE, resource_text
 from headrace.remote_queues.home.home_session import HomeSession
 from headrace.remote_queues.home.queues_elsewhere import Leader, QueuesElsewhere
+from headrace.remote_queues.home.remote_queue import RemoteQueue
 from headrace.remote_queues.leader.queue_sessions import QueueSessions
 from headrace.server.cluster.queue_links import QueueLinks
-
-if TYPE_CHECKING:
-    from headrace.queue_stores.log.log_writing import Crowded
+from headrace.vhosts.led_queues import LedQueues
+from headrace.vhosts.replicated_topics import ReplicatedTopics
 
 NO_LEADER = -1
-HomeOf = Callable[[str, DeclaredQueue], BrokerId | None]
-"""Returns the broker that has a transient queue in its memory; None: it is not declared."""
+HASHED_CHARS_MIN = 18
+"""Characters of the names of a vhost and a queue together from which their topic may be a hash."""
+HomeOf = Callable[[str, str], BrokerId | None]
+"""Returns the broker that has a transient queue in its memory, by vhost and name; None: none."""
 NewProducerId = Callable[[Done[int | ApiError]], None]
 
 
@@ -42,22 +50,31 @@ class ClusterQueues:
         broker: Broker,
         virtual_hosts: VirtualHosts,
         links: QueueLinks,
+        led: LedQueues,
+        crowded: list[Crowded],
         home_of: HomeOf,
         new_producer_id: NewProducerId,
+        topics: ReplicatedTopics,
     ) -> None:
-        """Begin without queues. `links` have the sessions with other brokers."""
+        """Begin without queues.
+
+        `links` have the sessions with other brokers, `led` runs the queues that are led here.
+        `crowded`: `QueueLogs.crowded`.
+        """
         self.sessions = QueueSessions(
             virtual_hosts.hosts, virtual_hosts.deadlines, virtual_hosts.turns.soon
         )
         """Sessions of other brokers with the queues that this broker leads."""
-        self.crowded: list[Crowded] = []
-        """Queues for whose leaders too much waits."""
         self.new_producer_id = new_producer_id
+        self.topics = topics
+        """The topics of durable queues, which have none before their first use."""
         self._broker = broker
         self._virtual_hosts = virtual_hosts
         self._links = links
+        self._led = led
+        led.moved = self.moved
         self._home_of = home_of
-        self._elsewhere = QueuesElsewhere(self, broker.clock, self.crowded, self._touched)
+        self._elsewhere = QueuesElsewhere(self, broker.clock, crowded, self._touched)
         self._hashed: dict[str, QueueName] = {}
         """Queues by topics whose names do not say which queue they have."""
         broker.image.observers.append(self._image_changed)
@@ -65,6 +82,7 @@ class ClusterQueues:
     def close(self) -> None:
         """End all sessions: the broker stops."""
         self._broker.image.observers.remove(self._image_changed)
+        self.topics.close()
         self._elsewhere.close()
         self.sessions.close()
         self._links.close()
@@ -75,62 +93,95 @@ class ClusterQueues:
             host.touched(queues)
             self._virtual_hosts.turns.soon()
 
-    # Declarations
+    # Which broker hosts a queue
 
     def changed(self, vhost: str, applied: Applied) -> None:
-        """Open a declared queue that another broker leads, and end those that were deleted."""
-        host = self._virtual_hosts.hosts[vhost]
+        """Host a declared queue here or have channels find it elsewhere; end deleted queues."""
+        host = self._host(vhost)
+        host.drop(applied.removed)
         for name in applied.removed.queues:
-            removed = host.targets.elsewhere.pop(name, None)
-            if removed is not None and host.targets.get(name) is removed:
-                del host.targets[name]
-            self._hashed.pop(queue_topic(vhost, name), None)
-            self._elsewhere.close_queue(QueueName(vhost, name))
+            self._forget(host, QueueName(vhost, name))
         if isinstance(applied.added, DeclaredQueue):
-            self._place(QueueName(vhost, applied.added.name))
+            self._declared(host, applied.added)
 
-    def moved(self, host: QueueHost, queue: AnyQueue, consumers: Collection[Consumer]) -> None:
-        """Open a queue that this broker does not lead any more, with its consumers here.
+    def _declared(self, host: QueueHost, queue: DeclaredQueue) -> None:
+        name = QueueName(host.name, queue.name)
+        if not queue.durable:
+            if self._home_of(*name) == self._broker.broker_id:
+                host.host(queue)
+            return
+        if len(name.vhost) + len(name.queue) >= HASHED_CHARS_MIN:
+            topic = queue_topic(*name)
+            if queue_of_topic(topic) is None:
+                self._hashed[topic] = name
+        self._led.declared(host, queue)
 
-        Implements `led_queues.Moved`.
+    def _forget(self, host: QueueHost, name: QueueName) -> None:
+        """End a queue that is not declared any more; its consumers are cancelled."""
+        removed = host.targets.elsewhere.pop(name.queue, None)
+        if removed is not None and host.targets.get(name.queue) is removed:
+            del host.targets[name.queue]
+        if len(name.vhost) + len(name.queue) >= HASHED_CHARS_MIN:
+            self._hashed.pop(queue_topic(*name), None)
+        self._elsewhere.close_queue(name)
+
+    def _host(self, vhost: str) -> QueueHost:
+        """Return the host of a vhost, whose channels find queues elsewhere from now on."""
+        host = self._virtual_hosts.hosts[vhost]
+        if host.targets.open is None:
+            host.targets.open = partial(self._open, host)
+        return host
+
+    def _open(
+        self, host: QueueHost, name: str, consumers: Collection[Consumer] = ()
+    ) -> RemoteQueue | None:
+        """Return a queue that this broker does not host, for its channels; None: not declared."""
+        queue = host.model.queues.get(name)
+        if queue is None:
+            return None
+        title = resource_text(QUEUE, name, host.name)
+        remote = self._elsewhere.open(host.name, queue, title, consumers)
+        host.targets.elsewhere[name] = host.targets[name] = remote
+        return remote
+
+    def moved(self, host: QueueHost, queue: AnyQueue) -> None:
+        """Have channels use a queue elsewhere that this broker does not lead any more.
+
+        Its consumers here stay subscribed. Implements `led_queues.Moved`.
         """
-        self.sessions.moved(host.name, queue.name)
-        self._place(QueueName(host.name, queue.name), consumers)
-
-    def _place(self, name: QueueName, consumers: Collection[Consumer] = ()) -> None:
-        """Open a queue unless it is hosted here, and look for its leader."""
-        host = self._virtual_hosts.hosts.get(name.vhost)
-        queue = None if host is None else host.model.queues.get(name.queue)
-        if host is None or queue is None:
-            return
-        topic = queue_topic(*name)
-        if queue.durable and queue_of_topic(topic) is None:
-            self._hashed[topic] = name
-        hosted = host.queues.get(name.queue)
-        if hosted is not None and hosted.refused is None:
-            self._elsewhere.look(name)  # it may have consumers from before
-            return
-        title = resource_text(QUEUE, name.queue, name.vhost)
-        remote = self._elsewhere.open(name.vhost, queue, title, consumers)
-        host.targets.elsewhere[name.queue] = host.targets[name.queue] = remote
-        host.queues.pop(name.queue, None)  # the placeholder of a queue that was led here
-        self._elsewhere.look(name)
+        self.sessions.moved(host.name, queue.name)  # before its publishes are reported as unstored
+        consumers = host.unhost(queue) if queue.refused is None else []
+        host.queues.pop(queue.name, None)  # the placeholder of a queue that was led here
+        if self._open(host, queue.name, consumers) is None:
+            host.targets.pop(queue.name, None)
+            host.end_consumers(consumers)
 
     # Leaders: `queues_elsewhere.Leaders`
 
     def leader_of(self, name: QueueName) -> Leader | None:
         """Return a queue's leader as the metadata image has it; None: it has none."""
-        host = self._virtual_hosts.hosts.get(name.vhost)
-        queue = None if host is None else host.model.queues.get(name.queue)
+        queue = self._queue(name)
         if queue is None:
             return None
         if not queue.durable:
-            home = self._home_of(name.vhost, queue)
+            home = self._home_of(*name)
             return None if home is None else Leader(home, LeaderEpoch(0))
         topic = self._broker.image.topics.get(queue_topic(*name))
         if topic is None or topic.partitions[0].leader == NO_LEADER:
             return None
         return Leader(topic.partitions[0].leader, topic.partitions[0].leader_epoch)
+
+    def is_unused(self, name: QueueName) -> bool:
+        """Return whether a durable queue was never used: it has no topic, and so no message."""
+        return not self.topics.exists(name)
+
+    def use(self, vhost: str, queue: DeclaredQueue) -> None:
+        """Have the topic of a durable queue created, unless it exists."""
+        self.topics.want(vhost, queue)
+
+    def _queue(self, name: QueueName) -> DeclaredQueue | None:
+        host = self._virtual_hosts.hosts.get(name.vhost)
+        return None if host is None else host.model.queues.get(name.queue)
 
     def session(self, leader: BrokerId) -> HomeSession | None:
         """Return the session with a leader; None: it is not registered."""
@@ -142,9 +193,9 @@ class ClusterQueues:
             epochs = {broker.broker_id: broker.epoch for broker in delta.brokers}
             self.sessions.keep(epochs)
         for topic in (*delta.partitions, *(topic.name for topic in delta.topics)):
-            name = queue_of_topic(topic) or self._hashed.get(topic)
+            name = self._name_of(topic) if is_queue_topic(topic) else None
             if name is not None:
-                self._place(name)
+                self._elsewhere.look(name)
 
     # The right to lead: `LeadingRights.homes_of`, `QueueLeadership.wait_for_homes`
 

@@ -17,7 +17,6 @@ from headrace.model.errors import ApiError, ConfigError
 from headrace.model.nouns import TopicPartition
 from headrace.ports.store import StoreError
 from headrace.server.assembly import Server
-from headrace.server.cluster.unreleased import Unreleased
 from headrace.testing.disk_crash import crash_states
 from headrace.testing.sim.ensemble import SESSION_SECONDS, Ensemble
 from headrace.testing.sim.history import Broken, History
@@ -26,7 +25,6 @@ from headrace.testing.sim.network import SimNetwork
 from headrace.testing.sim.world import SimWorld
 
 PORT = 9092
-AMQP_PORT = 5672
 SESSION_GONE_SECONDS = 0.5
 """Seconds after a session's end until the broker may begin another."""
 START_AGAIN_SECONDS = 1.0
@@ -51,12 +49,8 @@ class SimCluster:
         """All random choices come from `seed`; `settings` apply to every broker."""
         self.sole_leaders: Callable[[str], bool] | None = None
         """Whether a topic's leader must be the only one, for brokers started from now on."""
-        self.declarations = False
-        """Whether brokers started from now on follow the declarations of AMQP's vhosts."""
-        self.queues = False
-        """Whether their queues are used by other brokers of them."""
-        self.amqp = False
-        """Whether brokers started from now on have a listener of AMQP, at `AMQP_PORT`."""
+        self.listeners: tuple[str, ...] = ()
+        """Further listeners of brokers started from now on, each `PROTOCOL://:PORT`."""
         self._settings = settings or {}
         self.loop = loop
         self.seed = seed
@@ -88,30 +82,24 @@ class SimCluster:
     async def start(self, number: int) -> Server:
         """Start broker `number`; return once it listens. Raises ConfigError."""
         world = self.world(number)
-        listeners = f"PLAINTEXT://{world.name}:{PORT}"
-        if self.amqp:
-            listeners += f",AMQP://{world.name}:{AMQP_PORT}"
-        config, _ = load(
-            flags={
-                "broker.id": str(number),
-                "listeners": listeners,
-                "log.dirs": "/data",
-                "insecure.listeners": "true",
-                "offsets.topic.num.partitions": "3",
-                "transaction.state.log.num.partitions": "3",
-                "transaction.state.log.replication.factor": "1",
-                "share.coordinator.state.topic.num.partitions": "3",
-                "share.coordinator.state.topic.replication.factor": "1",
-                "offsets.topic.replication.factor": "1",
-                "auto.create.topics.enable": "false",
-                "replica.lag.time.max.ms": str(int(LAG_SECONDS * 1000)),
-                **self._settings,
-            }
-        )
-        unreleased = Unreleased(
-            self.sole_leaders, declarations=self.declarations, queues=self.queues
-        )
-        server = Server(config, world, self.loop.failures.append, unreleased=unreleased)
+        flags = {
+            "broker.id": str(number),
+            "listeners": f"PLAINTEXT://{world.name}:{PORT}",
+            "log.dirs": "/data",
+            "insecure.listeners": "true",
+            "offsets.topic.num.partitions": "3",
+            "transaction.state.log.num.partitions": "3",
+            "transaction.state.log.replication.factor": "1",
+            "share.coordinator.state.topic.num.partitions": "3",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "offsets.topic.replication.factor": "1",
+            "auto.create.topics.enable": "false",
+            "replica.lag.time.max.ms": str(int(LAG_SECONDS * 1000)),
+            **self._settings,
+        }
+        flags["listeners"] = ",".join((flags["listeners"], *self.listeners))
+        config, _ = load(flags=flags)
+        server = Server(config, world, self.loop.failures.append, sole_leaders=self.sole_leaders)
         self._processes[number] = server
         try:
             await server.start()

@@ -8,26 +8,24 @@ Each broker has the declarations of all vhosts: its own coordinators' changes, a
 others.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.cluster.peers.peer_call import Fields
 from headrace.model.errors import ApiError, ErrorCode, Malformed
-from headrace.model.invariant import InvariantError
 from headrace.model.nouns import BrokerId, Offset
 from headrace.ports.callbacks import Done, Once, gather
 from headrace.posix.awaiting import called_back
 from headrace.queue_stores.message_store import MessageStore, TopicStore
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.model.bindings import Removed
-from headrace.queues.model.declaration_table import Applied
 from headrace.queues.model.declarations import ConnectionOwner, DeclaredQueue
 from headrace.queues.model.durability import Declared, KeptDone, Model
 from headrace.queues.model.exchange_topic import KafkaTopics, NoTopics
 from headrace.queues.model.stored_model import QueueRecord
 from headrace.queues.model.stored_records import record_key
-from headrace.queues.queue_names import DECLARATIONS_TOPIC
+from headrace.queues.queue_names import DECLARATIONS_TOPIC, QueueName
 from headrace.shards.ask_leader import LEADER_CHANGES, AskLeader, Retry
 from headrace.vhosts.declarations.commands import is_known
 from headrace.vhosts.declarations.coordinator import AccessOf, Coordinator
@@ -50,6 +48,7 @@ from headrace.wire.amqp.model_methods import QueueDelete
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.cluster.peers.conversation import Run
+    from headrace.vhosts.queue_topics import QueueTopics
 
 RETRY_SECONDS = 1.0
 """Seconds after which a command of the broker itself is repeated."""
@@ -79,20 +78,22 @@ class ClusterDeclarations:
 
     topics: KafkaTopics = NoTopics()
 
-    def __init__(self, broker: "Broker", links: Links, access: AccessOf) -> None:
+    def __init__(
+        self, broker: "Broker", links: Links, access: AccessOf, stores: "QueueTopics"
+    ) -> None:
         """Create before the broker leads partitions; `virtual_hosts` must be set before it joins.
 
-        `access` returns a client's permissions in a vhost.
+        `access` returns a client's permissions in a vhost. `stores` makes those of messages.
         """
         self._broker = broker
         self._links = links
+        self._stores = stores
         self.tables = DeclarationTables(broker)
         self.coordinator = Coordinator(broker, self.tables, access)
         self._follower = Follower(broker, self.tables, links.poll)
         self._creating = False
         self._open = True
         self._connections = 0
-        self.tables.changed.append(self._changed)
         self._ask: AskLeader[Command, Answer] = AskLeader(
             broker.broker_id,
             self._leader_of,
@@ -198,21 +199,20 @@ class ClusterDeclarations:
         finally:
             self._creating = False
 
-    def _changed(self, vhost: str, applied: Applied) -> None:
-        """Run this broker's transient queues, and delete the queues that were removed."""
-        host = self.tables.virtual_hosts.hosts[vhost]
-        host.drop(applied.removed)
-        queue = applied.added
-        if isinstance(queue, DeclaredQueue) and not queue.durable and self._is_home(vhost, queue):
-            host.host(queue)
+    def record(self, vhost: str, queue: str) -> QueueRecord | None:
+        """Return the record of a queue; None: it is not declared."""
+        record = self.tables.record(vhost, record_key(vhost, QueueRecord(queue, False, {})))
+        return record if isinstance(record, QueueRecord) else None
 
-    def _is_home(self, vhost: str, queue: DeclaredQueue) -> bool:
-        return self.home_of(vhost, queue) == self._broker.broker_id
-
-    def home_of(self, vhost: str, queue: DeclaredQueue) -> BrokerId | None:
+    def home_of(self, vhost: str, queue: str) -> BrokerId | None:
         """Return the broker that has a transient queue in memory; None: it is not declared."""
-        record = self.tables.record(vhost, record_key(vhost, QueueRecord(queue.name, False, {})))
-        return BrokerId(record.home[0]) if isinstance(record, QueueRecord) and record.home else None
+        record = self.record(vhost, queue)
+        return BrokerId(record.home[0]) if record is not None and record.home else None
+
+    def planned(self, name: QueueName) -> Sequence[int]:
+        """Return the brokers that are planned for a durable queue; none: it is not declared."""
+        record = self.record(*name)
+        return () if record is None or record.deleting else record.replicas
 
     # `queues.model.durability.Durability`
 
@@ -225,12 +225,12 @@ class ClusterDeclarations:
         self.coordinator.removed(host, removed)
 
     def make_store(self, vhost: str, queue: DeclaredQueue, priority: int) -> MessageStore:
-        """Raise InvariantError: durable queues are not hosted yet. Implements `Durability`."""
-        raise InvariantError(f"queue {queue.name!r} (vhost {vhost!r}) has no store")
+        """Make the message store of one priority of a durable queue. Implements `Durability`."""
+        return self._stores.make_store(vhost, queue, priority)
 
     def topic_store(self, topic: str) -> TopicStore:
-        """Raise InvariantError: exchanges store in no topics yet. Implements `Durability`."""
-        raise InvariantError(f"topic {topic!r} has no store")
+        """Return the store of messages that exchanges store in a topic. Implements `Durability`."""
+        return self._stores.topic_store(topic)
 
     def when_kept(self, done: KeptDone) -> None:
         """Call `done(None)` at once: commands are answered once they are committed."""

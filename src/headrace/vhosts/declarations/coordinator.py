@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.invariant import InvariantError
 from headrace.model.nouns import BrokerId, Offset
+from headrace.model.protocols import AMQP
 from headrace.ports.callbacks import Done
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.durability import Declared, Model
@@ -138,7 +139,7 @@ class Coordinator:
             else:
                 done(outcome)
 
-        brokers = list(self._broker.image.brokers)
+        brokers = list(self._broker.image.brokers_with(AMQP.feature))
         records = NewRecords(shard.table, held, model, command, brokers).of(collected)
         if records:
             shard.append(held, records, stored)
@@ -207,7 +208,7 @@ class Coordinator:
 
     def _followers(self) -> list[BrokerId]:
         own = self._broker.broker_id
-        return [broker for broker in self._broker.image.brokers if broker != own]
+        return [broker for broker in self._broker.image.brokers_with(AMQP.feature) if broker != own]
 
     def _is_suspected(self, broker: BrokerId) -> bool:
         image = self._broker.image

@@ -111,6 +111,7 @@ class ApiKey(IntEnum):
     LEASE_PING = 20_004
     QUEUE_CALLS = 20_005
     QUEUE_EVENTS = 20_006
+    CHANGE_QUEUE_TOPICS = 20_007
 
 
 VERSIONS: dict[ApiKey, tuple[int, int]] = {

@@ -345,6 +345,7 @@ PEER_MESSAGES: dict[ApiKey, PeerMessages] = {
     ApiKey.LEASE_PING: _LEASE_PING,
     ApiKey.QUEUE_CALLS: PeerMessages(*queue_messages.CALLS),
     ApiKey.QUEUE_EVENTS: PeerMessages(*queue_messages.EVENTS),
+    ApiKey.CHANGE_QUEUE_TOPICS: PeerMessages(*queue_messages.TOPICS),
 }
 
 PEER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
@@ -360,6 +361,7 @@ PEER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.LEASE_PING: (0, 0),
     ApiKey.QUEUE_CALLS: (0, 0),
     ApiKey.QUEUE_EVENTS: (0, 0),
+    ApiKey.CHANGE_QUEUE_TOPICS: (0, 0),
 }
 """Supported versions: those with topic ids (Kafka 2.8 and later), with the epochs of each
 message."""

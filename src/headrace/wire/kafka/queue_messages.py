@@ -1,7 +1,8 @@
 """Messages between the home of a channel and the leader of a queue, as field tables.
 
 Own API keys 20005 (calls) and 20006 (events): one session between two registrations of brokers.
-The kinds of calls and events, and their fields, are in `remote_queues.encoding`.
+The kinds of calls and events, and their fields, are in `remote_queues.encoding`. 20007: requests to
+the controller about topics of queues.
 """
 
 from headrace.wire.schema import (
@@ -14,6 +15,7 @@ from headrace.wire.schema import (
     int16,
     int32,
     int64,
+    string,
     struct,
 )
 
@@ -41,3 +43,24 @@ EVENTS = (
     MessageSchema([Field("errorCode", int16), Field("first", int64), Field("events", _NUMBERED)]),
 )
 """A long poll, with the fields of `remote_queues.events.Poll`; events from number `first` on."""
+
+_CONFIG = struct(Field("name", string), Field("value", string))
+_CREATED = struct(
+    Field("name", string),
+    Field("partitions", int32),
+    Field("replicas", array(int32)),
+    Field("configs", array(_CONFIG)),
+)
+"""A topic to create; each of its partitions has the same replicas."""
+_OUTCOME = struct(Field("errorCode", int16), Field("text", string))
+TOPICS = (
+    MessageSchema(
+        [
+            Field("brokerId", int32),
+            Field("created", array(_CREATED)),
+            Field("deleted", array(string)),
+        ]
+    ),
+    MessageSchema([Field("errorCode", int16), Field("outcomes", array(_OUTCOME))]),
+)
+"""Topics to create, then topics to delete; one outcome for each, in this order."""

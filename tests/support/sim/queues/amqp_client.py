@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
-from headrace.testing.sim.cluster import AMQP_PORT, SimCluster
+from headrace.testing.sim.cluster import SimCluster
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.control_methods import (
     ChannelClose,
@@ -39,6 +39,7 @@ from headrace.wire.amqp.model_methods import (
 )
 from headrace.wire.amqp.properties import body_size_of
 from tests.support.amqp.messages import publish_frames
+from tests.support.sim.amqp import PORT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +98,7 @@ class AmqpClient(asyncio.Protocol):
 
     @classmethod
     async def _opened(cls, machine: Any, number: int) -> Self:
-        client: Self = await machine.connect(cls, f"broker-{number}", AMQP_PORT)
+        client: Self = await machine.connect(cls, f"broker-{number}", PORT)
         try:
             client.send(PROTOCOL_HEADER)
             await client._answer()
@@ -223,7 +224,6 @@ class AmqpClient(asyncio.Protocol):
             self._answered(method)
 
     def _answered(self, answer: Method | Content) -> None:
-        if not self._asked: print("UNASKED", answer)
         asked = self._asked.popleft()
         if not asked.done():
             asked.set_result(answer)

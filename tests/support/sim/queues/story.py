@@ -20,6 +20,7 @@ from headrace.testing.sim.history import Broken
 from headrace.testing.sim.replica_watch import ReplicaWatch
 from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.model_methods import ExchangeDeclare, QueueBind, QueueDeclare
+from tests.support.sim.amqp import serve_amqp
 from tests.support.sim.queues.amqp_client import AmqpClient, Closed
 from tests.support.sim.queues.clients import (
     Consumer,
@@ -253,7 +254,7 @@ async def quiet_work(cluster: SimCluster) -> Told:
 
 
 async def _played(cluster: SimCluster, brokers: Sequence[int], mix: Mix | None) -> Told:
-    cluster.amqp = True
+    serve_amqp(cluster)
     cluster.configure(SETTINGS)
     await asyncio.gather(*(cluster.start(number) for number in brokers))
     await declared(cluster, brokers)

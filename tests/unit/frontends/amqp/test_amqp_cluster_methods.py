@@ -34,9 +34,9 @@ from headrace.wire.amqp.model_methods import (
     QueueDeleteOk,
 )
 from headrace.wire.amqp.properties import Properties, make_header
-from tests.support.amqp.channels import Everybody
 from tests.support.amqp.messages import publish_frames
 from tests.support.cluster.peer_kit import play, started
+from tests.support.sim.amqp import frontend_of, queue_cluster_of, serve_amqp
 from tests.support.sim.cluster import until
 
 
@@ -52,16 +52,11 @@ class Home:
 
     def __init__(self, cluster: SimCluster, number: int) -> None:
         server = cluster.brokers[number]
-        assert server.cluster_links is not None
-        assert server.cluster_links.declarations is not None
-        self.declarations = server.cluster_links.declarations
-        self.queues = QueueBroker(
-            server.broker.clock,
-            server.broker.random,
-            _Logins(),
-            Everybody(),
-            declarations=self.declarations,
-        )
+        self.declarations = queue_cluster_of(server).declarations
+        queues = frontend_of(server).broker
+        assert isinstance(queues, QueueBroker)
+        self.queues = queues
+        queues._logins = _Logins()
 
     @property
     def host(self) -> Any:
@@ -119,11 +114,11 @@ class Client:
 
 def played(story: Callable[[Home, Home], Awaitable[None]]) -> None:
     async def whole(cluster: SimCluster) -> None:
-        cluster.declarations = True
+        serve_amqp(cluster)
         await started(cluster, 0, 1)
         await story(Home(cluster, 0), Home(cluster, 1))
 
-    play(whole)
+    play(whole, super_users="User:guest")
 
 
 @pytest.mark.parametrize("number", [0, 1])

@@ -160,7 +160,7 @@ class AmqpSession:
 class DurableState(Protocol):
     """The durable AMQP state of one broker: declarations and queues.
 
-    Implemented by `frontend.Durable`.
+    Implemented by `durable_state.OwnState` and `in_cluster.ClusterState`.
     """
 
     @property

@@ -250,6 +250,9 @@ PEER_APIS: tuple[Api, ...] = (
     Api(ApiKey.QUEUE_EVENTS, "cluster", 0, 0, hot=True, in_turn=True, proof=
         "tests/unit/server/test_queue_links.py"
         "::test_queue_of_another_broker_is_published_to_and_consumed"),
+    Api(ApiKey.CHANGE_QUEUE_TOPICS, "cluster", 0, 0, hot=True, proof=
+        "tests/unit/vhosts/test_replicated_topics.py"
+        "::test_topic_is_created_by_the_controller_for_any_broker"),
     Api(ApiKey.INITIALIZE_SHARE_GROUP_STATE, "share", 0, 0, hot=True, proof=
         "tests/unit/frontends/kafka/authentication/test_share_state_apis.py"
         "::test_state_begins_once_in_an_epoch_and_is_deleted"),

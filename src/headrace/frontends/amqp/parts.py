@@ -1,0 +1,65 @@
+"""The objects that the AMQP frontend of a broker is made of."""
+
+from typing import TYPE_CHECKING, Protocol
+
+from headrace.broker.broker import Broker
+from headrace.cluster.controller_port import ControllerPort
+from headrace.net.write_pass import Writes
+from headrace.operations.registry import Operations
+from headrace.ports.store import Store
+from headrace.queue_stores.log.copies_port import CopiedFiles
+from headrace.queues.engine.virtual_hosts import VirtualHosts
+from headrace.vhosts.queue_topics import QueueTopics
+
+if TYPE_CHECKING:
+    from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
+    from headrace.vhosts.declarations.coordinator import AccessOf
+
+
+class Parts(Protocol):
+    """The objects that a frontend is made of. Implemented by `server.frontends.Parts`."""
+
+    @property
+    def broker(self) -> Broker:
+        """The broker whose clients are served."""
+
+    @property
+    def writes(self) -> Writes:
+        """The writes of a pass, gathered until its end."""
+
+    @property
+    def controller(self) -> ControllerPort:
+        """The controller, which creates and deletes topics, and stores vhosts and users."""
+
+    @property
+    def store(self) -> Store | None:
+        """The open metadata store, which has an earlier version's declarations; None: it is not
+        available."""
+
+    @property
+    def operations(self) -> Operations:
+        """Registry for the operations of administrators."""
+
+    @property
+    def cluster(self) -> "QueueCluster | None":
+        """This broker's part in the queues of a cluster; None: it is a single broker."""
+
+
+class QueueCluster(Protocol):
+    """A broker's part in the queues of a cluster. Implemented by `server.cluster`."""
+
+    @property
+    def settled_copies(self) -> CopiedFiles:
+        """The files of queues' settled positions, and their copies."""
+
+    def follow(self, topics: QueueTopics, access: "AccessOf") -> "ClusterDeclarations":
+        """Return the declarations of all vhosts; call it once, before the broker joins.
+
+        `topics` makes the stores of queues. `access` returns a client's permissions in a vhost.
+        """
+
+    def serve(self, virtual_hosts: VirtualHosts, topics: QueueTopics) -> None:
+        """Run the queues of the vhosts that have the declarations, here or on other brokers."""
+
+    def stop_leading(self) -> None:
+        """Follow changes of leaders no longer: the queues' stores are closed next."""

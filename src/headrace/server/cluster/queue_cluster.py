@@ -1,0 +1,140 @@
+"""`QueueCluster`: a broker's part in the queues of a cluster (ADRs 76 to 79).
+
+Each broker with the listener of a protocol that has queues makes one. It follows the declarations
+of all vhosts, leads queues for all brokers, and uses the queues that others lead.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from headrace.client.transport.peer_clients import PeerClients
+from headrace.cluster.controller.controller import Controller
+from headrace.cluster.controller.producer_id_source import ProducerIdSource
+from headrace.cluster.peers.conversation import Run
+from headrace.cluster.peers.peer_service import PeerService
+from headrace.cluster.peers.queue_topic_calls import Outcomes, QueueTopicChanges
+from headrace.queues.engine.virtual_hosts import VirtualHosts
+from headrace.queues.queue_names import DECLARATIONS_TOPIC
+from headrace.server.cluster.cluster_queues import ClusterQueues
+from headrace.server.cluster.declaration_links import DeclarationLinks
+from headrace.server.cluster.queue_leadership import QueueLeadership
+from headrace.server.cluster.queue_links import QueueLinks
+from headrace.server.cluster.settled_copies import SettledCopies
+from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations, Links
+from headrace.vhosts.declarations.coordinator import AccessOf
+from headrace.vhosts.led_queues import LedQueues
+from headrace.vhosts.queue_topics import QueueTopics
+from headrace.vhosts.replicated_topics import ReplicatedTopics, TopicLinks
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+
+
+class QueueCluster:
+    """The links of one broker. Implements `frontends.amqp.frontend.QueueCluster`."""
+
+    declarations: ClusterDeclarations
+    """The declarations of all vhosts, from `follow` on."""
+    queues: ClusterQueues
+    """The queues that this broker leads for others, or uses of others, from `serve` on."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        service: PeerService,
+        clients: PeerClients,
+        run: Run,
+        settled_copies: Callable[[], SettledCopies],
+        leadership: QueueLeadership,
+        change_topics: Callable[[QueueTopicChanges], Awaitable[Outcomes]],
+    ) -> None:
+        """Create without declarations and queues.
+
+        `service` passes other brokers' requests on; `run` starts a task on the event loop.
+        `change_topics` has the controller change topics of queues.
+        """
+        self._change_topics = change_topics
+        self.queue_leadership = leadership
+        self._broker: Broker = controller.broker
+        self._controller = controller
+        self._service = service
+        self._clients = clients
+        self._run = run
+        self._copies = settled_copies
+        self._listener = controller.broker.config.inter_broker_listener_name
+        self._declaration_links: DeclarationLinks | None = None
+        self._led: LedQueues | None = None
+
+    @property
+    def settled_copies(self) -> SettledCopies:
+        """The files of queues' settled positions, and their copies."""
+        return self._copies()
+
+    def follow(self, topics: QueueTopics, access: AccessOf) -> ClusterDeclarations:
+        """Return the declarations of all vhosts; call it once, before the broker joins.
+
+        `topics` makes the stores of queues. `access` returns a client's permissions in a vhost.
+        """
+        broker, applier = self._broker, self._controller.applier
+        links = self._declaration_links = DeclarationLinks(
+            broker, self._listener, self._clients, self._run
+        )
+        self.declarations = ClusterDeclarations(
+            broker,
+            Links(
+                links.ask,
+                links.poll,
+                lambda: applier.broker_epoch,
+                lambda: self._controller.ensure_internal_topic(DECLARATIONS_TOPIC),
+                self._run,
+            ),
+            access,
+            topics,
+        )
+        self._service.followed_declarations = self.declarations
+        return self.declarations
+
+    def serve(self, virtual_hosts: VirtualHosts, topics: QueueTopics) -> None:
+        """Run the queues of the vhosts that have the declarations, here or on other brokers."""
+        broker, applier = self._broker, self._controller.applier
+        self._led = LedQueues(broker, self.declarations, virtual_hosts)
+        self.queues = queues = ClusterQueues(
+            broker,
+            virtual_hosts,
+            QueueLinks(
+                broker, self._listener, self._clients, self._run, lambda: applier.broker_epoch
+            ),
+            self._led,
+            topics.logs.crowded,
+            self.declarations.home_of,
+            ProducerIdSource(broker.producer_ids, self._controller).new_producer_id,
+            ReplicatedTopics(
+                broker, TopicLinks(self._change_topics, self.declarations.planned, self._run)
+            ),
+        )
+        self.declarations.tables.changed.append(queues.changed)
+        self._service.queue_sessions = queues.sessions
+        virtual_hosts.turns.leadership = self.queue_leadership
+        self.queue_leadership.wait_for_homes = queues.wait_for_homes
+        if applier.rights is not None:
+            applier.rights.homes_of = queues.homes_of
+        self._led.begin()
+
+    def start(self) -> None:
+        """Begin to follow: the broker has joined the cluster."""
+        self.declarations.start()
+
+    def stop_leading(self) -> None:
+        """Follow changes of leaders no longer: the queues' stores are closed next."""
+        if self._led is not None:
+            self._led.close()
+            self._led = None
+
+    def close(self) -> None:
+        """End all sessions, commands and polls: the broker stops."""
+        if self._declaration_links is None:
+            return
+        self.stop_leading()
+        self.queues.close()
+        self.declarations.close()
+        self._declaration_links.close()
