@@ -58,7 +58,15 @@ class LedQueue:
         """How often `Room` was answered: publishes of before are ignored."""
         self._copied: list[int] = []
         """Numbers of settlements that are copied and not reported."""
-        session.add(Opened(number, getattr(queue, "batch_bytes_max", 0)))
+        if isinstance(queue, HostedQueue):
+            queue.when_open(self._tell_opened)
+        else:
+            self._tell_opened()
+
+    def _tell_opened(self) -> None:
+        """Have the home publish: the logs recognise the batches that they have."""
+        self._session.add(Opened(self._number, getattr(self.queue, "batch_bytes_max", 0)))
+        self._session.send()
 
     @property
     def is_present(self) -> bool:

@@ -288,3 +288,8 @@ def _epochs(cluster: SimCluster) -> int:
 async def single_work(cluster: SimCluster) -> Told:
     """The story of a broker that is alone. Broken."""
     return await _played(cluster, BROKERS[:1], ALONE)
+
+
+async def calm_work(cluster: SimCluster) -> Told:
+    """The story of three brokers while nothing fails. Broken."""
+    return await _played(cluster, BROKERS, None)

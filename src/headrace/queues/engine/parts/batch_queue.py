@@ -5,7 +5,8 @@ batch that it has. Without room for a whole batch the queue takes nothing of it,
 many messages it has room: the producer makes a batch of these.
 """
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from headrace.queue_stores.message_store import BatchStore
@@ -17,6 +18,29 @@ from headrace.queues.engine.priority_level import MessageLevel
 
 class BatchQueue(MessageQueue):
     """A queue whose logs may take batches: each priority has one."""
+
+    _opening: Sequence[Callable[[], None]] = ()
+
+    @property
+    @abstractmethod
+    def is_loading(self) -> bool:
+        """Whether messages of the log are still being loaded: the queue is not empty."""
+
+    def when_open(self, done: Callable[[], None]) -> None:
+        """Call `done` once no log is being loaded, or once one cannot be loaded.
+
+        Messages that are published before wait one by one: no log recognises their batch.
+        """
+        if self.is_loading:
+            self._opening = [*self._opening, done]
+        else:
+            done()
+
+    def end_opening(self) -> None:
+        """Call what waits for the logs."""
+        opening, self._opening = self._opening, ()
+        for done in opening:
+            done()
 
     @property
     def batch_bytes_max(self) -> int:
