@@ -263,6 +263,14 @@ class LedQueue:
 
     # Ends
 
+    def leave(self) -> None:
+        """Cancel the consumers, and requeue all deliveries: the home opens the queue again.
+
+        It holds those that it has received, and its consumers are added again.
+        """
+        for channel in self._channels.values():
+            self._end(channel, -1)
+
     def end(self) -> None:
         """Cancel the consumers, and requeue all that the home has not settled."""
         for channel in self._channels.values():
