@@ -8,7 +8,7 @@ PYTEST := $(PY) -m pytest -n $(or $(TEST_PROCESSES),3) --dist loadfile
 # CPU time of all that a run started, beside the clock's: a loaded machine changes only the latter.
 MEASURED := TIMEFORMAT='CPU %lU + %lS (programs, kernel), %lR by the clock'; time
 # What a release is held to besides all tests, without what needs root.
-RELEASE := crash typed-test pipeline-test security-test clients-test spark-test sim sim-moves amqp-model soak cluster-test compat compat-kafka amqp-test rocketmq-test compat-rocketmq spark-compat docs-test dist-test
+RELEASE := crash typed-test pipeline-test security-test clients-test spark-test sim sim-moves amqp-model soak cluster-test compat compat-kafka amqp-test amqp-cluster-test rocketmq-test compat-rocketmq spark-compat docs-test dist-test
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -137,6 +137,13 @@ compat-rabbitmq: setup-dev ## RabbitMQ 4.0 beside us: the scenarios of its clien
 .PHONY: amqp-test
 amqp-test: setup-dev ## RabbitMQ's clients against our broker: a matrix of clients and scenarios (Java, Go and Node: Maven, Go, npm)
 	@$(PY) -m tests.outside.amqp --broker ours $(ARGS)
+
+.PHONY: amqp-cluster-test
+amqp-cluster-test: setup-dev ## AMQP clients on three brokers that are killed, paused and cut off, 2 million messages counted; then amqp-test at brokers drawn at random (ARGS="--kills 2 --seed 7": without; --broker rabbitmq)
+	@failed=0; \
+	$(PY) -m tests.outside.amqp_cluster $(ARGS) || failed=1; \
+	$(if $(ARGS),,$(PY) -m tests.outside.amqp --broker ours --cluster || failed=1;) \
+	exit $$failed
 
 .PHONY: rocketmq-test
 rocketmq-test: setup-dev ## RocketMQ's clients, unmodified, against our broker: a matrix of clients and scenarios, then the tests (Java, Go, C++ and Node: Maven, Go, pip, npm)

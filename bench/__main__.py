@@ -18,6 +18,7 @@ from typing import NamedTuple
 from bench import queue_brokers, queue_rows, rocketmq_brokers, rocketmq_rows
 from bench.cluster_sections import cluster_sections
 from bench.memory import touch_memory
+from bench.queue_cluster_sections import queue_cluster_sections
 from bench.queue_sections import queue_sections
 from bench.report import Figure, between_versions, print_table
 from bench.rocketmq_sections import rocketmq_sections
@@ -202,7 +203,7 @@ def _of_queues(given: argparse.Namespace) -> Plan:
         known = given.peer == queue_brokers.RABBITMQ.name
         peers = [queue_brokers.RABBITMQ if known else queue_brokers.another(Path(given.peer))]
     rows = [*queue_rows.queue_rows(False), *queue_rows.queue_rows(True)]
-    sections = queue_sections(given.scale)
+    sections = [*queue_sections(given.scale), *queue_cluster_sections(given.scale)]
     return Plan([queue_brokers.OURS, *peers], rows, sections, queue_rows.warm_up)
 
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -58,7 +58,7 @@ class Cluster(ABC):
         self.settings = COMMON + settings
         self._stack = ExitStack()
 
-    def __enter__(self) -> "Cluster":
+    def __enter__(self) -> Self:
         with ExitStack() as undo:
             undo.callback(self._stack.close)
             self.brokers = self.make()

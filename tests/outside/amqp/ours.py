@@ -34,31 +34,15 @@ class Headrace(StartsAndStops):
         deadline = time.monotonic() + START_SECONDS_MAX
         while time.monotonic() < deadline and self._process.poll() is None:
             if answers(self.address):
-                self._furnish()
+                try:
+                    furnish(self.bootstrap)
+                except SystemExit:
+                    self.stop()
+                    raise
                 return
             time.sleep(0.05)
         self.stop()
         raise SystemExit(f"headrace did not start:\n{output.read_text()[-3000:]}")
-
-    def _furnish(self) -> None:
-        """Have the vhosts, users and permissions that the scenarios speak of (`peer`)."""
-        for vhost in DEFINITIONS["vhosts"]:
-            if vhost["name"] != "/":
-                self._asked("vhost", "create", vhost["name"])
-        for user in DEFINITIONS["users"]:
-            if user["name"] != "guest":
-                password = ("--password-file", "-")
-                self._asked("user", "create", user["name"], *password, given=user["password"])
-        for one in DEFINITIONS["permissions"]:
-            expressions = (one["configure"], one["write"], one["read"])
-            self._asked("permission", "set", one["user"], *expressions, "--vhost", one["vhost"])
-
-    def _asked(self, *words: str, given: str = "") -> None:
-        command = [sys.executable, "-m", "headrace.cli.main", "amqp", *words, "-b", self.bootstrap]
-        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
-        if done.returncode:
-            self.stop()
-            raise SystemExit(f"headrace amqp {' '.join(words)}: {done.stderr}")
 
     def stop(self) -> None:
         """SIGTERM, and wait for its end."""
@@ -66,3 +50,25 @@ class Headrace(StartsAndStops):
         if process is not None and process.poll() is None:
             process.terminate()
             wait_or_kill(process, 30)
+
+
+def furnish(bootstrap: str) -> None:
+    """Create the vhosts, users and permissions that scenarios use (`peer`). SystemExit."""
+    for vhost in DEFINITIONS["vhosts"]:
+        if vhost["name"] != "/":
+            _asked(bootstrap, "vhost", "create", vhost["name"])
+    for user in DEFINITIONS["users"]:
+        if user["name"] != "guest":
+            password = ("--password-file", "-")
+            _asked(bootstrap, "user", "create", user["name"], *password, given=user["password"])
+    for one in DEFINITIONS["permissions"]:
+        expressions = (one["configure"], one["write"], one["read"])
+        words = ("permission", "set", one["user"], *expressions, "--vhost", one["vhost"])
+        _asked(bootstrap, *words)
+
+
+def _asked(bootstrap: str, *words: str, given: str = "") -> None:
+    command = [sys.executable, "-m", "headrace.cli.main", "amqp", *words, "-b", bootstrap]
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"headrace amqp {' '.join(words)}: {done.stderr}")

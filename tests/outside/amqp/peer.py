@@ -21,7 +21,13 @@ from typing import Any, NamedTuple
 
 from tests.outside.amqp.address import Address, answers
 from tests.support.processes.debian_root import SUITE, TESTING, copy_bare, make_bare
-from tests.support.processes.process import StartsAndStops, free_port, wait_or_kill
+from tests.support.processes.process import (
+    LOOPBACK,
+    Host,
+    StartsAndStops,
+    free_port,
+    wait_or_kill,
+)
 
 OUT = Path(__file__).parents[3] / "out"
 START_SECONDS_MAX = 300.0
@@ -34,7 +40,7 @@ _ENTER = """
 mount -t proc proc "$ROOT/proc" && mount --rbind /dev "$ROOT/dev" || exit 1
 WHO="--reuid rabbitmq --regid rabbitmq --clear-groups"
 exec chroot "$ROOT" setpriv $WHO --pdeathsig KILL sh -c '
-epmd -address 127.0.0.1 -port $ERL_EPMD_PORT -daemon
+epmd -address $ERL_EPMD_ADDRESS -port $ERL_EPMD_PORT -daemon
 cd "$PLACE" && exec /usr/lib/rabbitmq/bin/rabbitmq-server'
 """
 DEFINITIONS: dict[str, list[dict[str, Any]]] = {
@@ -107,11 +113,12 @@ class RabbitMQ(StartsAndStops):
 
     name = "rabbitmq"
 
-    def __init__(self, root: Path, **settings: object) -> None:
+    def __init__(self, root: Path, host: Host = LOOPBACK, **settings: object) -> None:
         self.root = root
-        self.address = Address(port=free_port())
-        self._settings = {name.replace("_", "."): value for name, value in settings.items()}
-        self._epmd, self._dist = free_port(), free_port()
+        self.host = host
+        self.address = Address(port=free_port(), host=host.address)
+        self.settings = {name.replace("_", "."): value for name, value in settings.items()}
+        self.epmd_port, self._dist = free_port(), free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._place: Path | None = None
         (self.version,) = [
@@ -119,21 +126,28 @@ class RabbitMQ(StartsAndStops):
         ]
 
     @property
-    def _environ(self) -> dict[str, str]:
+    def node(self) -> str:
+        """Its name among Erlang's nodes."""
+        return f"rabbit{self.address.port}@localhost"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of its processes."""
         place = "/" + str(self.place.relative_to(self.root))
+        interface = "{" + self.host.address.replace(".", ",") + "}"
         return {
             "PATH": _ENVIRONMENT["PATH"],
             "ROOT": str(self.root),
             "PLACE": place,
             "HOME": place,
             "LANG": "C.UTF-8",
-            "ERL_EPMD_ADDRESS": "127.0.0.1",
-            "ERL_EPMD_PORT": str(self._epmd),
+            "ERL_EPMD_ADDRESS": self.host.address,
+            "ERL_EPMD_PORT": str(self.epmd_port),
             # It would look for systemd's socket, and there is none.
             "RUNNING_UNDER_SYSTEMD": "1",
-            "RABBITMQ_NODENAME": f"rabbit{self.address.port}@localhost",
+            "RABBITMQ_NODENAME": self.node,
             "RABBITMQ_DIST_PORT": str(self._dist),
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": f"-kernel inet_dist_use_interface {interface}",
             "RABBITMQ_PLUGINS_DIR": f"/{_LIBRARY}/rabbitmq_server-{self.version}/plugins",
             "RABBITMQ_ENABLED_PLUGINS_FILE": f"{place}/enabled_plugins",
             "RABBITMQ_MNESIA_BASE": f"{place}/data",
@@ -159,16 +173,25 @@ class RabbitMQ(StartsAndStops):
         # With us goes the first process, and with that all that was started and mounted. What
         # becomes another user forgets whose death ends it: the node says it once more.
         within = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork"]
-        return [*within, "--kill-child", "sh", "-c", _ENTER]
+        return [*self.host.within, *within, "--kill-child", "sh", "-c", _ENTER]
 
     def start(self) -> None:
         """Start; returns when a handshake is answered. SystemExit with what it said."""
+        self.launch()
+        self.until_answers()
+
+    def launch(self) -> None:
+        """Start its process; `until_answers` waits for it."""
         if self._place is None:
             self._place = self._made()
         with (self._place / "output.log").open("ab") as out:
             self._process = subprocess.Popen(
-                self.command, env=self._environ, stdout=out, stderr=out
+                self.command, env=self.environment, stdout=out, stderr=out
             )
+
+    def until_answers(self) -> None:
+        """Return when a handshake is answered. SystemExit with what it said."""
+        assert self._process is not None
         deadline = time.monotonic() + START_SECONDS_MAX
         while time.monotonic() < deadline and self._process.poll() is None:
             if answers(self.address):
@@ -181,25 +204,32 @@ class RabbitMQ(StartsAndStops):
     def _made(self) -> Path:
         parent = self.root / "var/lib/rabbitmq"
         place = Path(tempfile.mkdtemp(prefix="node-", dir=parent))
-        self._write_files(place)
+        self.write_files(place)
         owner = parent.stat()
         for path in (place, *place.iterdir()):
             os.chown(path, owner.st_uid, owner.st_gid)
         return place
 
-    def _write_files(self, place: Path) -> None:
+    def write_files(self, place: Path) -> None:
+        """Write what it reads when it starts."""
         inside = "/" + str(place.relative_to(self.root))
         (place / "definitions.json").write_text(json.dumps(DEFINITIONS))
         (place / "enabled_plugins").write_text("[].\n")
         settings = {
-            "listeners.tcp.default": f"127.0.0.1:{self.address.port}",
+            "listeners.tcp.default": f"{self.host.address}:{self.address.port}",
             "definitions.import_backend": "local_filesystem",
             "definitions.local.path": f"{inside}/definitions.json",
             "log.console": "true",
             "log.console.level": "warning",
-        } | self._settings
+        } | self.settings
         lines = "".join(f"{name} = {value}\n" for name, value in settings.items())
         (place / "rabbitmq.conf").write_text(lines)
+
+    def kill(self) -> None:
+        """End all its processes as a crash would; its data stays."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGKILL)
+        self.wait(30)
 
     def wait(self, seconds_max: float) -> None:
         """Wait for its end, where it was asked to end from outside; kill what takes longer."""
@@ -209,9 +239,7 @@ class RabbitMQ(StartsAndStops):
 
     def stop(self) -> None:
         """End all its processes, and take its data away."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGKILL)
-        self.wait(30)
+        self.kill()
         place, self._place = self._place, None
         if place is not None:
             shutil.rmtree(place, ignore_errors=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
+from random import Random
 from types import FrameType
 from typing import Any
 
@@ -18,6 +19,18 @@ from tests.outside.matrix.table import LEFT_OUT, Reasons, sum_up
 SECONDS_MAX = 180
 """One scenario."""
 OURS = "ours"
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """Addresses of one cluster's brokers: each scenario is played at one drawn at random."""
+
+    addresses: Sequence[Any]
+    chance: Random
+
+    def draw(self) -> Any:
+        """Return the address for a scenario."""
+        return self.chance.choice(self.addresses)
 
 
 class TooLong(Exception):
@@ -42,12 +55,20 @@ class Matrix:
     """By client and topic: why there is no scenario."""
     at_once: int = 1
     """Clients whose scenarios are played side by side, each client's in their order."""
+    cluster: Callable[[str, int], AbstractContextManager[AnyOf]] | None = None
+    """Runs three brokers that are one cluster, by their name; `int` seeds what is drawn."""
 
     def play(self, arguments: Sequence[str] | None) -> int:
         """Play what the arguments choose; the exit status."""
         parser = argparse.ArgumentParser(prog=self.program, description=self.description)
         parser.add_argument("--broker", choices=(self.peer, OURS, "both"), default=self.peer)
         parser.add_argument("--url", help="a broker that runs already")
+        parser.set_defaults(cluster=False)
+        if self.cluster is not None:
+            parser.add_argument(
+                "--cluster", action="store_true", help="three brokers; each scenario at one of them"
+            )
+            parser.add_argument("--seed", type=int, default=1, help="of the brokers drawn")
         parser.add_argument("--raw", action="store_true", help="show where a scenario failed")
         parser.add_argument("only", nargs="*", help="client, client.topic or words of a claim")
         given = parser.parse_args(arguments)
@@ -60,7 +81,11 @@ class Matrix:
             logging.disable(logging.CRITICAL)
         brokers = {}
         for broker in (OURS, self.peer) if given.broker == "both" else (given.broker,):
-            with self.running(broker, given.url) as address:
+            if given.cluster and self.cluster is not None:
+                running = self.cluster(broker, given.seed)
+            else:
+                running = self.running(broker, given.url)
+            with running as address:
                 brokers[broker] = self._outcomes(chosen, address, raw=given.raw)
         return sum_up(chosen, brokers, self.known, self.lacking)
 
@@ -71,7 +96,12 @@ class Matrix:
             by_client.setdefault(scenario.client, []).append(scenario)
 
         def play(client: str) -> list[str]:
-            return [_played(scenario, address, raw=raw) for scenario in by_client[client]]
+            return [
+                _played(
+                    scenario, address.draw() if isinstance(address, AnyOf) else address, raw=raw
+                )
+                for scenario in by_client[client]
+            ]
 
         outcomes: dict[Scenario, str] = {}
         for client, said in zip(
@@ -129,5 +159,5 @@ def _played(scenario: Scenario, address: Any, *, raw: bool) -> str:
     seconds = time.monotonic() - began
     print(f"  {word:6} {seconds:5.1f} s  {scenario.client:10} {scenario.claim}", flush=True)
     if said:
-        print(f"           {said}", flush=True)
+        print(f"           {said} (at {address})", flush=True)
     return said

@@ -10,6 +10,7 @@ from headrace.wire.amqp.control_methods import (
     ConnectionStartOk,
     ConnectionTuneOk,
 )
+from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.frames import (
     FRAME_BODY,
     FRAME_METHOD,
@@ -23,6 +24,7 @@ from headrace.wire.amqp.model_methods import BasicDeliver, BasicGetOk
 
 FRAME_BYTES_MAX = 131_072
 SECONDS_MAX = 20.0
+NO_PROPERTIES: FieldTable = {}
 
 
 class Gone(OSError):
@@ -32,8 +34,17 @@ class Gone(OSError):
 class AmqpWire:
     """One connection with channel 1 open, for one thread. OSError where it ends or is silent."""
 
-    def __init__(self, port: int, seconds_max: float = SECONDS_MAX) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), seconds_max)
+    def __init__(
+        self,
+        port: int,
+        seconds_max: float = SECONDS_MAX,
+        host: str = "127.0.0.1",
+        login: tuple[str, str] = ("guest", "guest"),
+        properties: FieldTable = NO_PROPERTIES,
+    ) -> None:
+        """`properties` are the client's, as its capabilities."""
+        self._login, self._client = login, properties
+        self._socket = socket.create_connection((host, port), seconds_max)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._left = b""
         self._frames: list[Frame] = []
@@ -48,7 +59,8 @@ class AmqpWire:
     def _open(self) -> None:
         self.send(PROTOCOL_HEADER)
         self.method()
-        self.send(encode_method(0, ConnectionStartOk({}, "PLAIN", b"\0guest\0guest", "C")))
+        response = "\0".join(("", *self._login)).encode()
+        self.send(encode_method(0, ConnectionStartOk(self._client, "PLAIN", response, "C")))
         self.method()
         tuned = encode_method(0, ConnectionTuneOk(2047, FRAME_BYTES_MAX, 0))
         self.send(tuned + encode_method(0, ConnectionOpen("/")))

@@ -92,4 +92,4 @@ def test_transient_queue_of_an_ended_registration_is_found(monkeypatch: pytest.M
         return model(self, command._replace(epoch=epoch), shard)
 
     monkeypatch.setattr(Coordinator, "_model", planted)
-    assert_found(first=26)
+    assert_found(first=6)
