@@ -39,6 +39,8 @@ from tests.support.sim.queues.events import (
 
 AGAIN_SECONDS = 0.3
 """The longest time until a client connects again, and until it consumes again."""
+PUBLISH_SECONDS_MAX = 0.3
+"""The longest time between two passes of a publisher, which publish a few messages each."""
 OUTSTANDING_MAX = 60
 """Publishes of a connection without an answer, above which its publisher waits."""
 
@@ -151,7 +153,7 @@ class Publisher:
         until = loop.time() + place.chance.choice((3, 10, 40)) * place.chance.random()
         number = 0
         while not client.ended.done():
-            await place.pause(0.1)
+            await place.pause(PUBLISH_SECONDS_MAX)
             leaves = self.finishing or loop.time() > until
             if leaves and not self.waiting:
                 return
