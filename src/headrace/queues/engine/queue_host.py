@@ -99,7 +99,8 @@ class QueueHost(ClosingHost):
             hosted = StreamQueue(queue, title, store, hooks)
         else:
             hosted = HostedQueue(queue, title, self._make_store, self._deadlines, hooks, kept)
-        self.queues[queue.name] = self.targets[queue.name] = hosted
+        self.queues[queue.name] = hosted
+        self.targets.host(queue.name, hosted)
         if self._turns.leadership is not None and isinstance(hosted, HostedQueue):
             self._turns.leadership.hosted(self.name, hosted)
         if hosted.timed:
@@ -196,10 +197,13 @@ class QueueHost(ClosingHost):
         """
         now = self._clock.monotonic()
         taken = True
-        queues = self.queues
+        queues, undecided = self.queues, self.targets.undecided
         for name in route:
             own = queues.get(name)
-            target = self.targets[name] if own is None else own
+            if undecided and (former := self.targets.former(name)) is not None:
+                own, target = None, former
+            else:
+                target = self.targets[name] if own is None else own
             try:
                 if not target.publish(message, now):
                     taken = self._not_taken(route, target, None, first=taken)

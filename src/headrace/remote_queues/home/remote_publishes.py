@@ -92,6 +92,11 @@ class RemotePublishes:
         return self._sequences[0].repeats
 
     @property
+    def is_undecided(self) -> bool:
+        """Whether some messages are neither stored nor refused."""
+        return bool(self._batches)
+
+    @property
     def is_crowded(self) -> bool:
         """Whether so much waits that publishers are paused. Implements `log_writing.Crowded`."""
         return self.waiting_bytes > CROWDED_BYTES

@@ -58,14 +58,17 @@ class LedQueue:
         """How often `Room` was answered: publishes of before are ignored."""
         self._copied: list[int] = []
         """Numbers of settlements that are copied and not reported."""
-        if isinstance(queue, HostedQueue):
-            queue.when_open(self._tell_opened)
+        if isinstance(queue, HostedQueue) and queue.is_loading:
+            queue.when_open(self._open_late)
         else:
-            self._tell_opened()
+            self._open()
 
-    def _tell_opened(self) -> None:
+    def _open(self) -> None:
         """Have the home publish: the logs recognise the batches that they have."""
         self._session.add(Opened(self._number, getattr(self.queue, "batch_bytes_max", 0)))
+
+    def _open_late(self) -> None:
+        self._open()
         self._session.send()
 
     @property

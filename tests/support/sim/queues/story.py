@@ -80,6 +80,8 @@ MANNERS: Sequence[Manner] = (
 )
 PUBLISHERS = 3
 FAULT_SECONDS = 20.0
+CALM_SECONDS = 8.0
+"""Seconds of the story without faults."""
 DECLARE_SECONDS_MAX = 60.0
 MEND_SECONDS_MAX = 90.0
 """Seconds after the last fault within which all is published, answered and consumed."""
@@ -100,6 +102,7 @@ FAULTS = Mix(
 ALONE = FAULTS._replace(
     kinds=("power cuts", "kills", "restarts", "pauses", "clients cut off", "lost touch",
            "expired sessions", "store gone", "flushes stalled"),
+    elections_min=0,
 )  # fmt: skip
 """The faults of a broker that has no others."""
 
@@ -248,9 +251,14 @@ async def queue_work(cluster: SimCluster) -> Told:
     return await _played(cluster, BROKERS, FAULTS)
 
 
-async def quiet_work(cluster: SimCluster) -> Told:
-    """Publish to one broker, and consume, while nothing fails; then judge. Broken."""
-    return await _played(cluster, BROKERS[:1], None)
+async def calm_work(cluster: SimCluster) -> Told:
+    """The story while nothing fails. Broken."""
+    return await _played(cluster, BROKERS, None)
+
+
+async def single_work(cluster: SimCluster) -> Told:
+    """The story of a broker that is alone. Broken."""
+    return await _played(cluster, BROKERS[:1], ALONE)
 
 
 async def _played(cluster: SimCluster, brokers: Sequence[int], mix: Mix | None) -> Told:
@@ -265,7 +273,7 @@ async def _played(cluster: SimCluster, brokers: Sequence[int], mix: Mix | None) 
     if mix is not None:
         await clients.during(Faults(ground, QueueRequests, mix).happen(FAULT_SECONDS))
     else:
-        await clients.during(asyncio.sleep(FAULT_SECONDS))
+        await clients.during(asyncio.sleep(CALM_SECONDS))
     await clients.during(clients.finish())
     await clients.end()
     faults = [Fault(*span) for span in ground.spans]
@@ -283,13 +291,3 @@ def _epochs(cluster: SimCluster) -> int:
     topics = cluster.controller().broker.image.topics
     names = [queue_topic("/", queue) for queue in QUEUES]
     return sum(int(topics[name].partitions[0].leader_epoch) for name in names if name in topics)
-
-
-async def single_work(cluster: SimCluster) -> Told:
-    """The story of a broker that is alone. Broken."""
-    return await _played(cluster, BROKERS[:1], ALONE)
-
-
-async def calm_work(cluster: SimCluster) -> Told:
-    """The story of three brokers while nothing fails. Broken."""
-    return await _played(cluster, BROKERS, None)

@@ -74,7 +74,11 @@ def test_confirmed_message_that_is_not_acknowledged_is_lost() -> None:
 
 
 def test_message_is_owed_by_each_of_its_queues() -> None:
-    fan = [Published(1, FIRST, ("q", "any")), Answered(2, FIRST, True), Subscribed(2, "c", "q")]
+    fan: list[Event] = [
+        Published(1, FIRST, ("q", "any")),
+        Answered(2, FIRST, True),
+        Subscribed(2, "c", "q"),
+    ]
     assert seen(*fan, delivered(3, FIRST, 1), acked(4, 1)) == ["lost"]
 
 
@@ -84,7 +88,7 @@ def test_unconfirmed_message_may_be_lost() -> None:
 
 
 def test_rejected_message_is_acknowledged_as_a_dead_letter() -> None:
-    rejected = [*BOTH, *CONSUMED[:-1], acked(4, 2, how=How.REJECT)]
+    rejected: list[Event] = [*BOTH, *CONSUMED[:-1], acked(4, 2, how=How.REJECT)]
     assert seen(*rejected) == ["lost"]
     died = Delivered(5, "d", 1, SECOND, False, ("q", "rejected"))
     assert seen(*rejected, Subscribed(2, "d", "dead"), died) == ["lost"]
@@ -93,14 +97,20 @@ def test_rejected_message_is_acknowledged_as_a_dead_letter() -> None:
 
 def test_dead_letter_of_another_queue_does_not_count() -> None:
     died = Delivered(5, "d", 1, SECOND, False, ("any", "expired"))
-    events = [*BOTH, *CONSUMED[:-1], Subscribed(2, "d", "dead"), died, acked(6, 1, of="d")]
+    events: list[Event] = [
+        *BOTH,
+        *CONSUMED[:-1],
+        Subscribed(2, "d", "dead"),
+        died,
+        acked(6, 1, of="d"),
+    ]
     assert seen(*events) == ["lost", "made_up"]
 
 
 @pytest.mark.parametrize("first", [True, False])
 def test_publish_that_is_confirmed_and_refused_is_seen(first: bool) -> None:
     answers = [Answered(2, FIRST, first), Answered(3, FIRST, not first)]
-    events = [Published(1, FIRST, ("q",)), *answers, Subscribed(2, "c", "q")]
+    events: list[Event] = [Published(1, FIRST, ("q",)), *answers, Subscribed(2, "c", "q")]
     assert seen(*events, delivered(4, FIRST, 1), acked(5, 1)) == ["answered_twice"]
 
 
@@ -119,15 +129,18 @@ def test_acknowledgement_within_two_seconds_of_a_fault_may_be_lost(fault: Fault)
 
 
 def test_acknowledgement_of_a_message_that_was_requeued_before_has_no_effect() -> None:
-    other = [Subscribed(2, "d", "q"), delivered(3.5, FIRST, 1, to="d", redelivered=True)]
-    events = [*BOTH, *CONSUMED[:2], *other, *CONSUMED[2:]]
+    other: list[Event] = [
+        Subscribed(2, "d", "q"),
+        delivered(3.5, FIRST, 1, to="d", redelivered=True),
+    ]
+    events: list[Event] = [*BOTH, *CONSUMED[:2], *other, *CONSUMED[2:]]
     assert seen(*events, Ended(6, "d"), AGAIN, acked(21, 3)) == []
 
 
 @pytest.mark.parametrize("pulls", [True, False])
 def test_deliveries_of_gets_and_cancelled_consumers_are_requeued_by_faults(pulls: bool) -> None:
     fault = (Fault(5, 6, "elections asked for"),)
-    events = [
+    events: list[Event] = [
         *BOTH[:-1], Subscribed(2, "c", "q", pulls=pulls), *CONSUMED[:2], Cancelled(4, "c"),
         acked(14, 1), acked(14, 2), AGAIN, acked(21, 3),
     ]  # fmt: skip
@@ -136,7 +149,7 @@ def test_deliveries_of_gets_and_cancelled_consumers_are_requeued_by_faults(pulls
 
 
 def test_second_delivery_without_its_mark_is_seen() -> None:
-    requeued = [*BOTH, *CONSUMED[:3], acked(4, 2, how=How.REQUEUE)]
+    requeued: list[Event] = [*BOTH, *CONSUMED[:3], acked(4, 2, how=How.REQUEUE)]
     assert seen(*requeued, delivered(5, SECOND, 3), acked(6, 3)) == ["unmarked"]
     assert seen(*requeued, delivered(5, SECOND, 3, redelivered=True), acked(6, 3)) == []
 
@@ -144,7 +157,7 @@ def test_second_delivery_without_its_mark_is_seen() -> None:
 def test_dead_letter_may_exist_twice() -> None:
     died = [Delivered(5, "d", tag, SECOND, False, ("q", "rejected")) for tag in (1, 2)]
     acks = [acked(6, 1, of="d"), acked(6, 2, of="d")]
-    rejected = [*BOTH, *CONSUMED[:-1], acked(4, 2, how=How.REJECT)]
+    rejected: list[Event] = [*BOTH, *CONSUMED[:-1], acked(4, 2, how=How.REJECT)]
     assert seen(*rejected, Subscribed(2, "d", "dead"), *died, *acks) == []
 
 
@@ -156,7 +169,7 @@ def test_messages_in_another_order_are_seen() -> None:
 
 
 def test_order_is_kept_over_connections_of_a_consumer() -> None:
-    events = [
+    events: list[Event] = [
         *BOTH, delivered(3, SECOND, 1), acked(3, 1), Ended(4, "c"), Subscribed(5, "d", "q"),
         delivered(6, FIRST, 1, to="d"), acked(7, 1, of="d"),
     ]  # fmt: skip
@@ -164,14 +177,14 @@ def test_order_is_kept_over_connections_of_a_consumer() -> None:
 
 
 def test_delivery_beyond_the_prefetch_is_seen() -> None:
-    events = [*BOTH[:-1], Subscribed(2, "c", "q", prefetch=1)]
+    events: list[Event] = [*BOTH[:-1], Subscribed(2, "c", "q", prefetch=1)]
     assert seen(*events, *CONSUMED) == ["beyond_prefetch"]
     assert seen(*events, CONSUMED[0], CONSUMED[2], CONSUMED[1], CONSUMED[3]) == []
 
 
 def active(*events: Event, faults: tuple[Fault, ...] = ()) -> list[str]:
     """Judge a queue with two consumers, c and d, of which c is active."""
-    published = [
+    published: list[Event] = [
         Published(1, FIRST, ("one",)), Published(1, SECOND, ("one",)),
         Subscribed(2, "c", "one"), Subscribed(2, "d", "one"), delivered(3, FIRST, 1),
     ]  # fmt: skip
@@ -195,13 +208,13 @@ def test_message_that_was_sent_to_a_cancelled_consumer_may_arrive_later() -> Non
 
 def test_message_that_was_not_published_to_a_queue_is_seen() -> None:
     assert seen(Subscribed(2, "c", "q"), delivered(3, FIRST, 1)) == ["made_up"]
-    elsewhere = [Published(1, FIRST, ("any",)), Subscribed(2, "c", "q")]
+    elsewhere: list[Event] = [Published(1, FIRST, ("any",)), Subscribed(2, "c", "q")]
     assert seen(*elsewhere, delivered(3, FIRST, 1)) == ["made_up"]
 
 
 def test_dead_letter_that_was_not_rejected_is_seen() -> None:
     died = Delivered(5, "d", 1, SECOND, False, ("q", "rejected"))
-    events = [*BOTH, *CONSUMED, Subscribed(2, "d", "dead"), died, acked(6, 1, of="d")]
+    events: list[Event] = [*BOTH, *CONSUMED, Subscribed(2, "d", "dead"), died, acked(6, 1, of="d")]
     assert seen(*events) == ["made_up"]
 
 

@@ -5,7 +5,6 @@ batch that it has. Without room for a whole batch the queue takes nothing of it,
 many messages it has room: the producer makes a batch of these.
 """
 
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -21,20 +20,12 @@ class BatchQueue(MessageQueue):
 
     _opening: Sequence[Callable[[], None]] = ()
 
-    @property
-    @abstractmethod
-    def is_loading(self) -> bool:
-        """Whether messages of the log are still being loaded: the queue is not empty."""
-
     def when_open(self, done: Callable[[], None]) -> None:
-        """Call `done` once no log is being loaded, or once one cannot be loaded.
+        """Call `done` once the log that is being loaded is open, or cannot be loaded.
 
         Messages that are published before wait one by one: no log recognises their batch.
         """
-        if self.is_loading:
-            self._opening = [*self._opening, done]
-        else:
-            done()
+        self._opening = [*self._opening, done]
 
     def end_opening(self) -> None:
         """Call what waits for the logs."""

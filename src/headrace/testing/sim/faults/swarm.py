@@ -45,6 +45,8 @@ class Mix(NamedTuple):
     """Choices for the number of concurrent faults."""
     pauses_seconds_max: Sequence[float] = (0.5, 2.0, 4.0)
     """Choices for the longest pause between faults, in seconds."""
+    elections_min: int = ELECTIONS_MIN
+    """The least number of elections: leaders are restarted at the end until there were as many."""
 
 
 class Faults:
@@ -80,6 +82,7 @@ class Faults:
         self.names = [name for name, _ in drawn]
         self._kinds: list[Kind] = [partial(self._timed, *kind) for kind in drawn]
         self._weights = [chance.uniform(0.2, 1) ** 2 for _ in drawn]
+        self._elections_min = mix.elections_min
         self._tracks = chance.choice(mix.tracks)
         self._pause_seconds_max = chance.choice(mix.pauses_seconds_max)
 
@@ -109,10 +112,10 @@ class Faults:
             await kind()
 
     async def _elect_enough(self) -> None:
-        """Restart leaders until `ELECTIONS_MIN` elections have happened, or none leads for long."""
+        """Restart leaders until enough elections have happened, or none leads for long."""
         ground, loop = self._ground, asyncio.get_running_loop()
         until = loop.time() + ELECT_SECONDS_MAX
-        while ground.watch.elections < ELECTIONS_MIN and loop.time() < until:
+        while ground.watch.elections < self._elections_min and loop.time() < until:
             leaders = ground.leaders()
             if leaders:
                 ground.busy.add(leaders[0])
