@@ -105,6 +105,7 @@ class MetadataImage:
         "brokers",
         "cluster_id",
         "controller_id",
+        "drained",
         "local",
         "observers",
         "partition_count",
@@ -129,6 +130,8 @@ class MetadataImage:
         self.brokers: Mapping[BrokerId, BrokerInfo] = {}
         self.suspects: dict[BrokerId, int] = {}
         """Registered brokers that are dead as far as this one can see, by their epochs."""
+        self.drained: frozenset[BrokerId] = frozenset()
+        """Brokers under maintenance, which lead only if no other in-sync replica can."""
         self.topics: dict[str, TopicInfo] = {}
         self.topics_by_id: dict[bytes, TopicInfo] = {}
         self.adding: dict[TopicPartition, frozenset[BrokerId]] = {}
@@ -169,6 +172,12 @@ class MetadataImage:
         """Withdraw the suspicion about a registration, if there is one."""
         if self.suspects.get(broker) == epoch:
             del self.suspects[broker]
+            self._changed(ImageDelta(), structural=True)
+
+    def drain(self, brokers: frozenset[BrokerId]) -> None:
+        """Take over which brokers are drained."""
+        if brokers != self.drained:
+            self.drained = brokers
             self._changed(ImageDelta(), structural=True)
 
     def reachable_brokers(self) -> Iterator[BrokerInfo]:

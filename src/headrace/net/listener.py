@@ -24,12 +24,18 @@ class Address(NamedTuple):
 class Listener:
     """A bound address whose connections enter a table."""
 
-    def __init__(self, name: str, listening: Listening, table: ConnectionTable) -> None:
+    def __init__(
+        self, name: str, table: ConnectionTable, listen: Callable[[int], Listening], port: int
+    ) -> None:
+        """`listen` binds a port of the address; `port` may be 0. Raises OSError."""
         self.name = name
-        self.port = listening.port
+        self._listen = listen
+        self._listening = listen(port)
+        self.port = self._listening.port
         """The bound port, chosen by the system if 0 was requested."""
-        self._listening = listening
         self._table = table
+        self.is_suspended = False
+        """Whether clients are refused, as the address is not bound."""
 
     @classmethod
     def bind(
@@ -44,12 +50,30 @@ class Listener:
         Bound before the broker is ready: a port in use is reported at once, and early clients wait
         instead of being refused, as with Kafka.
         """
-        return cls(address.name, network.listen(address.host, address.port, options), table)
+        return cls(
+            address.name,
+            table,
+            lambda port: network.listen(address.host, port, options),
+            address.port,
+        )
 
     async def accept(self, under: Under | None = None) -> None:
         """Start accepting; `under` adds TLS to the connections if the listener uses it."""
         made: Callable[[], Any] = partial(Connection, self._table, self.name)
         await self._listening.accept(made if under is None else under(self.name, made))
+
+    def suspend(self) -> None:
+        """Refuse clients until `resume`; open connections stay."""
+        if not self.is_suspended:
+            self._listening.close()
+            self.is_suspended = True
+
+    async def resume(self, under: Under | None = None) -> None:
+        """Bind the address again, and accept. OSError: another process has the port."""
+        if self.is_suspended:
+            self._listening = self._listen(self.port)
+            self.is_suspended = False
+            await self.accept(under)
 
     def close(self) -> None:
         """Stop accepting; open connections stay."""

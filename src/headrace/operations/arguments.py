@@ -80,6 +80,12 @@ def _texts(word: str, value: object) -> tuple[str, ...]:
     return tuple(_text(word, each) for each in value)
 
 
+def _numbers(word: str, value: object) -> tuple[int, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"{word} is a list of numbers, not {value!r}")
+    return tuple(_number(word, each) for each in value)
+
+
 def _object(word: str, value: object) -> Mapping[str, object]:
     if not isinstance(value, dict):
         raise ValueError(f"{word} are an object of JSON, not {value!r}")
@@ -93,6 +99,7 @@ _CHECKS: dict[object, Checked] = {
     bool: _flag,
     int | None: _number,
     tuple[str, ...] | None: _texts,
+    tuple[int, ...]: _numbers,
     Mapping[str, object]: _object,
 }
 """By a field's type: the function that checks a JSON value and converts it to that type."""

@@ -38,6 +38,32 @@ class QueueDescription(NamedTuple):
     message_bytes_ready: int
     """Bytes of the ready messages."""
     consumers: int
+    topic: str | None
+    """The topic of its messages; None: it is not used yet, or its messages are in memory."""
+    leader: int | None
+    """The broker that serves it; None: none can."""
+    members: tuple[int, ...]
+    """The brokers that have its messages, the preferred leader first."""
+    online: tuple[int, ...]
+    """Members whose brokers run."""
+    in_sync: tuple[int, ...]
+    """Members that have all confirmed messages."""
+    min_in_sync: int
+    """How many members a publish needs to be confirmed."""
+    state: str
+    """`running`, `minority` or `down`."""
+
+
+class QueueBrokerDescription(NamedTuple):
+    """A broker of the cluster, as far as queues are concerned."""
+
+    broker: int
+    serves_queues: bool
+    """Whether it can be a member of queues: it has a listener for their clients."""
+    drained: bool
+    """Whether it is drained for maintenance."""
+    queues_led: int
+    """Durable queues that it leads or, unused, is planned to lead."""
 
 
 class ConsumerDescription(NamedTuple):
@@ -95,6 +121,28 @@ class ListQueues(Arguments[list[QueueDescription]]):
     OPERATION = "queue.list"
     MUTATES = False
     vhost: str | None = None
+
+
+@dataclass(frozen=True)
+class PlanQueue(Arguments[None]):
+    """Plan the members of a durable queue, the preferred leader first.
+
+    A queue that is not used yet will have these. Of others, which are moved by reassignment of
+    their topic, only the number of members that confirm a publish changes: a majority of these.
+    """
+
+    OPERATION = "queue.plan"
+    vhost: str
+    name: str
+    members: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ListQueueBrokers(Arguments[list[QueueBrokerDescription]]):
+    """List the brokers of the cluster that may be members of queues, and those that may not."""
+
+    OPERATION = "queue-broker.list"
+    MUTATES = False
 
 
 @dataclass(frozen=True)

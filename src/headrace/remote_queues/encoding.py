@@ -120,14 +120,14 @@ _TYPES: Mapping[str, Type] = {
     "credit": int64, "received": int64, "disposition": _enumerated(Disposition),
     "positions": _NUMBERS, "request": int64, "redelivered": boolean, "unstored": _NUMBERS,
     "refused": _REFUSED, "position": int64, "ready": int64, "settled": int64, "info": _INFO,
-    "batch_bytes_max": int32, "room": int32, "numbers": _NUMBERS, "number": int64,
+    "asks": boolean, "batch_bytes_max": int32, "room": int32, "numbers": _NUMBERS, "number": int64,
 }  # fmt: skip
 """The type of each field, by its name in all calls and events."""
 
 _CALLS = (
     messages.Open, messages.Publish, messages.Consume, messages.Cancel, messages.Credit,
     messages.Settle, messages.Get, messages.Purge, messages.Info, messages.Hold,
-    messages.Recall, messages.Attached,
+    messages.Recall, messages.Attached, messages.Reply,
 )  # fmt: skip
 """The kinds of calls: their numbers are their places, and later ones are appended."""
 _EVENTS = (

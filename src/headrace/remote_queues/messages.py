@@ -44,6 +44,20 @@ class Publish(NamedTuple):
     """At the leader, the messages as a record batch; the home leaves it empty."""
 
 
+class Reply(NamedTuple):
+    """Deliver a direct reply to the channel that its routing key names; answered by `Stored`.
+
+    `Stored` reports a reply as unstored that no channel expects. `queue` is the home's number of
+    its replies to the broker, and `first` the number of this one.
+    """
+
+    queue: int
+    first: int
+    asks: bool
+    """Whether it is only asked if there is such a channel."""
+    messages: list[Message]
+
+
 class Hold(NamedTuple):
     """Hold positions that a consumer of the home was delivered by a former leader."""
 
@@ -129,7 +143,7 @@ class Info(NamedTuple):
 
 Call = (
     Open | Publish | Hold | Consume | Cancel | Credit | Recall | Settle | Attached | Get | Purge
-    | Info
+    | Info | Reply
 )  # fmt: skip
 
 
@@ -253,7 +267,7 @@ Event = (
 def size_of(message: Call | Event) -> int:
     """Return the approximate bytes that a call or an event holds."""
     match message:
-        case Publish() | Delivered():
+        case Publish() | Delivered() | Reply():
             size = sum(len(each.body) + len(each.header) for each in message.messages)
             return CALL_BYTES * (1 + len(message.messages)) + size
         case GotMessage(message=messages):

@@ -3,6 +3,7 @@
 The Unix socket for local administration (`admin.socket`, ADR 46) is opened here too.
 """
 
+import asyncio
 import logging
 import os
 from functools import partial
@@ -49,6 +50,10 @@ class Doors:
         """Absolute path of the Unix socket for administration; None without one."""
         self._local: Listening | None = None
         self._table: ConnectionTable
+        self._bound_to_one: frozenset[str] = frozenset()
+        """Listeners that a drained broker closes, by name."""
+        self._is_open = self._is_drained = False
+        self._resuming: asyncio.Task[None] | None = None
 
     def bind(
         self,
@@ -83,6 +88,9 @@ class Doors:
                 reason = problem.strerror or str(problem)
                 raise ConfigError(f"listeners={listener}: {reason.lower()}") from problem
         self._table = table
+        self._bound_to_one = frozenset(
+            listener.name for listener in config.listeners if row_of(listener.protocol).feature
+        )
         table.foreign = ForeignClients(self._spoken(config))
         self._bind_local(config, world)
 
@@ -148,21 +156,46 @@ class Doors:
         return [listener for listener in self.listeners if listener.name in names]
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Apply altered settings to the TLS listeners."""
+        """Apply altered settings to the TLS listeners; suspend or resume others (`broker.drained`).
+
+        Clients of a suspended listener connect to another broker.
+        """
         if self.tls is not None:
             self.tls.reconfigure(config)
+        self._is_drained = config.broker_drained
+        for listener in self.listeners:
+            if self._is_drained and listener.name in self._bound_to_one:
+                listener.suspend()
+        if not self._is_drained and any(each.is_suspended for each in self.listeners):
+            self._resuming = asyncio.get_running_loop().create_task(self._resume())
+
+    async def _resume(self) -> None:
+        """Listen again for the clients of a broker that was drained."""
+        for listener in self.listeners:
+            try:
+                if self._is_open and not self._is_drained:
+                    await listener.resume(None if self.tls is None else self.tls.factory)
+            except OSError as problem:
+                log.error(
+                    "listener %s cannot listen on port %d again: %s. Free the port and restart the"
+                    " broker", listener.name, listener.port, problem,
+                )  # fmt: skip
 
     async def open(self) -> None:
         """Accept connections, after the first attempt to load the keys of tokens."""
         if self.token_keys is not None:
             await self.token_keys.asked()
+        self._is_open = True
         for listener in self.listeners:
-            await listener.accept(None if self.tls is None else self.tls.factory)
+            if not listener.is_suspended:
+                await listener.accept(None if self.tls is None else self.tls.factory)
+        await self._resume()
         if self._local is not None:
             await self._local.accept(partial(LocalConnection, self._table))
 
     def close(self) -> None:
         """Stop accepting and end unfinished TLS handshakes; established connections stay open."""
+        self._is_open = False
         for listener in self.listeners:
             listener.close()
         if self._local is not None:

@@ -11,5 +11,8 @@ per_name_outcomes          one command for several names, with a result each
 watching                   `--watch`: repeated output
 name_patterns, partition_choice, offset_positions   arguments: topics, partitions, offsets
 passwords                  passwords of commands, read from a file or typed
+health_reasons             reasons why a cluster is not healthy
+perf_figures               records, bytes and latencies of a run
+input_lines                lines of input parsed into records
 directory_messages         messages about log directories that failed or are low on space
 """

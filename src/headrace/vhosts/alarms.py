@@ -5,7 +5,7 @@ Reasons and timing are RabbitMQ's: `low on memory`, `low on disk & memory`.
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from headrace.broker.free_space import LOOK_SECONDS_MAX, LOOK_SECONDS_MIN, FreeSpaceMark
 from headrace.ports.deadlines import Deadlines
@@ -13,7 +13,18 @@ from headrace.queue_stores.memory.memory_use import MemoryUse
 
 log = logging.getLogger(__name__)
 
-__all__ = ["LOOK_SECONDS_MAX", "LOOK_SECONDS_MIN", "TELL_SECONDS", "ResourceAlarms"]
+__all__ = [
+    "DISK",
+    "LOOK_SECONDS_MAX",
+    "LOOK_SECONDS_MIN",
+    "MEMORY",
+    "TELL_SECONDS",
+    "ResourceAlarms",
+    "reason_of",
+]
+
+DISK, MEMORY = "disk", "memory"
+"""The resources that can be low."""
 
 TELL_SECONDS = 60.0
 """Seconds between two log lines about memory.
@@ -21,6 +32,11 @@ TELL_SECONDS = 60.0
 Where the disk is slower than publishers, memory is short again and again, each time for a fraction
 of a second.
 """
+
+
+def reason_of(low: Collection[str]) -> str | None:
+    """Return the reason that publishers are sent (connection.blocked); None: nothing is low."""
+    return f"low on {' & '.join(sorted(low))}" if low else None
 
 
 class ResourceAlarms:
@@ -53,11 +69,15 @@ class ResourceAlarms:
             self._next_look.set(0)
 
     @property
+    def low(self) -> frozenset[str]:
+        """The resources that are low."""
+        found = (DISK if self._disk.is_low else "", MEMORY if self._memory.is_short else "")
+        return frozenset(filter(None, found))
+
+    @property
     def reason(self) -> str | None:
         """The reason that publishers are sent (connection.blocked); None: no alarm."""
-        found = ("disk" if self._disk.is_low else "", "memory" if self._memory.is_short else "")
-        short = " & ".join(filter(None, found))
-        return f"low on {short}" if short else None
+        return reason_of(self.low)
 
     def _memory_changed(self) -> None:
         if self._memory.is_short:

@@ -63,6 +63,11 @@ class LedQueues:
         """Takes queues over that are no longer led here; None: their consumers are cancelled."""
         self._terms: dict[tuple[str, int], _Term] = {}
 
+    @property
+    def count(self) -> int:
+        """Number of queues that this broker leads."""
+        return len({topic for topic, _ in self._terms})
+
     def begin(self) -> None:
         """Run the declared queues that are led here, and follow later changes of leaders."""
         for host in self._virtual_hosts.hosts.values():

@@ -73,6 +73,10 @@ class ReplicatedTopics:
         """Return whether the metadata image has a queue's topic; without one it has no message."""
         return queue_topic(*name) in self._broker.image.topics
 
+    def planned(self, name: QueueName) -> Sequence[int]:
+        """Return the brokers that are planned for a queue; none: it is not declared."""
+        return self._links.replicas(name)
+
     def want(self, vhost: str, queue: DeclaredQueue) -> None:
         """Have the topic of a durable queue created, unless it exists."""
         topic = queue_topic(vhost, queue.name)

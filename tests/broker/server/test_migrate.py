@@ -7,7 +7,7 @@ import pytest
 
 from headrace.cli.cluster import migrate as cluster_migrate
 from headrace.cli.main import run
-from headrace.cluster.store import migration, znodes
+from headrace.cluster.store import znodes
 from headrace.config.broker import BrokerConfig, load
 from headrace.log import file_names
 from headrace.model.errors import ConfigError
@@ -17,7 +17,7 @@ from headrace.posix.store.embedded_store import EmbeddedStore
 from headrace.queues.model.stored_model import QueueRecord
 from headrace.queues.model.stored_records import encode_record, record_key
 from headrace.server import identity
-from headrace.server.cluster import migrate
+from headrace.server.cluster import migrate, store_migration
 from headrace.testing.broker import BrokerThread
 from headrace.testing.sim.ensemble import Ensemble, EnsembleSession
 from headrace.vhosts.declarations import takeover
@@ -63,13 +63,13 @@ def migrated(
         monkeypatch.setattr(migrate, "open_zookeeper", opened)
         if cut_at:
             with monkeypatch.context() as ended:
-                ended.setattr(migrate if cut_at == "_leave" else migration, cut_at, end)
+                ended.setattr(migrate if cut_at == "_leave" else store_migration, cut_at, end)
                 with pytest.raises(SessionLost):
                     await migrate.migrate(config, RealDisk(None))
         for _ in range(times):
             done = await migrate.migrate(config, RealDisk(None), dry_run=dry_run)
         session: EnsembleSession = target.session("", SessionEvents())
-        return done, await migration.read_tree(session)
+        return done, await store_migration.read_tree(session)
 
     return asyncio.run(story())
 
@@ -80,7 +80,7 @@ def kept(directory: Path, name: str = file_names.METADATA) -> dict[str, bytes]:
     async def story() -> dict[str, bytes]:
         store = EmbeddedStore(str(directory / name))
         try:
-            return await migration.read_tree(store)
+            return await store_migration.read_tree(store)
         finally:
             await store.close()
 

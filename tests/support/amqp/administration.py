@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from headrace.broker.metadata_image import BrokerInfo, MetadataImage
 from headrace.frontends.amqp.administration import Administration
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import BrokerId
 from headrace.operations.permissions import Caller, Surface
 from headrace.operations.registry import Operations
 from headrace.security.audit import Audit
@@ -31,9 +33,17 @@ class Vhost:
     def __init__(self) -> None:
         self.room = QueueRoom()
         settings: Any = SimpleNamespace(definitions=self.room.broker._admission.definitions)
-        broker: Any = SimpleNamespace(authorizer=AllowsAll(), audit=Audit(HandClock()))
+        settings.users = settings
+        broker: Any = SimpleNamespace(
+            authorizer=AllowsAll(),
+            audit=Audit(HandClock()),
+            broker_id=BrokerId(1),
+            image=MetadataImage("cluster"),
+            config=SimpleNamespace(min_insync_replicas=1),
+        )
+        broker.image.brokers = {BrokerId(1): BrokerInfo(BrokerId(1), ())}
         self.operations = Operations(broker)
-        self.operations.add(Administration(self.room.broker, settings, settings).operations)
+        self.operations.add(Administration(broker, self.room.broker, settings, settings).operations)
         self.client: QueueClient = self.room.client()
 
     @property

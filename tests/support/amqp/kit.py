@@ -128,9 +128,10 @@ class NotedBroker:
     def close(self) -> None:
         """Stop nothing."""
 
-    def closed(self) -> None:
+    def closed(self, done: Callable[[], None]) -> None:
         """Note it."""
         self.host_gone = True
+        done()
 
     def update_secret(self, principal: Principal, secret: Secret) -> None:
         """Take any but `wrong`."""

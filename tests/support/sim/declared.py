@@ -1,6 +1,7 @@
 """A story: clients declare and delete at any broker while brokers, links and the store fail.
 
-At its end all brokers have the same declarations, and each client finds what it was told.
+At its end all brokers have the same declarations, and each client finds what it was told. A queue
+that is declared again has no topic before it is used.
 """
 
 import asyncio
@@ -37,6 +38,7 @@ from headrace.wire.amqp.model_methods import (
 )
 from tests.support.sim.amqp import queue_cluster_of, serve_amqp
 from tests.support.sim.coordinated import FAULTS, CoordinatorRequests
+from tests.support.sim.declared_topics import has_topic, use
 
 BROKERS = (1, 2, 3)
 CLIENTS = 4
@@ -121,9 +123,11 @@ class DeclaringClient:
         exchange, queue = f"e{name}", f"q{name}"
         binding = "binding", exchange, queue, "k"
         ends = self.known.get(("exchange", exchange)), self.known.get(("queue", queue))
-        match self.chance.randrange(8):
+        match self.chance.randrange(9):
             case 0 | 1:
                 await self._ask(server, QueueDeclare(queue=queue, durable=True), ("queue", queue))
+            case 8 if ends[1] is True:
+                self.in_doubt += not await use(self.cluster, server, queue)
             case 2:
                 transient = f"t{name}"
                 await self._ask(server, QueueDeclare(queue=transient), ("queue", transient))
@@ -162,6 +166,8 @@ class DeclaringClient:
             self.in_doubt += 1
             return
         self.answered += 1
+        if answer.created and has_topic(self.cluster, key[1]):
+            raise Broken(f"{key} is declared again, and has the topic of the queue before it")
         self.known[key] = there
         if key[1].startswith("t"):
             # A command that was repeated may have made it the first time.
@@ -290,6 +296,8 @@ def _difference(cluster: SimCluster) -> str | None:
     tables = [each.tables.of(index) for each in found]
     if not any((shard := each.coordinator._led.at(index)) and shard.is_active for each in found):
         return "no broker coordinates /"
+    if any(table.deleting for table in tables):
+        return "the topic of a deleted queue is not deleted"
     if any(table._held or table.is_reread or not table.is_loaded for table in tables):
         return "a table is not current"
     offsets = [table.applied for table in tables]
@@ -321,3 +329,5 @@ def _judge(cluster: SimCluster, client: DeclaringClient, table: set[tuple[str, .
             known = cluster.brokers[number].controller.applier.broker_epoch == epoch
         if known is not None and (key in table) is not known:
             raise Broken(f"{key} is {'declared' if known else 'deleted'}, as it was answered")
+        if key[0] == "queue" and known is False and has_topic(cluster, key[1]):
+            raise Broken(f"{key} is deleted, and its topic is not")

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from headrace.cli.cluster.health import reasons_of
 from headrace.client.admin import replicas
 from headrace.client.client import Client
 from headrace.client.cluster_health import rows_of
@@ -16,6 +15,7 @@ from headrace.client.transport.port import Address
 from headrace.cluster.topics.creation import NewTopic
 from headrace.model.errors import ApiError
 from headrace.model.nouns import TopicPartition
+from headrace.terminal.health_reasons import reasons_of
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.ensemble import SESSION_SECONDS
 from tests.support.cluster.peer_kit import cut_off, mend

@@ -35,6 +35,7 @@ from headrace.remote_queues.messages import (
     PurgeEnded,
     Recall,
     Recalled,
+    Reply,
     Room,
     Settle,
     Stored,
@@ -168,6 +169,7 @@ CALLS: list[Call] = [
     Get(1, 2, 3, True),
     Purge(1, 2),
     Info(1, 2),
+    Reply(1, 2, True, [message()]),
 ]
 EVENTS: list[Event] = [
     Opened(1, 900),

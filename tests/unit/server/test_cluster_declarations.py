@@ -1,16 +1,19 @@
 """Declarations of vhosts in a cluster: commands to coordinators, and brokers that follow."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from headrace.posix.awaiting import called_back
+from headrace.queues.model.declarations import ConnectionOwner
+from headrace.queues.queue_names import QueueName
 from headrace.queues.refusals import RefusalKind, Refused
 from headrace.server.assembly import Server
 from headrace.testing.sim.cluster import SimCluster
 from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
 from headrace.vhosts.declarations.coordinator_shard import CoordinatorShard
-from headrace.vhosts.declarations.messages import Result
+from headrace.vhosts.declarations.messages import CommandKind, Result
 from headrace.wire.amqp.methods import Method
 from headrace.wire.amqp.model_methods import (
     ExchangeDeclare,
@@ -38,6 +41,21 @@ async def ask(
     """Have a method carried out. Raises Refused, ApiError."""
     command = at.command(vhost, method=method)._replace(connection=connection)
     answer: Result = await called_back(lambda done: at.ask(command, done))
+    return answer
+
+
+async def closed(at: ClusterDeclarations, owner: ConnectionOwner) -> None:
+    """Have the exclusive queues of a connection deleted."""
+    deleted = asyncio.Event()
+    at.connection_closed("/", owner, deleted.set)
+    await deleted.wait()
+
+
+async def replan(at: ClusterDeclarations, queue: str, replicas: tuple[int, ...]) -> Result:
+    """Plan the replicas of a queue. Raises Refused, ApiError."""
+    command = at.command("/", CommandKind.QUEUE_REPLICAS, QueueDeclare(queue=queue))
+    wanted = command._replace(replicas=replicas)
+    answer: Result = await called_back(lambda done: at.ask(wanted, done))
     return answer
 
 
@@ -135,8 +153,8 @@ def test_exclusive_queues_end_with_their_connection() -> None:
             exclusive = QueueDeclare(queue="mine", exclusive=True)
             await ask(at, exclusive, connection=owner.connection)
             assert shown(first) == shown(second) == {("queue", "mine")}
-            at.connection_closed("/", owner)
-            await until(lambda: not shown(first) and not shown(second))
+            await closed(at, owner)
+            assert not shown(first) | shown(second)
 
     played(story)
 
@@ -184,3 +202,22 @@ def test_next_coordinator_applies_only_what_its_table_lacks(
         assert len(shown(left[0])) == 51
 
     played(story, 0, 1, 2)
+
+
+def test_an_operator_plans_other_replicas_of_a_queue() -> None:
+    async def story(cluster: SimCluster) -> None:
+        first, second = declarations(cluster, 0), declarations(cluster, 1)
+        await ask(first, QueueDeclare(queue="a", durable=True))
+        name = QueueName("/", "a")
+        assert first.planned(name) == second.planned(name) == (0, 1)
+        queue = second.tables.virtual_hosts.hosts["/"].model.queues["a"]
+        for at, replicas in ((second, (1, 0)), (first, (1,))):
+            await replan(at, "a", replicas)
+            assert first.planned(name) == second.planned(name) == replicas
+        assert second.tables.virtual_hosts.hosts["/"].model.queues["a"] is queue
+        await ask(first, QueueDeclare(queue="transient"))
+        for missing in ("missing", "transient"):
+            with pytest.raises(Refused):
+                await replan(first, missing, (1,))
+
+    played(story)

@@ -1,7 +1,7 @@
 """Declarations of AMQP while the brokers that coordinate them fail: all brokers have the same."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -12,11 +12,14 @@ from headrace.queues.model.virtual_host import VirtualHost
 from headrace.shards.journal import KeyValue
 from headrace.testing.sim.history import Broken
 from headrace.testing.sim.stories import play
+from headrace.vhosts.declarations import coordinator
 from headrace.vhosts.declarations.confirmations import Confirmations
 from headrace.vhosts.declarations.coordinator import Coordinator
 from headrace.vhosts.declarations.coordinator_shard import CoordinatorShard
 from headrace.vhosts.declarations.followed_table import FollowedTable, Held
 from headrace.vhosts.declarations.messages import Command
+from headrace.vhosts.declarations.new_records import Deleted
+from headrace.vhosts.declarations.queue_deletions import QueueDeletions
 from tests.support.sim.broken import first_broken
 from tests.support.sim.declared import SETTINGS, Told, declared_by_many
 
@@ -75,7 +78,7 @@ def test_uncommitted_change_that_stays_after_a_resignation_is_found(
         self._held.clear()
 
     monkeypatch.setattr(FollowedTable, "undo", planted)
-    assert_found(first=11)
+    assert_found(first=49)
 
 
 def test_transient_queue_that_outlives_its_broker_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,4 +95,28 @@ def test_transient_queue_of_an_ended_registration_is_found(monkeypatch: pytest.M
         return model(self, command._replace(epoch=epoch), shard)
 
     monkeypatch.setattr(Coordinator, "_model", planted)
-    assert_found(first=6)
+    assert_found(first=49)
+
+
+def test_tombstone_before_the_topic_is_deleted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def planted(
+        self: QueueDeletions, queues: Mapping[bytes, Deleted]
+    ) -> dict[bytes, Deleted | None]:
+        return dict.fromkeys(queues)
+
+    monkeypatch.setattr(QueueDeletions, "_deleted", planted)
+    assert_found()
+
+
+def test_declaration_that_does_not_wait_for_a_deletion_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(coordinator, "_queue_being_deleted", lambda command, table: None)
+    assert_found(first=3)
+
+
+def test_deletion_that_the_next_coordinator_does_not_continue_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(FollowedTable, "deleted", lambda self: {})
+    assert_found(first=13)

@@ -97,7 +97,7 @@ def test_topics_of_clients_are_not_changed_as_those_of_queues() -> None:
             assert links is not None
             for name in ("clients", "__amqp.declarations"):
                 topic = NewTopic(name, assignment={0: (0,)})
-                for changes in (QueueTopicChanges([topic]), QueueTopicChanges((), [name])):
+                for changes in (QueueTopicChanges([topic]), QueueTopicChanges((), {name: ""})):
                     with pytest.raises(ApiError) as refused:
                         await links.link.change_queue_topics(changes)
                     assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION

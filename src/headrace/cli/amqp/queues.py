@@ -1,4 +1,4 @@
-"""`headrace amqp queue`: list, declare, delete and purge queues."""
+"""`headrace amqp queue`: list, declare, delete and purge queues; `queue_members` moves them."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -8,6 +8,7 @@ from cyclopts import App, Parameter
 from headrace.cli.amqp.arguments import Arguments, arguments_of
 from headrace.cli.amqp.ask import ask_amqp
 from headrace.cli.amqp.asking import DEFAULT_VHOST, Column, Vhost, add_list, ask, tell_declared
+from headrace.cli.amqp.queue_members import critical_, grow, rebalance, shrink
 from headrace.client.sync import run
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.confirmation import Yes, confirm
@@ -17,12 +18,17 @@ from headrace.terminal.per_name_outcomes import do_to_each
 
 app = App(name="queue", help="List, declare, delete and purge queues.")
 
+app.command(grow)
+app.command(shrink)
+app.command(rebalance)
+app.command(critical_, name="critical")
 _TYPE = "x-queue-type"
 _COLUMNS: list[Column] = [
     ("VHOST", "vhost"), ("QUEUE", "name"), ("TYPE", "type"), ("DURABLE", "durable"),
-    ("EXCLUSIVE", "exclusive"), ("READY", "messages_ready"),
-    ("UNACKED", "messages_unacknowledged"), ("CONSUMERS", "consumers"),
-    ("ARGUMENTS", "arguments"),
+    ("EXCLUSIVE", "exclusive"), ("STATE", "state"),
+    ("LEADER", lambda row: row["leader"]), ("MEMBERS", "members"), ("ONLINE", "online"),
+    ("READY", "messages_ready"), ("UNACKED", "messages_unacknowledged"),
+    ("CONSUMERS", "consumers"), ("ARGUMENTS", "arguments"),
 ]  # fmt: skip
 add_list(
     app,

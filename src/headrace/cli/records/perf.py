@@ -7,7 +7,6 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.records.perf_figures import Figures
 from headrace.cli.records.sending import Acks, Compression, now_ms
 from headrace.client.calls.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.client import Client
@@ -19,6 +18,7 @@ from headrace.record.compression import Codec
 from headrace.terminal.broker_options import BrokerOptions, Json, check_seconds
 from headrace.terminal.failure import UsageError, not_found
 from headrace.terminal.output import note, print_json, print_line
+from headrace.terminal.perf_figures import Figures
 
 app = App(name="perf", help="Measure the throughput and latency of a cluster.")
 

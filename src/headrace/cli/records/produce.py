@@ -10,13 +10,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headrace.cli.records.input_lines import LineParser
 from headrace.cli.records.sending import CHUNK_BYTES, Progress, Records, Sender, now_ms
 from headrace.client.producer.producer import Producer
 from headrace.client.sync import run
 from headrace.model.errors import HeadraceError
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.failure import UsageError, check_readable, error_json
+from headrace.terminal.input_lines import LineParser
 from headrace.terminal.output import counted, note, print_json
 from headrace.terminal.permission_needs import Need, needing
 

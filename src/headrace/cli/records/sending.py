@@ -7,12 +7,12 @@ from typing import Annotated, BinaryIO, Literal, Protocol
 
 from cyclopts import Parameter
 
-from headrace.cli.records.input_lines import LineParser, parse_headers
 from headrace.client.client import Client
 from headrace.client.producer.producer import Producer
 from headrace.client.producer.value_batches import encode_values
 from headrace.record.compression import Codec
 from headrace.terminal.failure import UsageError
+from headrace.terminal.input_lines import LineParser, parse_headers
 from headrace.terminal.record_formats import unescape
 
 CHUNK_BYTES = 1 << 20

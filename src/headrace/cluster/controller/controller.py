@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from headrace.broker.broker import Broker
@@ -20,8 +21,8 @@ from headrace.cluster.controller.late_leaders import LateLeaders, Unmade
 from headrace.cluster.controller.order_peers import NoPeers, Peers
 from headrace.cluster.controller.producer_id_blocks import ProducerIdBlocks
 from headrace.cluster.controller.term import ControllerTerm, Result
-from headrace.cluster.controller.topic_requests import TopicRequests
-from headrace.cluster.decisions.events import Event
+from headrace.cluster.controller.topic_requests import TopicIds, TopicRequests
+from headrace.cluster.decisions.events import BrokersDrained, Event
 from headrace.cluster.decisions.facts import ClusterFacts
 from headrace.cluster.decisions.orders import Failed, Orders, OrderTaker
 from headrace.cluster.membership.applier import Applier
@@ -180,12 +181,15 @@ class Controller:
         broker, catalog, now_ms = self.broker, self._catalog, self.broker.clock.wall_ms()
         if await catalog.elect(broker.broker_id, now_ms) or await catalog.resume():
             term = ControllerTerm(broker, catalog, self._peer)
+            term.facts.drained = broker.image.drained
             try:
                 await term.begin(broker.image.suspects)
             except ApiError as error:
                 return self._not_elected(error)
             self._term = term
             self.known.id = broker.broker_id
+            if broker.image.drained:
+                self._look_again()
             if self._store.shared:
                 self._watches.elected()
             return
@@ -265,6 +269,9 @@ class Controller:
         self.applier.broker_epoch = epoch
         if self._term is not None and await self._catalog.holds_controller():
             await self._term.brokers_changed()
+            self._term.facts.drained = self.broker.image.drained
+            if self._term.facts.drained:
+                await self._term.carry_out(BrokersDrained())
             return
         self._resign()
         await self._stand()
@@ -272,6 +279,8 @@ class Controller:
     def _picture_changed(self, delta: ImageDelta, structural: bool) -> None:
         if self._term is not None:
             self._term.configs_changed(delta)
+            if self._term.facts.drained != self.broker.image.drained:
+                self._look_again()
 
     def not_controller(self) -> ApiError | None:
         """Return the refusal of requests to the controller; None: this broker is the controller."""
@@ -333,14 +342,14 @@ class Controller:
             return await heard.completed(await self._in_turn(create), deadline)
 
     async def delete_topics(
-        self, names: Sequence[str], *, spend: Spend = freely
+        self, names: Sequence[str], *, spend: Spend = freely, ids: TopicIds = MappingProxyType({})
     ) -> dict[str, ApiError | None]:
-        """Delete topics, each independently; deletion is durable on return. As `ControllerPort`."""
+        """Delete topics as `ControllerPort` says, those in `ids` only if they have these ids."""
 
         async def delete() -> dict[str, ApiError | None]:
             if refusal := self.not_controller():
                 return dict.fromkeys(names, refusal)
-            return await self._topics.delete(names, spend)
+            return await self._topics.delete(names, spend, ids)
 
         return await self._in_turn(delete)
 

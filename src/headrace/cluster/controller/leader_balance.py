@@ -11,7 +11,7 @@ from typing import Any
 from headrace.cluster.controller.controller import Controller
 from headrace.cluster.controller.term import ControllerTerm
 from headrace.cluster.decisions import elections
-from headrace.cluster.decisions.events import ElectionAsked, ElectionType
+from headrace.cluster.decisions.events import BrokersDrained, ElectionAsked, ElectionType
 from headrace.cluster.decisions.facts import ClusterFacts
 from headrace.cluster.decisions.reassignment import runs
 from headrace.cluster.store.stored_topic import NEVER_LED
@@ -86,3 +86,5 @@ class LeaderBalance:
         partitions = to_give_back(term.facts, percentage)
         if partitions:
             await term.carry_out(ElectionAsked(ElectionType.PREFERRED, partitions))
+        if term.facts.drained:
+            await term.carry_out(BrokersDrained())

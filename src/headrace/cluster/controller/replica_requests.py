@@ -14,6 +14,7 @@ from headrace.cluster.decisions.events import ElectionAsked, ElectionType, Event
 from headrace.cluster.decisions.facts import ClusterFacts
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.model.protocols import feature_of
 from headrace.posix.awaiting import carried_on
 
 Target = tuple[BrokerId, ...] | None
@@ -136,7 +137,7 @@ def _refusal(
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
     if target is None:
         return None
-    refuse = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    refuse, feature = ErrorCode.INVALID_REPLICA_ASSIGNMENT, feature_of(name)
     if not target:
         text = "The manual partition assignment includes an empty replica list."
         return ApiError(refuse, text)
@@ -144,6 +145,9 @@ def _refusal(
         # A present replica may be offline; a new one may not.
         if broker not in facts.brokers and broker not in replicas:
             text = f"includes broker {broker}, but no such broker is registered."
+            return ApiError(refuse, f"The manual partition assignment {text}")
+        if broker not in replicas and broker not in facts.brokers_with(feature):
+            text = f"includes broker {broker}, which has no feature {feature}."
             return ApiError(refuse, f"The manual partition assignment {text}")
         if target.count(broker) > 1:
             text = f"includes the broker {broker} more than once."

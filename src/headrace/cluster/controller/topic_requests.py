@@ -3,7 +3,7 @@
 Planned and checked on the metadata image, then decided on the facts, under the controller's lock.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
@@ -18,6 +18,9 @@ from headrace.model.errors import BEING_DELETED, ApiError, ErrorCode
 
 if TYPE_CHECKING:
     from headrace.model.nouns import TopicPartition
+
+TopicIds = Mapping[str, bytes]
+"""Ids of topics, by their names."""
 
 
 class TopicRequests:
@@ -50,7 +53,7 @@ class TopicRequests:
                 continue
             planner.take(planned)
             topic_id = bytes(16) if validate_only else self._broker.random.uuid()
-            topic = StoredTopic.of_plan(planned, topic_id)
+            topic = StoredTopic.of_plan(planned, topic_id, self._broker.image.drained)
             stored.append(topic)
             outcome.append(topic.shown())
         if stored and not validate_only:
@@ -80,14 +83,22 @@ class TopicRequests:
         refused = {key.topic: ApiError(code, BEING_DELETED) for key, code in result.refused.items()}
         return unmade | failed | refused
 
-    async def delete(self, names: Sequence[str], spend: Spend) -> dict[str, ApiError | None]:
-        """Delete topics; on return they are not shown to clients and their deletion is durable."""
+    async def delete(
+        self, names: Sequence[str], spend: Spend, ids: TopicIds
+    ) -> dict[str, ApiError | None]:
+        """Delete topics; on return they are not shown to clients and their deletion is durable.
+
+        A topic with another id than in `ids` stays: INCONSISTENT_TOPIC_ID, with its id as the text.
+        """
         image = self._broker.image
         outcome: dict[str, ApiError | None] = {}
         for name in names:
             try:
                 if name not in image.topics:
                     raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                topic_id = image.topics[name].topic_id
+                if ids.get(name, topic_id) != topic_id:
+                    raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID, topic_id.hex())
                 spend(len(image.topics[name].partitions))
                 outcome[name] = None
             except ApiError as error:

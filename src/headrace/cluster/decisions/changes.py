@@ -93,7 +93,7 @@ def growths(
     more = dict(enumerate(added, present))
     node = topic.node._replace(partitions={**topic.node.partitions, **more})
     states = [
-        (index, first_state(replicas))
+        (index, first_state(replicas, facts.drained))
         for index, replicas in more.items()
         if index not in topic.states
     ]

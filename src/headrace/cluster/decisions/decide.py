@@ -11,8 +11,9 @@ from dataclasses import replace
 from functools import singledispatch
 
 from headrace.broker.metadata_image import NO_LEADER
-from headrace.cluster.decisions import changes, elections, reassignment
+from headrace.cluster.decisions import changes, elections, isr_requests, reassignment
 from headrace.cluster.decisions.events import (
+    BrokersDrained,
     BrokersJoined,
     BrokersLeft,
     BrokerSuspected,
@@ -38,7 +39,6 @@ from headrace.cluster.store.znodes import PartitionState
 from headrace.model.errors import ErrorCode
 from headrace.model.invariant import InvariantError
 from headrace.model.nouns import BrokerId, TopicPartition
-from headrace.replication.controller_calls import AskedIsr
 
 
 def decide(facts: ClusterFacts, event: Event) -> Decision:
@@ -233,6 +233,17 @@ def _(event: ShutdownAsked, facts: ClusterFacts) -> Decision:
 
 
 @_decide.register
+def _(event: BrokersDrained, facts: ClusterFacts) -> Decision:
+    """Move leadership from drained brokers where another in-sync replica can lead."""
+    found: list[Change] = []
+    for topic, index in facts.partitions_of(facts.drained):
+        after = elections.led_undrained(facts, topic, index)
+        if after is not None:
+            found.append(changes.state_change(facts, topic, index, after))
+    return Decision(tuple(found))
+
+
+@_decide.register
 def _(event: ElectionAsked, facts: ClusterFacts) -> Decision:
     found: list[Change] = []
     refused: dict[TopicPartition, ErrorCode] = {}
@@ -311,10 +322,6 @@ def _(event: ReassignmentAdvanced, facts: ClusterFacts) -> Decision:
     return Decision(tuple(found.values()))
 
 
-_OUTDATED = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_UPDATE_VERSION)
-"""Refusals of a leader that does not know the partition's present state."""
-
-
 @_decide.register
 def _(event: IsrAsked, facts: ClusterFacts) -> Decision:
     known = facts.brokers.get(event.broker)
@@ -326,56 +333,15 @@ def _(event: IsrAsked, facts: ClusterFacts) -> Decision:
     for asked in event.asked:
         topic = _topic_of(facts, asked.topic_partition)
         index = asked.topic_partition.partition
-        code = _isr_refusal(facts, topic, event.broker, asked)
+        code = isr_requests.refusal(facts, topic, event.broker, asked)
         if code is not ErrorCode.NONE:
             refused[asked.topic_partition] = code
-            if code in _OUTDATED and topic is not None:
+            if code in isr_requests.OUTDATED and topic is not None:
                 # Its orders may have been lost with an answer: repeat them.
                 found.append(changes.reminder(topic, [index], [event.broker]))
-        elif topic is not None and (change := _isr_change(facts, topic, index, asked)) is not None:
-            found.append(change)
+        elif topic is not None:
+            found += isr_requests.changed(facts, topic, index, asked)
     return Decision(tuple(found), refused)
-
-
-def _isr_refusal(
-    facts: ClusterFacts, topic: StoredTopic | None, broker: BrokerId, asked: AskedIsr
-) -> ErrorCode:
-    if topic is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    partition = asked.topic_partition
-    state = topic.states.get(partition.partition, NEVER_LED)
-    version = topic.versions.get(partition.partition, -1)
-    if asked.leader_epoch > state.leader_epoch or asked.partition_epoch > version:
-        return ErrorCode.NOT_CONTROLLER  # the leader has orders of a later controller
-    if asked.leader_epoch < state.leader_epoch:
-        return ErrorCode.FENCED_LEADER_EPOCH
-    if broker != state.leader:
-        return ErrorCode.INVALID_REQUEST
-    if asked.partition_epoch < version:
-        # Asked again after a lost answer: what is wanted has been written.
-        done = asked.isr == state.isr and asked.partition_epoch == version - 1
-        return ErrorCode.NONE if done else ErrorCode.INVALID_UPDATE_VERSION
-    replicas = topic.node.partitions[partition.partition]
-    if state.leader not in asked.isr or not set(asked.isr) <= set(replicas):
-        return ErrorCode.INVALID_REQUEST
-    joining = set(asked.isr) - set(state.isr)
-    if not all(facts.may_lead(replica, partition) for replica in joining):
-        return ErrorCode.INELIGIBLE_REPLICA
-    if not all(map(facts.is_registered_as, asked.isr, asked.epochs)):
-        return ErrorCode.INELIGIBLE_REPLICA  # the replica has restarted since (KIP-903)
-    return ErrorCode.NONE
-
-
-def _isr_change(
-    facts: ClusterFacts, topic: StoredTopic, index: int, asked: AskedIsr
-) -> Change | None:
-    state = topic.states[index]
-    if asked.isr == state.isr and asked.partition_epoch < topic.versions.get(index, -1):
-        return None  # else written, so that an earlier lost request is fenced
-    # Whoever is in the ISR has followed the leader that was elected uncleanly.
-    recovering = state.recovering and not set(topic.node.partitions[index]) <= set(asked.isr)
-    after = state._replace(isr=asked.isr, recovering=recovering)
-    return changes.state_change(facts, topic, index, after, told=False)
 
 
 def _without(

@@ -16,8 +16,9 @@ def elected(
     """Return the partition's state after an election, under the next leader epoch.
 
         1  the first assigned replica that may lead, is in the ISR and not in doubt (never led: any)
-           (brokers that seem to be dead last, sound replicas before damaged ones). The ISR keeps
-           the served members not in doubt; the first one has no other broker that seems to be dead
+           (brokers that seem to be dead last, damaged replicas and drained brokers before them).
+           The ISR keeps the served members not in doubt; the first one has no other broker that
+           seems to be dead
         2  if all ISR members are back and in doubt: the one with the greatest epoch and end offset
         3  if `unclean` (None: as configured): the first that may lead; last those changed by hand
         4  if `unclean` is True and all replicas' logs are gone: the first, with an empty log
@@ -38,8 +39,8 @@ def elected(
     ]
     epoch = LeaderEpoch(state.leader_epoch + 1)
     if candidates:
-        damage = facts.damage_of(partition)
-        leader = min(candidates, key=lambda each: (facts.is_suspected(each), damage(each)))
+        rank = facts.rank_of(partition)
+        leader = min(candidates, key=lambda each: (facts.is_suspected(each), rank(each)))
         if state is NEVER_LED:
             served = tuple(
                 broker
@@ -195,7 +196,7 @@ def moved_from(
     ]
     if not heirs:
         return None
-    heirs.sort(key=facts.damage_of(partition))
+    heirs.sort(key=facts.rank_of(partition))
     served = tuple(broker for broker in others if facts.serves(broker, partition))
     epoch = LeaderEpoch(state.leader_epoch + 1)
     return state._replace(leader=heirs[0], leader_epoch=epoch, isr=served)
@@ -210,7 +211,31 @@ def preferred(facts: ClusterFacts, topic: StoredTopic, index: int) -> PartitionS
         return None
     if (first, partition) in facts.doubts:
         return None
-    damaged = facts.damage_of(partition)
-    if damaged(first) and not all(map(damaged, state.isr)):
+    rank = facts.rank_of(partition)
+    if rank(first) > min(map(rank, state.isr)):
         return None
     return state._replace(leader=first, leader_epoch=LeaderEpoch(state.leader_epoch + 1))
+
+
+def led_undrained(facts: ClusterFacts, topic: StoredTopic, index: int) -> PartitionState | None:
+    """Return the partition's state with an in-sync leader in place of one on a drained broker.
+
+    None: unchanged, as the leader is not drained, or no sound member on another broker can lead.
+    The former leader stays in the ISR.
+    """
+    partition = TopicPartition(topic.name, index)
+    state = topic.states.get(index, NEVER_LED)
+    if state.leader not in facts.drained:
+        return None
+    heirs = [
+        replica
+        for replica in topic.node.partitions[index]
+        if replica in state.isr
+        and facts.may_lead(replica, partition)
+        and (replica, partition) not in facts.doubts
+        and not facts.is_suspected(replica)
+        and not any(facts.rank_of(partition)(replica))
+    ]
+    if not heirs:
+        return None
+    return state._replace(leader=heirs[0], leader_epoch=LeaderEpoch(state.leader_epoch + 1))

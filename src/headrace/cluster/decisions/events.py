@@ -103,6 +103,13 @@ class ShutdownAsked(NamedTuple):
     broker: BrokerId
 
 
+class BrokersDrained(NamedTuple):
+    """Brokers are drained for maintenance, or replicas that may lead in their place are back.
+
+    The facts contain which brokers are.
+    """
+
+
 class ElectionAsked(NamedTuple):
     """A client requests leader elections."""
 
@@ -144,6 +151,7 @@ Event = (
     | DirectoriesFailed
     | LeadersRestarted
     | ShutdownAsked
+    | BrokersDrained
     | ElectionAsked
     | ReassignmentAsked
     | ReassignmentAdvanced

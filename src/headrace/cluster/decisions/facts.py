@@ -68,6 +68,8 @@ class ClusterFacts:
         """Live brokers in controlled shutdown."""
         self.suspects: Mapping[BrokerId, int] = {}
         """Brokers that seem to be dead before their sessions end, by their epochs."""
+        self.drained: frozenset[BrokerId] = frozenset()
+        """Brokers under maintenance: each leads only if no other in-sync replica can."""
         self.failed: set[tuple[BrokerId, TopicPartition]] = set()
         """Replicas whose log directory has failed, with their broker."""
         self.damaged: set[tuple[BrokerId, TopicPartition]] = set()
@@ -100,6 +102,11 @@ class ClusterFacts:
         self.damaged = {pair for pair in self.damaged if pair[0] in alive}
         self.doubts = {pair: doubt for pair, doubt in self.doubts.items() if pair[0] in alive}
 
+    def brokers_with(self, feature: str) -> Collection[BrokerId]:
+        """Return the live brokers that have a feature; all if none has it (`MetadataImage`)."""
+        found = {key for key, broker in self.brokers.items() if feature in broker.features}
+        return found or self.brokers.keys()
+
     def is_registered_as(self, broker: BrokerId, epoch: int) -> bool:
         """Return whether `epoch` is that of the broker's present registration, or -1 (unknown)."""
         known = self.brokers.get(broker)
@@ -121,6 +128,11 @@ class ClusterFacts:
     def damage_of(self, partition: TopicPartition) -> Callable[[BrokerId], bool]:
         """Return the sort key that puts damaged replicas last."""
         return lambda broker: (broker, partition) in self.damaged
+
+    def rank_of(self, partition: TopicPartition) -> Callable[[BrokerId], tuple[bool, bool]]:
+        """Return the sort key of leaders: damaged replicas last, before these drained brokers."""
+        damaged = self.damage_of(partition)
+        return lambda broker: (damaged(broker), broker in self.drained)
 
     def unclean(self, topic: StoredTopic) -> bool:
         """Return whether unclean leader election is enabled for the topic."""

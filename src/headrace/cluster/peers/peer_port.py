@@ -64,6 +64,9 @@ class PeerPort(Protocol):
     async def copy_settled(self, questions: Sequence[CopyQuestion]) -> Sequence[CopyAnswer]:
         """Write frames of settled positions for their leaders; return the answers in order."""
 
+    def note_alarm(self, request: Fields) -> None:
+        """Note an alarm of another broker. ApiError UNSUPPORTED_VERSION: this one has no queues."""
+
     def pinged(self, ping: Ping) -> PingAnswer:
         """Return the leader epochs that a ping does not know."""
 

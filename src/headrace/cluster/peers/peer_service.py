@@ -45,6 +45,8 @@ class PeerService:
         """Sessions of other brokers with queues that this broker leads; None: it has no queues."""
         self.followed_declarations: DeclarationsPort | None = None
         """The declarations of vhosts on this broker; None: it does not follow them."""
+        self.on_alarm: Callable[[Fields], None] | None = None
+        """Takes another broker's alarm; None: this broker has no queues."""
         self._turn = asyncio.Lock()
         """Held while one request of a controller is decoded and applied, so that none overtakes
         another."""
@@ -122,6 +124,12 @@ class PeerService:
         if applier.broker_epoch < 0:
             raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
         return applier.rights.answer(ping, applier.broker_epoch)
+
+    def note_alarm(self, request: Fields) -> None:
+        """Note an alarm of another broker. ApiError UNSUPPORTED_VERSION: this one has no queues."""
+        if self.on_alarm is None:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        self.on_alarm(request)
 
     @property
     def declarations(self) -> DeclarationsPort:

@@ -1,6 +1,7 @@
 """Requests to the controller about topics of queues, from any broker: own API key 20007."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from headrace.client.calls.call import check, error_code
@@ -21,7 +22,9 @@ class QueueTopicChanges(NamedTuple):
 
     created: Sequence[NewTopic] = ()
     """Each has an assignment with the same replicas for all partitions."""
-    deleted: Sequence[str] = ()
+    deleted: Mapping[str, str] = MappingProxyType({})
+    """Ids of topics in hexadecimal digits, by their names: a topic with another id stays, and its
+    outcome is INCONSISTENT_TOPIC_ID, with that id as its text. Empty: any topic stays."""
 
     @property
     def names(self) -> list[str]:
@@ -39,8 +42,9 @@ async def carry_out(controller: Controller, changes: QueueTopicChanges) -> Outco
         made = await controller.create_topics(changes.created)
         outcomes += (each if isinstance(each, ApiError) else None for each in made)
     if changes.deleted:
-        deleted = await controller.delete_topics(changes.deleted)
-        outcomes += (deleted[name] for name in changes.deleted)
+        ids = {name: bytes.fromhex(topic_id) for name, topic_id in changes.deleted.items()}
+        deleted = await controller.delete_topics([*ids], ids=ids)
+        outcomes += (deleted[name] for name in ids)
     return outcomes
 
 
@@ -49,7 +53,9 @@ def change_call(own: BrokerId, changes: QueueTopicChanges) -> PeerCall[Outcomes]
     fields = {
         "brokerId": own,
         "created": [_created(topic) for topic in changes.created],
-        "deleted": changes.deleted,
+        "deleted": [
+            {"name": name, "topicId": topic_id} for name, topic_id in changes.deleted.items()
+        ],
     }
     return PeerCall(ApiKey.CHANGE_QUEUE_TOPICS, fields, _outcomes)
 
@@ -64,7 +70,8 @@ def changes_of(request: Fields) -> QueueTopicChanges:
         )
         for topic in request["created"]
     ]
-    return QueueTopicChanges(created, request["deleted"])
+    deleted = {topic["name"]: topic["topicId"] for topic in request["deleted"]}
+    return QueueTopicChanges(created, deleted)
 
 
 def outcome_fields(outcomes: Outcomes) -> Fields:

@@ -134,7 +134,7 @@ class Settings:
             configs = await self._catalog.topic_configs([name])
             self._take_topics(configs)
             return configs[name]
-        if kind == "brokers" and name in (znodes.CLUSTER_DEFAULT, str(self._broker.broker_id)):
+        if kind == "brokers":
             await self._read_broker()
         elif kind in _QUOTA_KINDS:
             path = f"/config/{entity}"
@@ -156,6 +156,7 @@ class Settings:
         if (shared, own) != (self._dynamic.shared, self._dynamic.own):
             self._dynamic = self._dynamic._replace(shared=shared, own=own)
             self._reconfigure(self._dynamic.effective())
+        self._broker.image.drain(await self._catalog.configs.drained())
 
     def _take_topics(self, configs: Mapping[str, Mapping[str, str]]) -> None:
         known = self._broker.image.topics

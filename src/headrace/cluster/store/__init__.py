@@ -6,5 +6,4 @@ stored_topic   a topic as the store holds it: planned, grown, shown to clients (
 changed_node   a node changed without lost updates, with a notice for all brokers
 stored_doubts  replicas that may lack committed records, in registrations (pure)
 reaction       a coroutine that runs once for several watch events
-migration      copies a single broker's store into a shared one
 """

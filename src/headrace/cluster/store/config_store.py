@@ -15,6 +15,8 @@ from headrace.ports.store import Create, NoNode, Store
 NOTICE = f"{znodes.CONFIG_CHANGES}/config_change_"
 """Prefix of the paths of notices."""
 
+DRAINED = "broker.drained"
+
 
 class ConfigStore:
     """The settings in the store: the tree `/config`."""
@@ -98,6 +100,17 @@ class ConfigStore:
             {} if shared is None else znodes.decode_config(paths[0], shared.value),
             {} if own is None else znodes.decode_config(paths[1], own.value),
         )
+
+    async def drained(self) -> frozenset[BrokerId]:
+        """Return the brokers whose run-time settings have `DRAINED`; malformed ones have not."""
+        names = await self.store.children(znodes.BROKER_CONFIGS)
+        found = set()
+        for name in filter(str.isdecimal, names):
+            with suppress(znodes.BadPayload):
+                config = await self.at(znodes.broker_config_path(name))
+                if config.get(DRAINED, "").strip().lower() == "true":
+                    found.add(BrokerId(int(name)))
+        return frozenset(found)
 
 
 def _above(path: str) -> list[str]:

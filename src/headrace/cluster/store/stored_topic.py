@@ -1,6 +1,6 @@
 """`StoredTopic`: a topic as the store holds it."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from headrace.broker.metadata_image import NO_LEADER, PartitionInfo, TopicInfo
@@ -28,10 +28,12 @@ class StoredTopic:
     """Version of each partition's state node: its partition epoch."""
 
     @classmethod
-    def of_plan(cls, planned: Planned, topic_id: bytes) -> "StoredTopic":
-        """Create a topic from a plan: the first replica of each partition leads."""
+    def of_plan(
+        cls, planned: Planned, topic_id: bytes, drained: Container[BrokerId] = ()
+    ) -> "StoredTopic":
+        """Create a topic from a plan: each partition is led as `first_state` says."""
         replicas = dict(enumerate(planned.replicas))
-        states = {index: first_state(assigned) for index, assigned in replicas.items()}
+        states = {index: first_state(assigned, drained) for index, assigned in replicas.items()}
         versions = dict.fromkeys(states, 0)
         node = TopicNode(replicas, topic_id)
         return cls(planned.name, node, planned.config, states, 0, versions)
@@ -60,6 +62,12 @@ class StoredTopic:
         return PartitionInfo(index, state.leader, state.leader_epoch, replicas, state.isr)
 
 
-def first_state(replicas: tuple[BrokerId, ...]) -> PartitionState:
-    """Return the state of a new partition: the first replica leads, and all are in the ISR."""
-    return PartitionState(leader=replicas[0], leader_epoch=FIRST_EPOCH, isr=replicas)
+def first_state(
+    replicas: tuple[BrokerId, ...], drained: Container[BrokerId] = ()
+) -> PartitionState:
+    """Return the state of a new partition: all replicas are in the ISR, and the first leads.
+
+    The first on a broker that is not in `drained` leads, if there is one.
+    """
+    leader = min(replicas, key=lambda broker: broker in drained)
+    return PartitionState(leader=leader, leader_epoch=FIRST_EPOCH, isr=replicas)

@@ -38,7 +38,7 @@ DIRECTORY_FAILURES = "/log_dir_event_notification"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 FEATURE = "/feature"
 MIGRATION = "/headrace-migration"
-"""Exists while a single broker's metadata are copied into the store (`migration`). Not Kafka's."""
+"""Exists while a single broker's metadata are copied into the store. Not Kafka's."""
 NO_FEATURES = b'{"features":{},"version":2,"status":1}'
 """Value of `/feature`: feature versioning is enabled, and no feature is finalized."""
 CLUSTER_DEFAULT = "<default>"

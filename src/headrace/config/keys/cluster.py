@@ -1,7 +1,7 @@
 """Keys of a broker in a cluster: inter-broker listeners, controlled shutdown, leader balance."""
 
 from headrace.config.keys.row import Keys, combined, key
-from headrace.config.value_types import Kind
+from headrace.config.value_types import Kind, Mode
 
 
 class ClusterKeys(Keys):
@@ -46,6 +46,16 @@ class ClusterKeys(Keys):
         "How long a broker and the controller wait for each other's response before they"
         " reconnect.",
         at_least=1,
+    )
+    broker_drained = key(
+        Kind.BOOLEAN,
+        False,
+        "Whether the broker is drained for maintenance: it leads a partition only if no other"
+        " in-sync replica can, and listeners of protocols whose queues any broker serves close"
+        " their connections and accept none. Set by the commands drain and revive; restarts keep"
+        " it.",
+        mode=Mode.PER_BROKER,
+        altered_only=True,
     )
     early_leader_election_enable = key(
         Kind.BOOLEAN,

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.cluster.settings.user_settings import Deletion
 from headrace.frontends.amqp.listing import Listing, no_vhost
+from headrace.frontends.amqp.queue_members import QueueMembers
+from headrace.frontends.amqp.queue_plans import QueuePlans
 from headrace.frontends.amqp.rabbit_hash import stored_hash
 from headrace.frontends.amqp.topology import Topology
 from headrace.model.errors import ApiError, ErrorCode
@@ -30,7 +32,8 @@ from headrace.queues.queue_names import DEFAULT_VHOST
 from headrace.security.sasl.scram import NUMBERS
 
 if TYPE_CHECKING:
-    from headrace.cluster.controller_port import UserSettingsPort, VhostSettingsPort
+    from headrace.broker.broker import Broker
+    from headrace.cluster.controller_port import SettingsPort, VhostSettingsPort
     from headrace.frontends.amqp.queue_broker import QueueBroker
     from headrace.operations.arguments import Arguments
     from headrace.operations.registry import Do
@@ -42,11 +45,16 @@ class Administration:
     """The AMQP operations of one broker. Used on the deciding thread."""
 
     def __init__(
-        self, queues: "QueueBroker", users: "UserSettingsPort", amqp: "VhostSettingsPort"
+        self,
+        broker: "Broker",
+        queues: "QueueBroker",
+        settings: "SettingsPort",
+        amqp: "VhostSettingsPort",
     ) -> None:
         self._queues = queues
-        self._users = users
+        self._users = settings.users
         self._amqp = amqp
+        members = QueueMembers(broker, queues.declarations)
         self.operations: dict[type[Arguments[Any]], Do] = {
             CreateVhost: self._create_vhost,
             AlterVhost: self._alter_vhost,
@@ -59,7 +67,8 @@ class Administration:
             ClearTopicPermission: self._clear_topic_permission,
             CloseConnections: self._close_connections,
             **Topology(queues).operations,
-            **Listing(queues, amqp.definitions).operations,
+            **Listing(queues, amqp.definitions, members).operations,
+            **QueuePlans(broker, queues, settings, members).operations,
         }
         """The operations by the type of their arguments, as `operations.registry` calls them."""
 
@@ -104,6 +113,8 @@ class Administration:
             if vhost is None:
                 raise no_vhost(name)
 
+        if self._queues.declarations is not None:
+            await self._queues.declarations.delete_vhost(name)
         await self._amqp.change_vhost(name, deleted)
 
     def _check_vhost(self, name: str) -> None:

@@ -110,6 +110,8 @@ class Client:
         self.commands = 0
         """Number of commands to coordinators that are not answered."""
         self._is_closed = False
+        self._deleted: Callable[[], None] = lambda: None
+        """Called once the exclusive queues of the closed connection are deleted."""
         self._broker = broker
         self._channels: dict[QueueChannel, None] = {}
         self._paused = False
@@ -192,12 +194,14 @@ class Client:
             except Refused as refused:
                 channel.outlet.fail(reply_to(refused), IDS[BasicConsume])
 
-    def closed(self) -> None:
-        """Remove the closed connection, and delete its exclusive queues."""
+    def closed(self, done: Callable[[], None] = lambda: None) -> None:
+        """Remove the closed connection, and delete its exclusive queues; then call `done`."""
         self._broker.gone(self)
         self._is_closed = True
+        self._deleted = done
         if self.declarations is None:
             self.host.owner_gone(self)
+            done()
         else:
             self.commands_answered()
         self._broker.soon()
@@ -208,4 +212,6 @@ class Client:
         if declarations is None or not self._is_closed or self.commands:
             return
         if isinstance(owner, ConnectionOwner) and self.host.model.table.owned_by(owner):
-            declarations.connection_closed(self.host.name, owner)
+            declarations.connection_closed(self.host.name, owner, self._deleted)
+        else:
+            self._deleted()

@@ -68,8 +68,9 @@ def frontend(parts: Parts) -> AmqpFrontend:
         state,
         migration.stop,
     )
-    parts.operations.add(Administration(queues, settings.users, amqp).operations)
-    _watch_resources(broker, queues, made.block)
+    parts.operations.add(Administration(broker, queues, settings, amqp).operations)
+    _follow_maintenance(broker, made)
+    _watch_resources(parts, queues, made.block)
     queues_max = config.metrics_queues_max
     queue_gauges.register(broker.metrics, queues, queues_max, lambda: made.is_blocked)
     return made
@@ -119,22 +120,41 @@ def _of_cluster(
     return queues, ClusterState(parts, cluster, topics, queues)
 
 
+def _follow_maintenance(broker: Broker, made: AmqpFrontend) -> None:
+    """Serve no clients while the broker is drained (`broker.drained`)."""
+
+    def look(_: object, structural: bool) -> None:
+        drained = broker.broker_id in broker.image.drained
+        if drained != made.is_drained:
+            made.drain(drained)
+
+    broker.image.observers.append(look)
+    look(None, True)
+
+
 def _watch_resources(
-    broker: Broker, queues: QueueBroker, block: Callable[[str | None], None]
+    parts: Parts, queues: QueueBroker, block: Callable[[str | None], None]
 ) -> None:
-    """Block publishers while memory or disk space is low."""
-    config = broker.config
+    """Block publishers while memory or disk space is low, on any broker of the cluster."""
+    broker, config = parts.broker, parts.broker.config
+    shared = None if parts.cluster is None else parts.cluster.share_alarms(block)
 
     def free_bytes() -> int:
         working = [each.path for each in broker.directories if not each.fenced]
         return min(map(broker.disk.free_bytes, working or config.log_dirs))
 
-    ResourceAlarms(
+    def changed(reason: str | None) -> None:
+        if shared is None:
+            block(reason)
+        else:
+            shared(alarms.low)
+
+    alarms = ResourceAlarms(
         queues.virtual_hosts.deadlines,
         queues.memory,
         free_bytes,
         AmqpKeys.of(config.values).amqp_disk_free_bytes_min,
-        block,
+        changed,
     )
 
 

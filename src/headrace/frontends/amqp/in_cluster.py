@@ -37,6 +37,7 @@ class ClusterState(StoredMessages):
         self._cluster = cluster
         self._topics = topics
         cluster.serve(queues.virtual_hosts, topics)
+        queues.replies.elsewhere = cluster.share_replies(queues.replies.deliver)
 
     async def start(self) -> None:
         """Do nothing: queues run as declarations and orders to lead arrive."""

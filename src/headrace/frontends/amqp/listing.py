@@ -1,6 +1,7 @@
 """The list operations of administrators: vhosts, users, permissions, queues, connections."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.model.errors import ApiError, ErrorCode
@@ -28,12 +29,19 @@ from headrace.operations.virtual_hosts import (
     UserDescription,
     VhostDescription,
 )
+from headrace.ports.callbacks import gather
+from headrace.posix.awaiting import called_back
 from headrace.queues.permissions.definitions import Definitions
+from headrace.queues.port import QueueInfo
 
 if TYPE_CHECKING:
     from headrace.frontends.amqp.queue_broker import QueueBroker
+    from headrace.frontends.amqp.queue_members import QueueMembers
     from headrace.operations.arguments import Arguments
+    from headrace.ports.callbacks import Done
     from headrace.queues.engine.queue_host import QueueHost
+    from headrace.queues.model.declarations import DeclaredQueue
+    from headrace.queues.port import Queue
 
 Row = TypeVar("Row")
 Asked = TypeVar("Asked")
@@ -54,16 +62,19 @@ ROWS_MAX = 100_000
 class Listing:
     """The list operations, restricted to the `vhost` and `user` asked for."""
 
-    def __init__(self, queues: "QueueBroker", definitions: Definitions) -> None:
+    def __init__(
+        self, queues: "QueueBroker", definitions: Definitions, members: "QueueMembers"
+    ) -> None:
         self._queues = queues
         self._definitions = definitions
+        self._members = members
         self.operations: dict[type[Arguments[Any]], Callable[[Any], Awaitable[object]]] = {
             ListVhosts: _bounded(self._vhosts),
             ListUsers: _bounded(self._users),
             ListPermissions: _bounded(self._permissions),
             ListTopicPermissions: _bounded(self._topic_permissions),
             ListExchanges: _bounded(self._exchanges),
-            ListQueues: _bounded(self._queue_rows),
+            ListQueues: self._queue_rows,
             ListBindings: _bounded(self._bindings),
             ListConnections: _bounded(self._connections),
             ListChannels: _bounded(self._channels),
@@ -79,7 +90,7 @@ class Listing:
                 max_connections=vhost.connections_max,
                 max_queues=vhost.queues_max,
                 connections=self._queues.clients.count_in(name),
-                queues=len(host.queues),
+                queues=len(host.model.queues),
             )
 
     def _users(self, asked: ListUsers) -> Iterator[UserDescription]:
@@ -122,29 +133,46 @@ class Listing:
                     arguments=plain(exchange.arguments),
                 )
 
-    def _queue_rows(self, asked: ListQueues) -> Iterator[QueueDescription]:
-        for host in self._hosts(asked):
-            for name, queue in sorted(host.queues.items()):
-                declared = queue.declared
-                yield QueueDescription(
-                    vhost=host.name,
-                    name=name,
-                    type=declared.settings.queue_type.value,
-                    durable=declared.durable,
-                    auto_delete=declared.auto_delete,
-                    exclusive=declared.owner is not None,
-                    arguments=plain(declared.arguments),
-                    messages_ready=queue.ready,
-                    messages_unacknowledged=queue.unacked,
-                    messages=queue.ready + queue.unacked,
-                    message_bytes_ready=queue.ready_bytes,
-                    consumers=len(queue.consumers),
-                )
+    async def _queue_rows(self, asked: ListQueues) -> list[QueueDescription]:
+        """Return the queues with their counts, which the leaders of a cluster are asked for."""
+        declared = [
+            (host, queue)
+            for host in self._hosts(asked)
+            for _, queue in sorted(host.model.queues.items())
+        ]
+        if len(declared) > ROWS_MAX:
+            raise _too_many()
+        counts = await called_back(partial(_counted, self._members, declared))
+        return [
+            self._queue_row(host, queue, counts[number])
+            for number, (host, queue) in enumerate(declared)
+        ]
+
+    def _queue_row(
+        self, host: "QueueHost", queue: "DeclaredQueue", info: QueueInfo
+    ) -> QueueDescription:
+        members = self._members.of(host.name, queue)
+        return QueueDescription(
+            vhost=host.name,
+            name=queue.name,
+            type=queue.settings.queue_type.value,
+            durable=queue.durable,
+            auto_delete=queue.auto_delete,
+            exclusive=queue.owner is not None,
+            arguments=plain(queue.arguments),
+            messages_ready=info.ready,
+            messages_unacknowledged=info.unacked,
+            messages=info.ready + info.unacked,
+            message_bytes_ready=info.ready_bytes,
+            consumers=info.consumers,
+            state=members.state,
+            **members._asdict(),
+        )
 
     def _bindings(self, asked: ListBindings) -> Iterator[BindingDescription]:
         for host in self._hosts(asked):
             # The default exchange's bindings, which cannot be created or deleted.
-            for name in sorted(host.queues):
+            for name in sorted(host.model.queues):
                 yield _binding(host.name, "", "queue", name, name, {})
             for source, exchange in sorted(host.model.exchanges.items()):
                 for binding in exchange.bindings.values():
@@ -217,6 +245,32 @@ class Listing:
         return (host for name, host in sorted(hosts.items()) if vhost in {None, name})
 
 
+def _counted(
+    members: "QueueMembers",
+    declared: "Sequence[tuple[QueueHost, DeclaredQueue]]",
+    done: "Done[Mapping[int, QueueInfo]]",
+) -> None:
+    """Call `done` with the counts of queues by their place, within a second or so.
+
+    A queue that its leader does not count until then has the last known counts.
+    """
+    answered = gather(len(declared), done)
+    for number, (host, queue) in enumerate(declared):
+        found: Queue | None = host.queues.get(queue.name)
+        is_unused = queue.durable and members.of(host.name, queue).topic is None
+        if found is None and not is_unused:
+            found = host.targets.queue_elsewhere(queue.name)
+        if found is None:
+            answered(number, QueueInfo(0, 0, 0, 0))
+        else:
+            found.ask_info(partial(answered, number))
+
+
+def _too_many() -> ApiError:
+    text = f"there are more than {ROWS_MAX}: ask for one vhost (--vhost)"
+    return ApiError(ErrorCode.INVALID_REQUEST, text)
+
+
 def no_vhost(name: str) -> ApiError:
     """Return the error for a vhost that does not exist."""
     return ApiError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no vhost '{name}'")
@@ -227,10 +281,7 @@ def _bounded(rows: Callable[[Asked], Iterable[Row]]) -> Callable[[Asked], Awaita
         listed: list[Row] = []
         for row in rows(asked):
             if len(listed) == ROWS_MAX:
-                raise ApiError(
-                    ErrorCode.INVALID_REQUEST,
-                    f"there are more than {ROWS_MAX}: ask for one vhost (--vhost)",
-                )
+                raise _too_many()
             listed.append(row)
         return listed
 

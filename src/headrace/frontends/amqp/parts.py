@@ -1,5 +1,6 @@
 """The objects that the AMQP frontend of a broker is made of."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.broker.broker import Broker
@@ -12,6 +13,8 @@ from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.vhosts.queue_topics import QueueTopics
 
 if TYPE_CHECKING:
+    from headrace.remote_queues.home.replies_elsewhere import RepliesElsewhere
+    from headrace.remote_queues.leader.leader_session import DeliverReply
     from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
     from headrace.vhosts.declarations.coordinator import AccessOf
 
@@ -60,6 +63,18 @@ class QueueCluster(Protocol):
 
     def serve(self, virtual_hosts: VirtualHosts, topics: QueueTopics) -> None:
         """Run the queues of the vhosts that have the declarations, here or on other brokers."""
+
+    def share_alarms(self, block: Callable[[str | None], None]) -> Callable[[frozenset[str]], None]:
+        """Block publishers by the alarms of all brokers; return the function that takes ours.
+
+        `block` is called with the reason that publishers are sent; None: they may go on.
+        """
+
+    def share_replies(self, deliver: "DeliverReply") -> "RepliesElsewhere":
+        """Return the direct replies to channels of other brokers; call it after `serve`.
+
+        `deliver` takes those for channels of this broker.
+        """
 
     def stop_leading(self) -> None:
         """Follow changes of leaders no longer: the queues' stores are closed next."""

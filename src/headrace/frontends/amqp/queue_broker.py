@@ -130,7 +130,8 @@ class QueueBroker:
         """
         user, admission = principal.name, self._admission
         host = self.virtual_hosts.hosts.get(virtual_host)
-        if host is None:
+        # Declarations of other brokers may arrive before the vhost's definition.
+        if host is None or virtual_host not in admission.definitions.vhosts:
             raise _not_allowed(f"vhost {virtual_host} not found")
         refused = f"access to vhost '{virtual_host}' refused for user '{user}'"
         most = admission.definitions.vhosts[virtual_host].connections_max
@@ -182,6 +183,8 @@ class QueueBroker:
             for client in self.clients.of_vhost(name):
                 client.close(f"vhost '{name}' is deleted")
             self.virtual_hosts.remove(name)
+            if self.declarations is not None:
+                self.declarations.vhost_deleted(name)
             self.soon()
 
     def _user_changed(self, name: str) -> None:

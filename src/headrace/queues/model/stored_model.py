@@ -49,6 +49,8 @@ class QueueRecord(NamedTuple):
     """The brokers that are planned for a durable queue's messages, the first leader in front."""
     deleting: bool = False
     """Whether the queue is deleted but for its messages."""
+    topic_id: str = ""
+    """The id of the topic that is to be deleted, in hexadecimal digits; empty: not known."""
 
     @property
     def owner(self) -> ConnectionOwner | None:
@@ -68,6 +70,11 @@ class BindingRecord(NamedTuple):
 
 Record = ExchangeRecord | QueueRecord | BindingRecord
 _Record = TypeVar("_Record", ExchangeRecord, QueueRecord, BindingRecord)
+_FIELDS = {
+    kind: (frozenset(kind._fields).difference(kind._field_defaults), frozenset(kind._fields))
+    for kind in (ExchangeRecord, QueueRecord, BindingRecord)
+}
+"""The fields that a stored record of a kind needs, and all that it may have."""
 
 
 def to_store(record: Record) -> dict[str, object]:
@@ -77,7 +84,8 @@ def to_store(record: Record) -> dict[str, object]:
 
 def from_store(kind: type[_Record], stored: Stored) -> _Record:
     """Return the record of a stored dictionary; raise Malformed if its fields do not match."""
-    if not set(kind._fields).difference(kind._field_defaults) <= set(stored) <= set(kind._fields):
+    needed, known = _FIELDS[kind]
+    if not needed <= stored.keys() <= known:
         raise Malformed(f"a stored {kind.__name__} has the fields {', '.join(sorted(stored))}")
     return kind(**stored)  # type: ignore[arg-type]
 

@@ -32,6 +32,8 @@ _KINDS: dict[str, type[ExchangeRecord] | type[QueueRecord] | type[BindingRecord]
     "binding": BindingRecord,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
+_NOT_PLAIN = frozenset((bytes, list))
+"""Types of fields that a record has as others."""
 _VHOST = "vhost"
 _KIND = "kind"
 
@@ -73,18 +75,19 @@ def decode_record(content: bytes) -> tuple[str, Record]:
     end = _LENGTH.size + length
     if len(content) < end:
         raise Malformed("a stored declaration is cut off")
-    fields = {
-        name: _field(value) for name, value in decode_table(content[_LENGTH.size : end]).items()
-    }
+    fields: dict[str, object] = dict(decode_table(content[_LENGTH.size : end]))
+    for name, value in fields.items():
+        if type(value) in _NOT_PLAIN:
+            fields[name] = _field(value)
     vhost, kind = fields.pop(_VHOST, None), fields.pop(_KIND, None)
     if not isinstance(vhost, str) or not isinstance(kind, str) or kind not in _KINDS:
         raise Malformed(f"a stored declaration is of kind {kind!r} in vhost {vhost!r}")
-    stored = fields | {"arguments": decode_table(content[end:])}
-    record: Record = from_store(_KINDS[kind], stored)  # type: ignore[type-var]
+    fields["arguments"] = decode_table(content[end:]) if end < len(content) else {}
+    record: Record = from_store(_KINDS[kind], fields)  # type: ignore[type-var]
     return vhost, record
 
 
-def _field(value: "FieldValue") -> object:
+def _field(value: object) -> object:
     """Return a record's field; names that are not UTF-8 are decoded as bytes."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape")

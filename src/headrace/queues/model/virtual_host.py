@@ -52,7 +52,8 @@ from headrace.queues.refusals import (
 )
 
 SERVER_NAMED_PREFIX = "amq.gen-"
-_LINE_ENDS = str.maketrans("", "", "\r\n")
+LINE_ENDS = str.maketrans("", "", "\r\n")
+"""Characters that names lose, for `str.translate`."""
 
 
 class VirtualHost:
@@ -94,7 +95,7 @@ class VirtualHost:
         except ValueError:
             problem = "unknown" if type_name else "invalid"
             raise precondition_failed(f"{problem} exchange type '{type_name}'") from None
-        name = name.translate(_LINE_ENDS)
+        name = name.translate(LINE_ENDS)
         check_not_default(name)
         access.check(Permission.CONFIGURE, EXCHANGE, name)
         current = self.exchanges.get(name)
@@ -126,7 +127,7 @@ class VirtualHost:
 
     def check_exchange(self, name: str) -> Exchange:
         """Return the exchange of a passive declaration; raise Refused if it does not exist."""
-        name = name.translate(_LINE_ENDS)
+        name = name.translate(LINE_ENDS)
         check_not_default(name)
         return self._exchange(name)
 
@@ -141,7 +142,7 @@ class VirtualHost:
         self, name: str, *, if_unused: bool = False, access: Access = FULL_ACCESS
     ) -> Removed:
         """Delete an exchange with its bindings; an unknown one is ignored. Raises Refused."""
-        name = name.translate(_LINE_ENDS)
+        name = name.translate(LINE_ENDS)
         check_not_default(name)
         if name.startswith(RESERVED_PREFIX):
             raise refused(f"deletion of system {self._text(EXCHANGE, name)} not allowed")
@@ -207,7 +208,7 @@ class VirtualHost:
 
         Raises Refused: NOT_FOUND, or LOCKED if it is exclusive to another connection.
         """
-        name = name.translate(_LINE_ENDS)
+        name = name.translate(LINE_ENDS)
         queue = self.queues.get(name)
         if queue is None:
             raise not_found(QUEUE, self._text(QUEUE, name))
@@ -229,7 +230,7 @@ class VirtualHost:
         `counts` are compared with the conditions. For a quorum queue a condition is refused
         (CONDITION_UNSUPPORTED), for a stream it is ignored.
         """
-        name = name.translate(_LINE_ENDS)
+        name = name.translate(LINE_ENDS)
         access.check(Permission.CONFIGURE, QUEUE, name)
         queue = self.queues.get(name)
         if queue is None:
@@ -304,9 +305,9 @@ class VirtualHost:
 
     def _checked(self, binding: Binding, access: Access) -> Binding:
         """Check permissions for a binding (Refused); return it without line ends in its names."""
-        source = binding.source.translate(_LINE_ENDS)
+        source = binding.source.translate(LINE_ENDS)
         kind, name = binding.destination
-        name = name.translate(_LINE_ENDS)
+        name = name.translate(LINE_ENDS)
         access.check(Permission.WRITE, kind, name)
         if kind == EXCHANGE:
             check_not_default(name)
@@ -351,7 +352,7 @@ class VirtualHost:
             self.kept.topics.check(stored.topic, resource, access)
 
     def _name_for_declaration(self, name: str, arguments: Arguments) -> str:
-        name = name.translate(_LINE_ENDS)
+        name = name.translate(LINE_ENDS)
         if not name:
             queue_type = queue_arguments.queue_type_of(arguments)
             if queue_type is not QueueType.CLASSIC:

@@ -128,6 +128,11 @@ class QueuesElsewhere:
         leaders = self._leaders
         return FirstUse(partial(leaders.is_unused, name), partial(leaders.use, name.vhost, queue))
 
+    @property
+    def queues(self) -> list[RemoteQueue]:
+        """All open queues."""
+        return [known.remote for known in self._known.values()]
+
     def look(self, name: QueueName) -> None:
         """Use a session with the queue's present leader: it may have changed."""
         known = self._known.get(name)

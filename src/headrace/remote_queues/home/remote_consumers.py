@@ -83,6 +83,11 @@ class RemoteConsumers:
         remote = self._by_key.get(self._keys.get(consumer, 0))
         return remote is not None and remote.outstanding > 0
 
+    @property
+    def outstanding(self) -> int:
+        """Number of deliveries that are granted and have not come."""
+        return sum(remote.outstanding for remote in self._by_key.values())
+
     def _grant(self, remote: RemoteConsumer) -> None:
         session = self._link.session
         if session is not None and remote.grant():

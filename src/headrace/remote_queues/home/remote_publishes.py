@@ -87,6 +87,11 @@ class RemotePublishes:
         """How often the leader has answered `Room` in the session."""
 
     @property
+    def unconfirmed(self) -> int:
+        """Number of batches that are not decided."""
+        return len(self._batches)
+
+    @property
     def repeats(self) -> bool:
         """Whether undecided publishes are sent again to the next leader."""
         return self._sequences[0].repeats

@@ -13,6 +13,7 @@ dropped.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from headrace.model.errors import HeadraceError
 from headrace.ports.clock import Clock
@@ -57,6 +58,17 @@ from headrace.remote_queues.messages import (
 
 def _touch_none(queues: Iterable[Queue]) -> None:
     """Do nothing: the channels have no queue of this broker."""
+
+
+class HomeFigures(NamedTuple):
+    """Publishes and deliveries under way between a home and the leader of one queue."""
+
+    unconfirmed_batches: int
+    """Batches of publishes that are not confirmed, sent or not."""
+    waiting_bytes: int
+    """Bytes of messages that no leader was sent."""
+    credit: int
+    """Deliveries granted to the leader that have not come."""
 
 
 class RemoteQueue:
@@ -109,6 +121,13 @@ class RemoteQueue:
         self._consumers = RemoteConsumers(link, self._settlements, clock, touched)
         self._gets = RemoteGets(link, self._settlements)
         self._questions = RemoteQuestions(link, clock)
+
+    @property
+    def figures(self) -> HomeFigures:
+        """Publishes and deliveries under way between this broker and the leader."""
+        publishes = self._publishes
+        credit = self._consumers.outstanding
+        return HomeFigures(publishes.unconfirmed, publishes.waiting_bytes, credit)
 
     # Sessions
 

@@ -28,12 +28,18 @@ from headrace.remote_queues.messages import (
     Publish,
     Purge,
     Recall,
+    Reply,
     Settle,
+    Stored,
 )
 
 if TYPE_CHECKING:
     from headrace.remote_queues.leader.held_positions import HeldPositions
+    from headrace.wire.amqp.content import Message
 
+DeliverReply = Callable[["Message", bool], bool]
+"""Delivers a direct reply to a channel of this broker, or only asks for it, if the second argument
+is True; returns whether there is such a channel."""
 PollDone = Callable[[int, list[Event]], None]
 """Takes the number of the first event of an answer, and the events."""
 QueueName = tuple[str, str]
@@ -60,6 +66,7 @@ class LeaderSession:
         clock: Clock,
         soon: Callable[[], None],
         attached: Callable[[QueueName], None],
+        deliver_reply: DeliverReply,
     ) -> None:
         """Begin a session.
 
@@ -78,6 +85,7 @@ class LeaderSession:
         self._clock = clock
         self._soon = soon
         self._attached = attached
+        self._deliver_reply = deliver_reply
         self._queues: dict[int, LedQueue] = {}
         self._polls: deque[tuple[Poll, PollDone]] = deque()
         self._parked: dict[RemoteChannel, None] = {}
@@ -111,6 +119,9 @@ class LeaderSession:
         """Carry out a call; one on a queue that is not led here is refused."""
         if isinstance(call, Open):
             self._open(call)
+            return
+        if isinstance(call, Reply):
+            self._reply(call)
             return
         led = self._queues.get(call.queue)
         if led is not None:
@@ -185,6 +196,12 @@ class LeaderSession:
             for number in self._numbers_of((call.vhost, call.name)):
                 self._queues.pop(number).leave()
             self._queues[call.queue] = LedQueue(self, call.queue, host, queue, self._clock)
+
+    def _reply(self, call: Reply) -> None:
+        """Deliver a direct reply; report whether there is such a channel."""
+        (message,) = call.messages
+        found = self._deliver_reply(message, call.asks)
+        self._events.add(Stored(call.queue, call.first, () if found else (call.first,)))
 
     def has_attached(self, name: QueueName) -> bool:
         """Tell whether the home has named all that it holds of a queue that is led here now."""

@@ -15,8 +15,9 @@ from headrace.ports.deadlines import Deadline, Deadlines
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.remote_queues.events import Poll
 from headrace.remote_queues.leader.awaited_homes import AwaitedHomes
-from headrace.remote_queues.leader.leader_session import LeaderSession
+from headrace.remote_queues.leader.leader_session import DeliverReply, LeaderSession
 from headrace.remote_queues.messages import Event, QueueCalls
+from headrace.wire.amqp.content import Message
 
 LOST_SECONDS = 1.0
 """Seconds without a poll after which a session ends: its home has no connection."""
@@ -52,6 +53,13 @@ class QueueSessions:
         self._soon = soon
         self._known: dict[BrokerId, _Known] = {}
         self._awaited = AwaitedHomes(deadlines.clock)
+        self.deliver_reply: DeliverReply = lambda _message, _asks: False
+        """Takes direct replies for channels of this broker."""
+
+    @property
+    def count(self) -> int:
+        """Number of sessions that have not ended."""
+        return sum(not known.session.ended for known in self._known.values())
 
     # Requests of homes
 
@@ -68,7 +76,9 @@ class QueueSessions:
         if known is not None:
             self._end(home)
         attached = partial(self._awaited.attached, home)
-        session = LeaderSession(self._hosts, self._deadlines.clock, self._soon, attached)
+        session = LeaderSession(
+            self._hosts, self._deadlines.clock, self._soon, attached, self._reply
+        )
         quiet_at = self._deadlines.deadline(partial(self._quiet, home))
         self._known[home] = _Known(name, session, quiet_at)
         quiet_at.set(LOST_SECONDS)
@@ -100,6 +110,9 @@ class QueueSessions:
 
         known.quiet_at.set(POLL_SECONDS)
         known.session.poll(poll, answered)
+
+    def _reply(self, message: Message, asks: bool) -> bool:
+        return self.deliver_reply(message, asks)
 
     # Changes of leaders
 

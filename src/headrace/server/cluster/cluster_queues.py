@@ -79,6 +79,16 @@ class ClusterQueues:
         """Queues by topics whose names do not say which queue they have."""
         broker.image.observers.append(self._image_changed)
 
+    @property
+    def led_count(self) -> int:
+        """Number of durable queues that this broker leads."""
+        return self._led.count
+
+    @property
+    def remote_queues(self) -> list[RemoteQueue]:
+        """The queues of other brokers that channels of this one have used."""
+        return self._elsewhere.queues
+
     def close(self) -> None:
         """End all sessions: the broker stops."""
         self._broker.image.observers.remove(self._image_changed)
@@ -115,6 +125,9 @@ class ClusterQueues:
             if queue_of_topic(topic) is None:
                 self._hashed[topic] = name
         self._led.declared(host, queue)
+        planned = self.topics.planned(name)
+        if queue.settings.expires_ms is not None and self._broker.broker_id in planned:
+            self.topics.want(host.name, queue)  # only the leader of a topic has its queue expire
 
     def _forget(self, host: QueueHost, name: QueueName) -> None:
         """End a queue that is not declared any more; its consumers are cancelled."""

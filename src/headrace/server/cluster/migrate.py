@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
-from headrace.cluster.store import migration, znodes
-from headrace.cluster.store.migration import Migrant
+from headrace.cluster.store import znodes
 from headrace.config.broker import BrokerConfig
 from headrace.log import file_names
 from headrace.log.directory.log_directory import read_identity
@@ -25,6 +24,8 @@ from headrace.model.protocols import ROWS
 from headrace.ports.disk import BrokerDisk
 from headrace.ports.store import Operation, SessionEvents
 from headrace.posix.store.embedded_store import EmbeddedStore
+from headrace.server.cluster import store_migration
+from headrace.server.cluster.store_migration import Migrant
 from headrace.server.identity import zookeeper_of
 from headrace.server.real_world import open_zookeeper
 
@@ -55,20 +56,20 @@ async def migrate(config: BrokerConfig, disk: BrokerDisk, *, dry_run: bool = Fal
         nodes = await _content(path, migrant)
         target = open_zookeeper(config, connect, SessionEvents(), make_chroot=not dry_run)
         try:
-            found = await migration.present(target)
+            found = await store_migration.present(target)
             left = path.endswith(file_names.METADATA_LEFT)
             if left and found.begun is None:
                 _check_done(config, disk, found.cluster_id, migrant)
                 return Migrated(migrant, nodes, ())
-            migration.check(found, migrant)
+            store_migration.check(found, migrant)
             if found.begun is None:
                 _check_taken_over(config, nodes)
             if dry_run:
-                return Migrated(migrant, nodes, await migration.differences(target, nodes))
-            await migration.begin(target, found, migrant)
-            done = await migration.bring(target, nodes)
+                return Migrated(migrant, nodes, await store_migration.differences(target, nodes))
+            await store_migration.begin(target, found, migrant)
+            done = await store_migration.bring(target, nodes)
             _leave(config, disk, connect)
-            await migration.end(target)
+            await store_migration.end(target)
         finally:
             await target.close()
     return Migrated(migrant, nodes, done)
@@ -130,7 +131,7 @@ async def _content(path: str, migrant: Migrant) -> dict[str, bytes]:
     """Return the nodes of the broker's own store. ConfigError: it belongs to another cluster."""
     source = EmbeddedStore(path)
     try:
-        nodes = await migration.read_tree(source)
+        nodes = await store_migration.read_tree(source)
     finally:
         await source.close()
     value = nodes.get(znodes.CLUSTER_ID)

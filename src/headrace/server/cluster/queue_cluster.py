@@ -15,6 +15,10 @@ from headrace.cluster.peers.peer_service import PeerService
 from headrace.cluster.peers.queue_topic_calls import Outcomes, QueueTopicChanges
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.queue_names import DECLARATIONS_TOPIC
+from headrace.remote_queues.home.replies_elsewhere import RepliesElsewhere
+from headrace.remote_queues.leader.leader_session import DeliverReply
+from headrace.server.cluster import queue_figures
+from headrace.server.cluster.alarm_links import AlarmLinks, alarm_of
 from headrace.server.cluster.cluster_queues import ClusterQueues
 from headrace.server.cluster.declaration_links import DeclarationLinks
 from headrace.server.cluster.queue_leadership import QueueLeadership
@@ -25,6 +29,7 @@ from headrace.vhosts.declarations.coordinator import AccessOf
 from headrace.vhosts.led_queues import LedQueues
 from headrace.vhosts.queue_topics import QueueTopics
 from headrace.vhosts.replicated_topics import ReplicatedTopics, TopicLinks
+from headrace.vhosts.shared_alarms import SharedAlarms
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -64,6 +69,8 @@ class QueueCluster:
         self._listener = controller.broker.config.inter_broker_listener_name
         self._declaration_links: DeclarationLinks | None = None
         self._led: LedQueues | None = None
+        self._alarm_links: AlarmLinks | None = None
+        self._alarms: SharedAlarms | None = None
 
     @property
     def settled_copies(self) -> SettledCopies:
@@ -86,6 +93,7 @@ class QueueCluster:
                 links.poll,
                 lambda: applier.broker_epoch,
                 lambda: self._controller.ensure_internal_topic(DECLARATIONS_TOPIC),
+                self._change_topics,
                 self._run,
             ),
             access,
@@ -114,11 +122,35 @@ class QueueCluster:
         )
         self.declarations.tables.changed.append(queues.changed)
         self._service.queue_sessions = queues.sessions
+        queue_figures.register(broker, queues)
         virtual_hosts.turns.leadership = self.queue_leadership
         self.queue_leadership.wait_for_homes = queues.wait_for_homes
         if applier.rights is not None:
             applier.rights.homes_of = queues.homes_of
         self._led.begin()
+
+    def share_alarms(self, block: Callable[[str | None], None]) -> Callable[[frozenset[str]], None]:
+        """Block publishers by the alarms of all brokers; return the function that takes ours.
+
+        `block` is called with the reason that publishers are sent; None: they may go on.
+        """
+        applier = self._controller.applier
+        links = self._alarm_links = AlarmLinks(
+            self._broker, self._listener, self._clients, self._run
+        )
+        alarms = self._alarms = SharedAlarms(
+            self._broker, lambda: applier.broker_epoch, links.send, block
+        )
+        self._service.on_alarm = lambda request: alarms.noted(*alarm_of(request))
+        return alarms.changed
+
+    def share_replies(self, deliver: DeliverReply) -> RepliesElsewhere:
+        """Return the direct replies to channels of other brokers; call it after `serve`.
+
+        `deliver` takes those for channels of this broker.
+        """
+        self.queues.sessions.deliver_reply = deliver
+        return RepliesElsewhere(self._broker.broker_id, self.queues.session)
 
     def start(self) -> None:
         """Begin to follow: the broker has joined the cluster."""
@@ -138,3 +170,6 @@ class QueueCluster:
         self.queues.close()
         self.declarations.close()
         self._declaration_links.close()
+        if self._alarms is not None and self._alarm_links is not None:
+            self._alarms.close()
+            self._alarm_links.close()

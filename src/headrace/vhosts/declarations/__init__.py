@@ -15,6 +15,7 @@ messages              commands, answers and polls, and their fields
 commands              commands carried out on a vhost's model
 coordinator           the partitions that this broker leads, with `coordinator_shard` for each
 new_records           the records of a command's changes
+queue_deletions       topics of deleted queues
 planned_replicas      the brokers that are planned for a queue's messages
 confirmations         the brokers that have applied a change
 log_polls             polls of other brokers

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.cluster.peers.peer_call import Fields
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.model.nouns import BrokerId, Offset
+from headrace.model.protocols import AMQP
 from headrace.ports.callbacks import Done, Once, gather
 from headrace.posix.awaiting import called_back
 from headrace.queue_stores.message_store import MessageStore, TopicStore
@@ -41,6 +42,8 @@ from headrace.vhosts.declarations.messages import (
     command_of,
     part_fields,
 )
+from headrace.vhosts.declarations.planned_replicas import planned_replicas
+from headrace.vhosts.declarations.queue_deletions import ChangeTopics
 from headrace.vhosts.declarations.tables import DeclarationTables
 from headrace.wire.amqp.methods import Method
 from headrace.wire.amqp.model_methods import QueueDelete
@@ -50,6 +53,8 @@ if TYPE_CHECKING:
     from headrace.cluster.peers.conversation import Run
     from headrace.vhosts.queue_topics import QueueTopics
 
+CLOSED_SECONDS_MAX = 5.0
+"""Seconds for which the answer to connection.close waits for the deletion of exclusive queues."""
 RETRY_SECONDS = 1.0
 """Seconds after which a command of the broker itself is repeated."""
 ASK_SECONDS = 30.0
@@ -66,6 +71,8 @@ class Links(NamedTuple):
     """Returns the epoch of this broker's registration."""
     create: Callable[[], Awaitable[object]]
     """Creates the topic of the log if it is missing. Raises ApiError."""
+    change_topics: ChangeTopics
+    """Has the controller delete topics of queues. Raises ApiError."""
     run: "Run"
     """Starts a task on the event loop."""
 
@@ -89,7 +96,7 @@ class ClusterDeclarations:
         self._links = links
         self._stores = stores
         self.tables = DeclarationTables(broker)
-        self.coordinator = Coordinator(broker, self.tables, access)
+        self.coordinator = Coordinator(broker, self.tables, access, links.change_topics, links.run)
         self._follower = Follower(broker, self.tables, links.poll)
         self._creating = False
         self._open = True
@@ -131,25 +138,65 @@ class ClusterDeclarations:
         self._connections += 1
         return ConnectionOwner(self._broker.broker_id, self._links.epoch(), self._connections)
 
-    def connection_closed(self, vhost: str, owner: ConnectionOwner) -> None:
-        """Have the queues deleted that are exclusive to a closed connection."""
+    def connection_closed(
+        self, vhost: str, owner: ConnectionOwner, done: Callable[[], None]
+    ) -> None:
+        """Have the queues deleted that are exclusive to a closed connection.
+
+        `done` is called then, or after `CLOSED_SECONDS_MAX`.
+        """
         command = self.command(vhost, CommandKind.CONNECTION_CLOSED)._replace(
             epoch=owner.epoch, connection=owner.connection
         )
-        self._ask_until_done(command)
+        once: Once[object] = Once(lambda _: done())
+        timer = self._broker.clock.call_later(CLOSED_SECONDS_MAX, partial(once, None))
+
+        def deleted(answer: object) -> None:
+            timer.cancel()
+            once(answer)
+
+        self._ask_until_done(command, done=deleted)
+
+    async def delete_vhost(self, vhost: str) -> None:
+        """Delete all declarations of a vhost, whose definition is deleted next. Raises ApiError."""
+        command = self.command(vhost, CommandKind.VHOST_DELETED)
+
+        def ask(done: Done[Answer | ApiError]) -> None:
+            self.ask(command, done)
+
+        await called_back(ask)
+
+    def vhost_deleted(self, vhost: str) -> None:
+        """Delete what was declared in a vhost until its definition was deleted."""
+        self.coordinator.vhost_deleted(vhost)
 
     def _queue_ended(self, vhost: str, name: str) -> None:
         """Have a queue deleted that has expired, or that its last consumer left."""
-        self._ask_until_done(self.command(vhost, CommandKind.QUEUE_ENDED, QueueDelete(queue=name)))
+        queues = self.tables.virtual_hosts.hosts[vhost].model.queues
+        queue = queues.get(name)
+        command = self.command(vhost, CommandKind.QUEUE_ENDED, QueueDelete(queue=name))
+        # A queue that was declared again since has not ended.
+        self._ask_until_done(command, lambda: queue is not None and queues.get(name) is queue)
 
-    def _ask_until_done(self, command: Command) -> None:
+    def _ask_until_done(
+        self,
+        command: Command,
+        is_due: Callable[[], bool] = lambda: True,
+        done: Done[Answer] = lambda _: None,
+    ) -> None:
         """Repeat a command of this broker until a coordinator has carried it out."""
 
         def answered(answer: Answer | ApiError) -> None:
-            if isinstance(answer, ApiError) and self._open:
-                self._broker.clock.call_later(RETRY_SECONDS, lambda: self._ask_until_done(command))
+            if not isinstance(answer, ApiError):
+                done(answer)
+            elif self._open:
+                self._broker.clock.call_later(RETRY_SECONDS, again)
 
-        self.ask(command, answered)
+        def again() -> None:
+            if self._open and is_due():
+                self.ask(command, answered)
+
+        again()
 
     def command(
         self, vhost: str, kind: CommandKind = CommandKind.METHOD, method: Method | None = None
@@ -211,8 +258,16 @@ class ClusterDeclarations:
 
     def planned(self, name: QueueName) -> Sequence[int]:
         """Return the brokers that are planned for a durable queue; none: it is not declared."""
+        host = self.tables.virtual_hosts.hosts.get(name.vhost)
+        queue = None if host is None else host.model.queues.get(name.queue)
+        if queue is None:
+            return ()
         record = self.record(*name)
-        return () if record is None or record.deleting else record.replicas
+        if record is not None and record.replicas:
+            return record.replicas
+        # It was declared on a single broker, before that one joined a cluster.
+        brokers = list(self._broker.image.brokers_with(AMQP.feature))
+        return planned_replicas(queue, self._broker.broker_id, brokers, {})
 
     # `queues.model.durability.Durability`
 

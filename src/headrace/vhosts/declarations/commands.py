@@ -7,6 +7,7 @@ from headrace.model.invariant import InvariantError
 from headrace.model.nouns import Offset
 from headrace.queues.model.declarations import (
     ConnectionOwner,
+    DeclaredQueue,
     ExchangeFlags,
     Owner,
     QueueFlags,
@@ -15,7 +16,13 @@ from headrace.queues.model.exchanges import Binding, Destination
 from headrace.queues.model.stored_model import exchange_record
 from headrace.queues.model.virtual_host import VirtualHost
 from headrace.queues.permissions.access import FULL_ACCESS, Access
-from headrace.queues.refusals import EXCHANGE, QUEUE
+from headrace.queues.refusals import (
+    EXCHANGE,
+    QUEUE,
+    not_found,
+    precondition_failed,
+    resource_text,
+)
 from headrace.vhosts.declarations.messages import Command, CommandKind, Result
 from headrace.wire.amqp.model_methods import (
     ExchangeBind,
@@ -54,6 +61,8 @@ def carry_out(model: VirtualHost, command: Command, access: Access = FULL_ACCESS
         case CommandKind.QUEUE_ENDED if isinstance(method, QueueDelete):
             if method.queue in model.queues:
                 model.remove_queue(method.queue)
+        case CommandKind.QUEUE_REPLICAS if isinstance(method, QueueDeclare):
+            model.kept.added(model, _durable(model, method.queue))
         case CommandKind.METHOD if type(method) in _METHODS:
             owner = _owner(command) if command.connection else None
             return _METHODS[type(method)](model, command, method, Client(owner, access))
@@ -66,14 +75,28 @@ def is_known(command: Command) -> bool:
     """Tell whether `carry_out` knows a command of another broker."""
     if command.kind is CommandKind.METHOD:
         return type(command.method) in _METHODS
-    return command.kind is not CommandKind.QUEUE_ENDED or isinstance(command.method, QueueDelete)
+    kind = _METHOD_OF.get(command.kind)
+    return kind is None or isinstance(command.method, kind)
 
 
+_METHOD_OF = {CommandKind.QUEUE_ENDED: QueueDelete, CommandKind.QUEUE_REPLICAS: QueueDeclare}
+"""The methods that name the queues of other commands."""
 _DONE = Result(Offset(0))
 
 
 def _owner(command: Command) -> ConnectionOwner:
     return ConnectionOwner(command.broker, command.epoch, command.connection)
+
+
+def _durable(model: VirtualHost, name: str) -> DeclaredQueue:
+    """Return a durable queue. Refused: it does not exist, or has no replicas."""
+    queue = model.queues.get(name)
+    named = resource_text(QUEUE, name, model.name)
+    if queue is None:
+        raise not_found(QUEUE, named)
+    if not queue.durable:
+        raise precondition_failed(f"{named} has no replicas", QUEUE)
+    return queue
 
 
 def _declare_queue(

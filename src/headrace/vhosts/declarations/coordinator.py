@@ -9,7 +9,7 @@ A vhost's coordinator is the leader of its partition of `__amqp.declarations` (A
 has changes before they are committed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.model.errors import ApiError, ErrorCode
@@ -20,7 +20,8 @@ from headrace.ports.callbacks import Done
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.durability import Declared, Model
 from headrace.queues.model.stored_model import QueueRecord
-from headrace.queues.model.virtual_host import VirtualHost
+from headrace.queues.model.stored_records import encode_record, record_key
+from headrace.queues.model.virtual_host import LINE_ENDS, VirtualHost
 from headrace.queues.permissions.access import FULL_ACCESS, Access
 from headrace.queues.queue_names import DECLARATIONS_TOPIC
 from headrace.queues.refusals import Refused
@@ -32,8 +33,9 @@ from headrace.vhosts.declarations.confirmations import Confirmations
 from headrace.vhosts.declarations.coordinator_shard import CoordinatorShard
 from headrace.vhosts.declarations.log_polls import LogPolls
 from headrace.vhosts.declarations.messages import Answer, Command, CommandKind, Part, Poll, Result
-from headrace.vhosts.declarations.new_records import NewRecords
+from headrace.vhosts.declarations.new_records import Deleted, NewRecords, deleting_record
 from headrace.vhosts.declarations.partitions import DeclarationPartitions
+from headrace.vhosts.declarations.queue_deletions import ChangeTopics, QueueDeletions
 from headrace.vhosts.declarations.stored_changes import PARTITIONS
 from headrace.vhosts.declarations.tables import DeclarationTables
 from headrace.wire.amqp.model_methods import QueueDeclare, QueueDelete
@@ -42,11 +44,17 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.broker.metadata_image import ImageDelta
     from headrace.broker.partition import Partition
+    from headrace.cluster.peers.conversation import Run
+    from headrace.shards.journal import KeyValue
+    from headrace.vhosts.declarations.followed_table import FollowedTable
 
 _LATER = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 """The error of a command that is to be repeated soon."""
 RETRY_SECONDS = 1.0
-"""Seconds after which a failed deletion of transient queues is repeated."""
+"""Seconds after which a failed deletion is repeated, or one of the last coordinator continued."""
+CLOSED_SECONDS = 10.0
+"""Seconds after the deletion of a vhost's declarations in which its definition is deleted; until
+then nothing is declared in it."""
 AccessOf = Callable[[Identity, str], Access]
 """Returns a client's permissions in a vhost."""
 
@@ -54,8 +62,18 @@ AccessOf = Callable[[Identity, str], Access]
 class Coordinator:
     """The partitions of the log that this broker leads. On the deciding thread."""
 
-    def __init__(self, broker: "Broker", tables: DeclarationTables, access: AccessOf) -> None:
-        """Create before the broker leads a partition."""
+    def __init__(
+        self,
+        broker: "Broker",
+        tables: DeclarationTables,
+        access: AccessOf,
+        change_topics: ChangeTopics,
+        run: "Run",
+    ) -> None:
+        """Create before the broker leads a partition.
+
+        `change_topics` has the controller delete topics; `run` starts a task on the event loop.
+        """
         self._broker = broker
         self._tables = tables
         self._access = access
@@ -68,9 +86,13 @@ class Coordinator:
         )
         self._partitions = DeclarationPartitions(broker, self._opened, self._led.resign)
         self._polls = LogPolls(broker, self._led)
+        self._deletions = QueueDeletions(change_topics, run, self._append_deleted)
         self._collected: list[Declared | Removed] | None = None
         """Changes of the model by the command that is being carried out; None: no command is."""
         self._name_bytes = bytes(16)
+        self._closed: dict[str, float] = {}
+        """Vhosts whose declarations were deleted, with the monotonic time until which none of them
+        is declared again."""
         self._repeated: set[CoordinatorShard] = set()
         """Partitions in which a deletion of transient queues is repeated soon."""
         broker.image.observers.append(self._image_changed)
@@ -89,6 +111,10 @@ class Coordinator:
         except ApiError as error:
             done(error)
             return
+        key = _queue_being_deleted(command, shard.table)
+        if key is not None:
+            self._deletions.when_free(shard, key, lambda: self.carry_out(command, done))
+            return
         identity = command.identity
         access = FULL_ACCESS if identity is None else self._access(identity, command.vhost)
         self._change(shard, model, command, access, done)
@@ -102,6 +128,8 @@ class Coordinator:
         if partition.role.too_few_replicas:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas are in sync")
         adds = command.kind is CommandKind.METHOD and not isinstance(command.method, QueueDelete)
+        if adds and self._closed.get(command.vhost, 0.0) > self._broker.clock.monotonic():
+            raise ApiError(_LATER)
         if adds and partition.log.context.low:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, partition.log.context.low)
         if isinstance(command.method, QueueDeclare) and not self._is_registered(
@@ -120,6 +148,8 @@ class Coordinator:
         done: Done[Answer | ApiError],
     ) -> None:
         """Change a vhost's model, and append the changes."""
+        if command.kind is CommandKind.VHOST_DELETED:
+            self._closed[command.vhost] = self._broker.clock.monotonic() + CLOSED_SECONDS
         held = shard.table.hold()
         self._collected, self._name_bytes = [], command.name_bytes
         outcome: Answer
@@ -134,18 +164,70 @@ class Coordinator:
             if isinstance(offset, ApiError):
                 self._read_again(shard)
                 done(offset)
-            elif isinstance(outcome, Result):
-                done(outcome._replace(offset=offset))
-            else:
-                done(outcome)
+                return
+            self._deletions.begin(shard, new.deleting)
+            done(outcome._replace(offset=offset) if isinstance(outcome, Result) else outcome)
 
         brokers = list(self._broker.image.brokers_with(AMQP.feature))
-        records = NewRecords(shard.table, held, model, command, brokers).of(collected)
+        new = NewRecords(shard.table, held, model, command, brokers, self._topic_id)
+        records = new.of(collected)
         if records:
             shard.append(held, records, stored)
         else:
             shard.table.commit(held)
             shard.when_settled(stored)
+
+    def vhost_deleted(self, vhost: str) -> None:
+        """Delete declarations of a vhost whose definition is deleted, which no broker has now.
+
+        There are some if they were declared between both deletions, at another coordinator.
+        """
+        self._closed.pop(vhost, None)
+        try:
+            shard = self._led.of(vhost)
+        except ApiError:
+            return
+        changes: dict[bytes, Deleted | None] = {}
+        for key, (of, record) in shard.table.records.items():
+            if of != vhost or key in shard.table.deleting:
+                continue
+            changes[key] = None
+            if isinstance(record, QueueRecord) and not record.home:
+                changes[key] = vhost, deleting_record(vhost, record.name, self._topic_id)
+        if changes:
+            self._append_deleted(shard, changes)
+
+    def _append_deleted(
+        self, shard: CoordinatorShard, changes: Mapping[bytes, Deleted | None]
+    ) -> bool:
+        """Append changed records of deleted queues; None: the topic is deleted.
+
+        Return False if too few replicas are in sync.
+        """
+        partition = self._partitions.at(shard.index)
+        if partition is None or partition.role.too_few_replicas:
+            return False
+        held = shard.table.hold()
+        records: list[KeyValue] = []
+        left: dict[bytes, Deleted] = {}
+        for key, deleted in changes.items():
+            shard.table.note(held, key, deleted)
+            records.append((key, None if deleted is None else encode_record(*deleted)))
+            if deleted is not None:
+                left[key] = deleted
+
+        def stored(offset: Offset | ApiError) -> None:
+            if isinstance(offset, ApiError):
+                self._read_again(shard)
+            else:
+                self._deletions.begin(shard, left)
+
+        shard.append(held, records, stored)
+        return True
+
+    def _topic_id(self, topic: str) -> str:
+        info = self._broker.image.topics.get(topic)
+        return "" if info is None else info.topic_id.hex()
 
     def _read_again(self, shard: CoordinatorShard) -> None:
         """Read the end of the log again: an append has failed, so the table is ahead of it."""
@@ -189,7 +271,18 @@ class Coordinator:
         self._led.lead(index, partition, partition.leader_epoch)
         shard = self._led.at(index)
         if shard is not None:
-            shard.when_loaded(lambda: self._delete_ended(shard))
+            shard.when_loaded(lambda: self._continue(shard))
+
+    def _continue(self, shard: CoordinatorShard) -> None:
+        """Continue the deletions of the last coordinator."""
+
+        def begin() -> None:
+            if shard.is_active:
+                self._deletions.begin(shard, shard.table.deleted())
+
+        # Not at once: this term may have begun because such an append has failed.
+        self._broker.clock.call_later(RETRY_SECONDS, begin)
+        self._delete_ended(shard)
 
     def _shard(self, index: int, partition: ShardPartition, epoch: int) -> CoordinatorShard:
         led = self._partitions.at(index)
@@ -204,6 +297,7 @@ class Coordinator:
             Confirmations(self._broker.clock, self._followers(), self._is_suspected),
             lambda: led.high_watermark,
             self._polls.wake,
+            self._deletions.dropped,
         )
 
     def _followers(self) -> list[BrokerId]:
@@ -251,3 +345,13 @@ class Coordinator:
                     method=QueueDelete(queue=record.name),
                 )
                 self.carry_out(command, deleted)
+
+
+def _queue_being_deleted(command: Command, table: "FollowedTable") -> bytes | None:
+    """Return the key of the queue that a command declares, if it is not deleted completely."""
+    method = command.method
+    if not table.deleting or not isinstance(method, QueueDeclare):
+        return None
+    record = QueueRecord(method.queue.translate(LINE_ENDS), False, {})
+    key = record_key(command.vhost, record)
+    return key if key in table.deleting else None

@@ -31,11 +31,12 @@ class CoordinatorShard(Shard):
         confirmations: Confirmations,
         committed: Callable[[], Offset],
         grown: Callable[[int], None],
+        ended: "Callable[[CoordinatorShard], None]",
     ) -> None:
         """Create the shard.
 
         `committed` returns the partition's high watermark; `grown` is called with the partition's
-        index when more is committed, before this is confirmed.
+        index when more is committed, before this is confirmed. `ended` is called at the end.
         """
         now = world.clock.monotonic()
         if table.is_stale(now) or table.applied > partition.log.end_offset:
@@ -53,6 +54,7 @@ class CoordinatorShard(Shard):
         self.confirmations = confirmations
         self._clock = world.clock
         self._grown = grown
+        self._ended = ended
         self._high_watermark = committed
         self._loading: Held | None = table.hold()
 
@@ -83,6 +85,7 @@ class CoordinatorShard(Shard):
         if self._loading is None:
             self.table.note_current(self._clock.monotonic())
         self.confirmations.close(_RESIGNED)
+        self._ended(self)
 
     def append(
         self, held: Held, records: Sequence[KeyValue], done: Done[Offset | ApiError]

@@ -57,14 +57,17 @@ class FollowedTable:
         table_of: Callable[[str], VhostTable],
         changed: Callable[[str, Applied], None],
         now: float,
+        has_vhost: Callable[[str], bool] = lambda _: True,
     ) -> None:
         """Create without declarations, at the monotonic time `now`.
 
-        `table_of` returns the table of a vhost, which is created if it is missing. `changed` is
-        called with a vhost's name and each change of it by a record.
+        `table_of` returns the table of a vhost, which is created if it is missing; `has_vhost`
+        tells whether it is not. `changed` is called with a vhost's name and each change of it by a
+        record.
         """
         self._table_of = table_of
         self._changed = changed
+        self._has_vhost = has_vhost
         self.records: dict[bytes, Located] = {}
         """The declarations by their keys."""
         self.applied = Offset(0)
@@ -73,6 +76,8 @@ class FollowedTable:
         """Number of records that could not be applied."""
         self.planned_leaders: Counter[int] = Counter()
         """The number of durable queues that each broker is planned to lead first."""
+        self.deleting: set[bytes] = set()
+        """Keys of queues that are deleted but for their topics."""
         self._of_homes: dict[tuple[int, ...], set[bytes]] = {}
         self._held: deque[Held] = deque()
         self._unbound: dict[_End, dict[bytes, None]] = {}
@@ -194,6 +199,16 @@ class FollowedTable:
         """Return the keys of the transient queues of a broker's registration."""
         return list(self._of_homes.get((broker, epoch), ()))
 
+    def deleted(self) -> dict[bytes, tuple[str, QueueRecord]]:
+        """Return the queues, by key, whose `deleting` records are committed."""
+        keys = self.deleting.difference(*(held.formers for held in self._held))
+        located = {key: self.records[key] for key in keys}
+        return {
+            key: (vhost, record)
+            for key, (vhost, record) in located.items()
+            if isinstance(record, QueueRecord)
+        }
+
     def homes(self) -> Iterable[tuple[int, ...]]:
         """Return the brokers, with their epochs, that have transient queues."""
         return tuple(self._of_homes)
@@ -207,6 +222,10 @@ class FollowedTable:
             return
         if former is not None and _home(former[1]) != _home(record):
             self.remove(key)
+        if _is_deleting(record) and not self._has_vhost(vhost):
+            self._forget(key)
+            self._remember(key, (vhost, record))
+            return
         table = self._table_of(vhost)
         applied = apply(table, record)
         self._forget(key)
@@ -227,12 +246,16 @@ class FollowedTable:
             return
         self._forget(key)
         vhost, record = located
+        if _is_deleting(record) or not self._has_vhost(vhost):
+            return
         removed = remove(self._table_of(vhost), record)
         if removed != Removed():
             self._changed(vhost, Applied(removed=removed))
 
     def _remember(self, key: bytes, located: Located) -> None:
         self.records[key] = located
+        if _is_deleting(located[1]):
+            self.deleting.add(key)
         home = _home(located[1])
         if home:
             self._of_homes.setdefault(home[:2], set()).add(key)
@@ -241,6 +264,7 @@ class FollowedTable:
 
     def _forget(self, key: bytes) -> None:
         located = self.records.pop(key, None)
+        self.deleting.discard(key)
         home = () if located is None else _home(located[1])
         if home:
             keys = self._of_homes[home[:2]]
@@ -284,3 +308,7 @@ def _home(record: Record) -> tuple[int, ...]:
 def _first_leader(located: Located) -> int | None:
     record = located[1]
     return record.replicas[0] if isinstance(record, QueueRecord) and record.replicas else None
+
+
+def _is_deleting(record: Record) -> bool:
+    return isinstance(record, QueueRecord) and record.deleting

@@ -29,6 +29,8 @@ class CommandKind(IntEnum):
     """A queue has expired, or its last consumer is gone: the queue of the method is deleted."""
     VHOST_DELETED = 3
     """All declarations of the vhost are deleted, before its definition is."""
+    QUEUE_REPLICAS = 4
+    """An operator plans other replicas for the durable queue of the method."""
 
 
 class Command(NamedTuple):
@@ -50,6 +52,8 @@ class Command(NamedTuple):
     so that a command that is repeated gives the same name."""
     counts: QueueCounts = QueueCounts()
     """Messages and consumers of the queue to be deleted, as its leader has counted them."""
+    replicas: tuple[int, ...] = ()
+    """The replicas to plan, the first leader in front."""
 
 
 class Result(NamedTuple):
@@ -117,6 +121,7 @@ def command_fields(command: Command) -> Fields:
         "nameBytes": command.name_bytes,
         "ready": command.counts.ready,
         "consumers": command.counts.consumers,
+        "replicas": command.replicas,
     }
 
 
@@ -138,6 +143,7 @@ def command_of(fields: Fields, broker: BrokerId) -> Command:
         identity,
         fields["nameBytes"],
         QueueCounts(fields["ready"], fields["consumers"]),
+        tuple(fields["replicas"]),
     )
 
 

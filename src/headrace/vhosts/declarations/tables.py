@@ -34,7 +34,9 @@ class DeclarationTables:
         table = self._tables.get(index)
         if table is None:
             now = self._broker.clock.monotonic()
-            table = self._tables[index] = FollowedTable(self._table_of, self._tell, now)
+            table = self._tables[index] = FollowedTable(
+                self._table_of, self._tell, now, self._has_vhost
+            )
         return table
 
     def of_vhost(self, vhost: str) -> FollowedTable:
@@ -67,6 +69,9 @@ class DeclarationTables:
         hosts = self.virtual_hosts.hosts
         host = hosts.get(vhost)
         return (self.virtual_hosts.add(vhost) if host is None else host).model.table
+
+    def _has_vhost(self, vhost: str) -> bool:
+        return vhost in self.virtual_hosts.hosts
 
     def _tell(self, vhost: str, applied: Applied) -> None:
         for changed in self.changed:

@@ -99,6 +99,7 @@ FIXED_BYTES = {
     ord("V"): 0,
 }
 """Sizes in bytes of the kinds whose values have a fixed size."""
+_STRING = ord("S")
 PREFIXED = frozenset(b"SxFA")
 """Kinds whose values are preceded by their length, 4 bytes."""
 _FORMS: dict[type, tuple[bytes, struct.Struct]] = {
@@ -220,7 +221,10 @@ def _table(data: bytes, at: int, end: int, depth_left: int) -> FieldTable:
             raise Malformed("a table ends within a name")
         name = data[at + 1 : name_end].decode("utf-8", "surrogateescape")
         at = skip_value(data, name_end, end)
-        value = _value(data, name_end, at, depth_left)
+        if data[name_end] == _STRING:  # most values
+            value: FieldValue = _string(data[name_end + 5 : at])
+        else:
+            value = _value(data, name_end, at, depth_left)
         table.setdefault(name, value)
     return table
 

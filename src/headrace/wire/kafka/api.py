@@ -112,6 +112,7 @@ class ApiKey(IntEnum):
     QUEUE_CALLS = 20_005
     QUEUE_EVENTS = 20_006
     CHANGE_QUEUE_TOPICS = 20_007
+    NOTE_ALARM = 20_008
 
 
 VERSIONS: dict[ApiKey, tuple[int, int]] = {

@@ -32,6 +32,7 @@ _COMMAND = struct(
     Field("nameBytes", binary),
     Field("ready", int64),
     Field("consumers", int64),
+    Field("replicas", array(int32)),
 )
 """`epoch`: of the broker's registration when the client connected. `host`: null for commands of
 administrators and of the broker itself."""

@@ -346,6 +346,7 @@ PEER_MESSAGES: dict[ApiKey, PeerMessages] = {
     ApiKey.QUEUE_CALLS: PeerMessages(*queue_messages.CALLS),
     ApiKey.QUEUE_EVENTS: PeerMessages(*queue_messages.EVENTS),
     ApiKey.CHANGE_QUEUE_TOPICS: PeerMessages(*queue_messages.TOPICS),
+    ApiKey.NOTE_ALARM: PeerMessages(*queue_messages.ALARM),
 }
 
 PEER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
@@ -362,6 +363,7 @@ PEER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.QUEUE_CALLS: (0, 0),
     ApiKey.QUEUE_EVENTS: (0, 0),
     ApiKey.CHANGE_QUEUE_TOPICS: (0, 0),
+    ApiKey.NOTE_ALARM: (0, 0),
 }
 """Supported versions: those with topic ids (Kafka 2.8 and later), with the epochs of each
 message."""

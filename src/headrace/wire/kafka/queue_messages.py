@@ -2,7 +2,7 @@
 
 Own API keys 20005 (calls) and 20006 (events): one session between two registrations of brokers.
 The kinds of calls and events, and their fields, are in `remote_queues.encoding`. 20007: requests to
-the controller about topics of queues.
+the controller about topics of queues. 20008: alarms of brokers with queues.
 """
 
 from headrace.wire.schema import (
@@ -52,15 +52,30 @@ _CREATED = struct(
     Field("configs", array(_CONFIG)),
 )
 """A topic to create; each of its partitions has the same replicas."""
+_DELETED = struct(Field("name", string), Field("topicId", string))
+"""A topic to delete, and its id in hexadecimal digits; without one it is only looked for."""
 _OUTCOME = struct(Field("errorCode", int16), Field("text", string))
 TOPICS = (
     MessageSchema(
         [
             Field("brokerId", int32),
             Field("created", array(_CREATED)),
-            Field("deleted", array(string)),
+            Field("deleted", array(_DELETED)),
         ]
     ),
     MessageSchema([Field("errorCode", int16), Field("outcomes", array(_OUTCOME))]),
 )
 """Topics to create, then topics to delete; one outcome for each, in this order."""
+
+ALARM = (
+    MessageSchema(
+        [
+            Field("brokerId", int32),
+            Field("brokerEpoch", int64),
+            Field("number", int64),
+            Field("low", array(string)),
+        ]
+    ),
+    MessageSchema([Field("errorCode", int16)]),
+)
+"""The resources that are low on a registration of a broker; a greater number is later."""

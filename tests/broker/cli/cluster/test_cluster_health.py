@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.cli.cluster import health as cluster_health
-from headrace.cli.cluster.health import reasons_of
 from headrace.client.admin.replicas import Reassigning
 from headrace.client.calls.metadata import Metadata, PartitionMetadata, TopicMetadata
 from headrace.client.cluster_health import health_of
@@ -13,6 +12,7 @@ from headrace.client.standing import Seen, Standing
 from headrace.client.transport.port import Address
 from headrace.model.errors import STORE_UNANSWERED
 from headrace.model.nouns import TopicPartition
+from headrace.terminal.health_reasons import reasons_of
 from headrace.testing import BrokerThread
 from tests.support.processes.cli_kit import asker, sayer
 

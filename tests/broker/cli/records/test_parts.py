@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from headrace.cli.records import produce as producing
 from headrace.cli.records.consume_printer import DamagedBytes, Printer
-from headrace.cli.records.input_lines import LineParser
 from headrace.cli.records.sending import Sender
 from headrace.client.calls.fetch import Fetched
 from headrace.client.consumer.consumer import Chunk
@@ -29,6 +28,7 @@ from headrace.record import batch_layout as layout
 from headrace.record.crc32c import crc32c
 from headrace.record.record import Record
 from headrace.terminal.failure import CommandError
+from headrace.terminal.input_lines import LineParser
 from headrace.terminal.offset_positions import Place, resolve_places
 from headrace.terminal.record_formats import json_formatter, text_formatter
 from headrace.testing import BrokerThread

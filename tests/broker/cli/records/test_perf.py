@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.main import run as command
-from headrace.cli.records.perf_figures import Figures
+from headrace.terminal.perf_figures import Figures
 from headrace.testing import BrokerThread
 
 

@@ -13,7 +13,6 @@ from headrace.cli.broker import serve as serving
 from headrace.cli.broker.start import plain_words
 from headrace.cli.command_tree import app
 from headrace.cli.main import run
-from headrace.cli.records.input_lines import LineParser, parse_headers
 from headrace.client.calls.offsets import EARLIEST, LATEST
 from headrace.client.transport.port import Address, CannotConnect
 from headrace.model.errors import ApiError, ErrorCode
@@ -21,6 +20,7 @@ from headrace.model.nouns import TopicPartition
 from headrace.record.record import Record
 from headrace.terminal.broker_options import BrokerOptions, pairs
 from headrace.terminal.failure import CommandError, UsageError, line_of, not_found
+from headrace.terminal.input_lines import LineParser, parse_headers
 from headrace.terminal.offset_positions import Place, parse_place
 from headrace.terminal.output import print_table
 from headrace.terminal.record_formats import json_formatter, text_formatter, unescape

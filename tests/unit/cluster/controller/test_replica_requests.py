@@ -246,3 +246,25 @@ def test_why_a_move_cannot_be_is_said_by_what_was_asked(
     code: ErrorCode, target: tuple[BrokerId, ...] | None, text: str
 ) -> None:
     assert replica_requests._why(code, T0, target) == text
+
+
+def test_topics_of_queues_move_only_to_brokers_with_the_feature_of_queues() -> None:
+    async def story(cluster: SimCluster) -> None:
+        name = "__amqp.queue.q"
+        controller, moved = cluster.controller(), TopicPartition(name, 0)
+        await controller.create_topics([NewTopic(name, assignment={0: (ZERO, ONE)})])
+        term = controller._term
+        assert term is not None
+        brokers = term.facts.brokers
+        for able in (ZERO, ONE):
+            brokers[able] = brokers[able]._replace(features=frozenset({"headrace.queues"}))
+        outcome = await controller.replicas.reassign({moved: (ZERO, TWO)})
+        error = outcome[moved]
+        assert error is not None
+        assert error.code is E.INVALID_REPLICA_ASSIGNMENT
+        assert "broker 2, which has no feature headrace.queues" in str(error)
+        assert await controller.replicas.reassign({moved: (ONE, ZERO)}) == {moved: None}
+        brokers[TWO] = brokers[TWO]._replace(features=frozenset({"headrace.queues"}))
+        assert await controller.replicas.reassign({moved: (ONE, ZERO, TWO)}) == {moved: None}
+
+    play(story)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.metadata_image import Endpoint
-from headrace.cluster.store import migration, znodes
+from headrace.cluster.store import znodes
 from headrace.cluster.store.znodes import (
     BadPayload,
     PartitionState,
@@ -15,6 +15,7 @@ from headrace.cluster.store.znodes import (
     TopicNode,
 )
 from headrace.model.nouns import BrokerId, LeaderEpoch
+from headrace.server.cluster import store_migration
 
 TREE = Path(__file__).parents[3] / "golden" / "zk-tree-kafka-3.9.0.txt"
 ME = BrokerId(0)
@@ -127,7 +128,7 @@ def test_a_node_of_the_cluster_that_makes_no_sense_is_named_with_its_path(value:
         (znodes.decode_controller, znodes.CONTROLLER),
         (znodes.decode_cluster_id, znodes.CLUSTER_ID),
         (znodes.decode_producer_ids, znodes.PRODUCER_ID_BLOCK),
-        (migration.decode_migrant, znodes.MIGRATION),
+        (store_migration.decode_migrant, znodes.MIGRATION),
     ):
         with pytest.raises(BadPayload, match=path):
             decode(value)

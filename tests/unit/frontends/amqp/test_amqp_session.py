@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from headrace.frontends.amqp.connection.negotiation import Settings
@@ -271,3 +272,27 @@ def test_who_has_gone_while_logs_are_made_is_not_looked_for() -> None:
             go_on()
 
     with_client(test, kept)
+
+
+def test_a_drained_broker_closes_clients_and_accepts_none_until_it_is_revived() -> None:
+    async def test(frontend: AmqpFrontend, broker: NotedBroker, client: Socket) -> None:
+        await client.open()
+        frontend.drain(True)
+        closing = await client.method()
+        assert isinstance(closing, ConnectionClose)
+        text = "CONNECTION_FORCED - Node was put into maintenance mode"
+        assert (closing.reply_code, closing.reply_text) == (320, text)
+        client.say(ConnectionCloseOk())
+        assert await client.reader.read() == b""
+        port = client.writer.get_extra_info("peername")[1]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(PROTOCOL_HEADER)
+        with suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        writer.close()
+        frontend.drain(False)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        await Socket(reader, writer).open()
+        writer.close()
+
+    with_client(test)

@@ -88,20 +88,47 @@ def send(channel: "QueueChannel", routed: Routed) -> bool:
             )
         awaited = None if channel.transaction is None else channel.transaction.awaited
         return channel.host.publish(routed.route, routed.published, awaited)
-    if routed.is_reply and channel.client.replies.deliver(routed.published.message):
-        return True
-    if routed.mandatory:
-        outlet = channel.outlet
-        outlet.write(
-            encode_return(
-                outlet.number,
-                ReplyCode.NO_ROUTE,
-                ReplyCode.NO_ROUTE.name,
-                routed.message,
-                outlet.frame_bytes_max,
-            )
-        )
+    if routed.is_reply:
+        return _send_reply(channel, routed)
+    _return(channel, routed)
     return True
+
+
+def _send_reply(channel: "QueueChannel", routed: Routed) -> bool:
+    """Deliver a direct reply; a confirm waits for the answer of another broker.
+
+    Return False if too much is on its way to that broker.
+    """
+    replies, message = channel.client.replies, routed.published.message
+    if replies.deliver(message):
+        return True
+    elsewhere = replies.of_other_broker(message.routing_key)
+    if elsewhere is None:
+        _return(channel, routed)
+        return True
+    if elsewhere.session.is_full:
+        return False
+    elsewhere.send(message, lambda found: None if found else _return(channel, routed))
+    awaiting = channel.confirms or channel.transaction
+    if awaiting is not None:
+        awaiting.awaited.setdefault(elsewhere, None)
+    return True
+
+
+def _return(channel: "QueueChannel", routed: Routed) -> None:
+    """Send a message back (basic.return) if it is mandatory: it has no route."""
+    if not routed.mandatory:
+        return
+    outlet = channel.outlet
+    outlet.write(
+        encode_return(
+            outlet.number,
+            ReplyCode.NO_ROUTE,
+            ReplyCode.NO_ROUTE.name,
+            routed.message,
+            outlet.frame_bytes_max,
+        )
+    )
 
 
 def _check(channel: "QueueChannel", exchange_name: str, routing_key: str) -> None:

@@ -52,11 +52,25 @@ def declare(channel: "QueueChannel", method: QueueDeclare) -> None:
 
 def _declare_replies(channel: "QueueChannel", method: QueueDeclare) -> None:
     """Answer the declaration of a direct reply-to name like a queue's; Refused if unknown."""
-    name = method.queue
-    if name != direct_replies.QUEUE_NAME and channel.client.replies.channel_of(name) is None:
-        raise not_found(QUEUE, resource_text(QUEUE, name, channel.host.name))
-    channel.last_queue = name
-    channel.answer(QueueDeclareOk(name, 0, 1), nowait=method.nowait)
+    name, replies = method.queue, channel.client.replies
+    missing = not_found(QUEUE, resource_text(QUEUE, name, channel.host.name))
+    elsewhere = replies.of_other_broker(name)
+    if elsewhere is None:
+        if name != direct_replies.QUEUE_NAME and replies.channel_of(name) is None:
+            raise missing
+        channel.last_queue = name
+        channel.answer(QueueDeclareOk(name, 0, 1), nowait=method.nowait)
+        return
+    answered = channel.answer_later(nowait=method.nowait)
+
+    def found(there: bool) -> None:
+        if there:
+            channel.last_queue = name
+            answered(QueueDeclareOk(name, 0, 1))
+        else:
+            channel.outlet.fail(reply_to(missing), IDS[QueueDeclare])
+
+    elsewhere.send(direct_replies.question(name), found, asks=True)
 
 
 def bind(channel: "QueueChannel", method: QueueBind) -> None:

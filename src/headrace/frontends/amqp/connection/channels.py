@@ -218,12 +218,12 @@ class Channels:
         method = read_method(frame)
         self._guarded(channel, IDS[type(method)], lambda: self._method(channel, method))
 
-    def close(self) -> None:
-        """Close all channels and the connection's use of the vhost."""
+    def close(self, done: Callable[[], None]) -> None:
+        """Close all channels and the connection's use of the vhost; `done` as in `ports`."""
         for channel in list(self._channels.values()):
             channel.close()
         self._channels.clear()
-        self._virtual_host.closed()
+        self._virtual_host.closed(done)
 
     def room(self) -> None:
         """Have the vhost deliver to the connection's channels again."""

@@ -207,8 +207,7 @@ class AmqpConnection:
             case State.OPENING, ConnectionOpen(name):
                 self._open(name)
             case State.RUNNING, ConnectionClose():
-                self._close_channels()
-                self._answer(ConnectionCloseOk())
+                self._close_channels(lambda: self._answer(ConnectionCloseOk()))
                 self._closed()
             case State.RUNNING, ConnectionUpdateSecret(secret) if self.principal is not None:
                 self._broker.update_secret(
@@ -385,10 +384,10 @@ class AmqpConnection:
     def _end_later(self, seconds: float) -> None:
         self._deadline = self._now + seconds
 
-    def _close_channels(self) -> None:
+    def _close_channels(self, done: Callable[[], None] = lambda: None) -> None:
         channels, self._channels = self._channels, None
         if channels is not None:
-            channels.close()
+            channels.close(done)
 
     def _answer(self, method: Method) -> None:
         self._send(encode_method(0, method))

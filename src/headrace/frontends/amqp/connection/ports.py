@@ -111,8 +111,11 @@ class VhostPort(Protocol):
     def room(self) -> None:
         """Deliver again: the client has read enough since `Outlet.takes_more` returned False."""
 
-    def closed(self) -> None:
-        """Delete the connection's exclusive queues: it is closed, and so are its channels."""
+    def closed(self, done: Callable[[], None]) -> None:
+        """Delete the connection's exclusive queues: it is closed, and so are its channels.
+
+        `done` is called once they are deleted, on all brokers of a cluster, or after a while.
+        """
 
 
 class Broker(Protocol):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_MAINTENANCE = "Node was put into maintenance mode"
+"""RabbitMQ's reason for closing connections by `rabbitmq-upgrade drain`."""
 _SHUTDOWN = "broker forced connection closure with reason 'shutdown'"
 
 
@@ -98,9 +100,9 @@ class AmqpSession:
         self._look()
         self._frontend.forget(self)
 
-    def shut_down(self) -> None:
-        """Close the AMQP connection because the broker stops."""
-        self.amqp.close(_SHUTDOWN)
+    def close(self, reason: str) -> None:
+        """Close the AMQP connection with CONNECTION_FORCED, or its socket before it is open."""
+        self.amqp.close(reason)
         self._look()
 
     def block(self, reason: str | None) -> None:
@@ -202,6 +204,8 @@ class AmqpFrontend:
         self.clock = clock
         self._sessions: dict[AmqpSession, None] = {}
         self._blocked: str | None = None
+        self.is_drained = False
+        """Whether the broker is drained for maintenance, so that it serves no clients."""
 
     def open(self, connection: Connection) -> AmqpSession:
         """Return a session for a new AMQP connection."""
@@ -209,6 +213,8 @@ class AmqpFrontend:
         self._sessions[session] = None
         if self._blocked is not None:
             session.block(self._blocked)
+        if self.is_drained:
+            self.clock.call_later(0, lambda: session.close(_MAINTENANCE))
         return session
 
     def forget(self, session: AmqpSession) -> None:
@@ -226,6 +232,12 @@ class AmqpFrontend:
         for session in list(self._sessions):
             session.block(reason)
 
+    def drain(self, drained: bool) -> None:
+        """Close all connections, and each new one at once; False: accept connections again."""
+        self.is_drained = drained
+        for session in list(self._sessions) if drained else ():
+            session.close(_MAINTENANCE)
+
     async def start(self) -> None:
         """Restore the durable declarations, before clients may connect."""
         if self.kept is not None:
@@ -234,7 +246,7 @@ class AmqpFrontend:
     async def stop(self) -> None:
         """Close all connections, then write the state of the queues."""
         for session in list(self._sessions):
-            session.shut_down()
+            session.close(_SHUTDOWN)
         self._stopped()
         self.broker.close()
         if self.kept is not None:

@@ -253,6 +253,9 @@ PEER_APIS: tuple[Api, ...] = (
     Api(ApiKey.CHANGE_QUEUE_TOPICS, "cluster", 0, 0, hot=True, proof=
         "tests/unit/vhosts/test_replicated_topics.py"
         "::test_topic_is_created_by_the_controller_for_any_broker"),
+    Api(ApiKey.NOTE_ALARM, "cluster", 0, 0, hot=True, in_turn=True, proof=
+        "tests/unit/vhosts/test_shared_alarms.py"
+        "::test_alarm_of_a_broker_blocks_publishers_on_all"),
     Api(ApiKey.INITIALIZE_SHARE_GROUP_STATE, "share", 0, 0, hot=True, proof=
         "tests/unit/frontends/kafka/authentication/test_share_state_apis.py"
         "::test_state_begins_once_in_an_epoch_and_is_deleted"),

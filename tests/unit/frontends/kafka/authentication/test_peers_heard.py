@@ -75,7 +75,7 @@ def from_nobody(key: ApiKey, cluster: SimCluster, sender: int) -> dict[str, Any]
     session = {"session": 1, "first": 0, "calls": [], "expected": 0, "again": False, "room": 0}
     session["leaderEpoch"] = -1
     fields = {"brokerId": sender, "brokerEpoch": epoch, "topics": topics, "commands": []}
-    fields["waits"] = True
+    fields |= {"waits": True, "created": [], "deleted": [], "low": []}
     return fields | ping | session
 
 

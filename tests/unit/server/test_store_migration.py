@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.cluster.store import migration, znodes
+from headrace.cluster.store import znodes
 from headrace.cluster.store.catalog import Catalog
-from headrace.cluster.store.migration import Migrant
 from headrace.model.errors import ConfigError
 from headrace.model.nouns import BrokerId
 from headrace.ports.store import Create, Node, Operation, SessionLost, Set, Store
 from headrace.posix.store.sqlite_tree import Tree
+from headrace.server.cluster import store_migration
+from headrace.server.cluster.store_migration import Migrant
 from headrace.testing.sim.ensemble import Ensemble
 
 US = Migrant("our-cluster", BrokerId(0))
@@ -50,12 +51,12 @@ def ending(store: Store, changes_max: int) -> Callable[..., Coroutine[Any, Any, 
     return counted
 
 
-async def bring(store: Store, nodes: migration.Nodes, migrant: Migrant = US) -> None:
-    found = await migration.present(store)
-    migration.check(found, migrant)
-    await migration.begin(store, found, migrant)
-    await migration.bring(store, nodes)
-    await migration.end(store)
+async def bring(store: Store, nodes: store_migration.Nodes, migrant: Migrant = US) -> None:
+    found = await store_migration.present(store)
+    store_migration.check(found, migrant)
+    await store_migration.begin(store, found, migrant)
+    await store_migration.bring(store, nodes)
+    await store_migration.end(store)
 
 
 def tell(story: Callable[[Store], Coroutine[Any, Any, None]]) -> None:
@@ -73,8 +74,8 @@ def test_all_nodes_are_brought_but_for_those_of_sessions() -> None:
         await source.create("/brokers/ids", b"")
         await source.create("/brokers/ids/0", b"", ephemeral=True)
         target = Ensemble(2).session()
-        await bring(target, await migration.read_tree(source))
-        assert await migration.read_tree(target) == {**NODES, "/brokers/ids": b""}
+        await bring(target, await store_migration.read_tree(source))
+        assert await store_migration.read_tree(target) == {**NODES, "/brokers/ids": b""}
 
     tell(story)
 
@@ -83,7 +84,7 @@ def test_all_nodes_are_brought_but_for_those_of_sessions() -> None:
 def test_an_interrupted_migration_goes_on_with_what_there_is_by_then(
     changes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(migration, "OPERATIONS_PER_MULTI", 2)
+    monkeypatch.setattr(store_migration, "OPERATIONS_PER_MULTI", 2)
 
     async def story(store: Store) -> None:
         with monkeypatch.context() as ended:
@@ -94,12 +95,14 @@ def test_an_interrupted_migration_goes_on_with_what_there_is_by_then(
             with pytest.raises(ConfigError, match="cluster migrate"):
                 await Catalog(store).prepare()
             with pytest.raises(ConfigError, match="broker 0 of cluster our-cluster is being"):
-                migration.check(await migration.present(store), US._replace(broker=BrokerId(1)))
+                store_migration.check(
+                    await store_migration.present(store), US._replace(broker=BrokerId(1))
+                )
         # The broker has run on its own in between.
         now = {path: value for path, value in NODES.items() if not path.startswith("/config/topi")}
         now |= {"/controller_epoch": b"9", "/brokers/topics/u": b"new"}
         await bring(store, now)
-        assert await migration.read_tree(store) == now
+        assert await store_migration.read_tree(store) == now
         await Catalog(store).prepare()
 
     tell(story)
@@ -111,12 +114,12 @@ def test_an_interrupted_migration_goes_on_with_what_there_is_by_then(
     ({"/controller_epoch": b"1"}, "/controller_epoch is there already"),
     ({"/consumers": b""}, "/consumers is there already"),
 ])  # fmt: skip
-def test_a_store_that_has_a_cluster_is_refused(nodes: migration.Nodes, said: str) -> None:
+def test_a_store_that_has_a_cluster_is_refused(nodes: store_migration.Nodes, said: str) -> None:
     async def story(store: Store) -> None:
         for path, value in nodes.items():
             await store.create(path, value)
         with pytest.raises(ConfigError, match=said):
-            migration.check(await migration.present(store), US)
+            store_migration.check(await store_migration.present(store), US)
 
     tell(story)
 
@@ -132,10 +135,10 @@ def test_what_others_keep_in_the_store_is_left_alone() -> None:
 
 def test_of_two_that_begin_at_once_one_is_refused() -> None:
     async def story(store: Store) -> None:
-        found = await migration.present(store)
-        await migration.begin(store, found, US)
+        found = await store_migration.present(store)
+        await store_migration.begin(store, found, US)
         with pytest.raises(ConfigError, match="broker 0 of cluster our-cluster is being brought"):
-            await migration.begin(store, found, Migrant("another", BrokerId(0)))
+            await store_migration.begin(store, found, Migrant("another", BrokerId(0)))
 
     tell(story)
 
@@ -155,8 +158,8 @@ def trees(draw: st.DrawFn) -> dict[str, bytes]:
 
 
 def flat(operations: Sequence[Operation]) -> Iterator[Operation]:
-    for batch in migration.batches(operations):
-        assert 0 < len(batch) <= migration.OPERATIONS_PER_MULTI
+    for batch in store_migration.batches(operations):
+        assert 0 < len(batch) <= store_migration.OPERATIONS_PER_MULTI
         yield from batch
 
 
@@ -167,7 +170,7 @@ def test_a_plan_makes_what_is_wanted_of_what_is_found(
 ) -> None:
     tree = Tree(":memory:")
     tree.multi([Create(path, found[path]) for path in sorted(found)])
-    plan = migration.plan(wanted, found)
+    plan = store_migration.plan(wanted, found)
     tree.multi(list(flat(plan)))
     below = ["/"]
     left: dict[str, bytes] = {}
@@ -176,13 +179,15 @@ def test_a_plan_makes_what_is_wanted_of_what_is_found(
         left[path] = tree.get(path).value
         below += [f"{path.rstrip('/')}/{name}" for name in tree.children(path)]
     assert left == {**wanted, "/": b""}
-    assert migration.plan(wanted, wanted) == []
+    assert store_migration.plan(wanted, wanted) == []
     tree.close()
 
 
 def test_no_change_is_larger_than_zookeeper_takes() -> None:
     operations = [Create(f"/{number}", bytes(200_000)) for number in range(5)]
-    assert [len(batch) for batch in migration.batches(operations)] == [2, 2, 1]
+    assert [len(batch) for batch in store_migration.batches(operations)] == [2, 2, 1]
     alone = Set("/large", bytes(900_000))
-    small = [Create(f"/{number}", b"") for number in range(migration.OPERATIONS_PER_MULTI + 1)]
-    assert [len(batch) for batch in migration.batches([alone, *small])] == [1, 500, 1]
+    small = [
+        Create(f"/{number}", b"") for number in range(store_migration.OPERATIONS_PER_MULTI + 1)
+    ]
+    assert [len(batch) for batch in store_migration.batches([alone, *small])] == [1, 500, 1]

@@ -1,0 +1,52 @@
+"""`headrace amqp drain` and `revive`: maintenance of a broker."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from headrace.client.admin import drained_brokers
+from headrace.client.sync import run
+from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.output import counted, tell
+
+Broker = Annotated[int, Parameter(help="The broker's id.")]
+
+
+def drain(
+    broker: Broker,
+    /,
+    *,
+    wait: Annotated[
+        float, Parameter(show_default=True, help="Seconds to wait until others lead.")
+    ] = 60.0,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """Prepare a broker for maintenance, as rabbitmq-upgrade drain.
+
+    Other brokers lead its queues and Kafka partitions; its replicas stay in sync. Its AMQP clients
+    are disconnected and new ones refused, until headrace amqp revive, also after restarts. For
+    example: headrace amqp drain 2
+    """
+    with cluster.client() as client:
+        led = run(drained_brokers.drain(client, broker, wait))
+    more = f", and leads {counted(len(led), 'partition')} that no other can" if led else ""
+    answer = {"broker": broker, "drained": True, "leads": [each._asdict() for each in led]}
+    tell(f"broker {broker} is drained{more}", answer, json=json)
+
+
+def revive(
+    broker: Broker,
+    /,
+    *,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """End a broker's maintenance: it may lead again and accepts AMQP clients.
+
+    Leaders move back by headrace amqp queue rebalance, or as auto.leader.rebalance.enable says. For
+    example: headrace amqp revive 2
+    """
+    with cluster.client() as client:
+        run(drained_brokers.revive(client, broker))
+    tell(f"broker {broker} is revived", {"broker": broker, "drained": False}, json=json)
