@@ -46,7 +46,7 @@ OUTSTANDING_MAX = 60
 
 
 class Notes:
-    """What all clients note, and which confirmed messages wait for their acknowledgement."""
+    """Events of all clients, and the confirmed messages that are not acknowledged yet."""
 
     def __init__(self, now: Callable[[], float], dead: Mapping[str, str]) -> None:
         """`dead`: the queue of dead letters, by queue."""

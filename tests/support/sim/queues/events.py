@@ -1,4 +1,4 @@
-"""What clients of queues have seen and done, in the order of the simulation's time."""
+"""Events of clients of queues, in the order of the simulation's time."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeVar
 
 
 class Promises(NamedTuple):
-    """What a queue's declaration and its clients' behaviour promise."""
+    """The promises that follow from a queue's declaration and from its clients' behaviour."""
 
     dead: str = ""
     """The queue of its dead letters; "": messages leave it by acknowledgements only."""

@@ -5,7 +5,7 @@
 `delivered_again`: acknowledged more than 2 s before a fault, it is not delivered again.
 `unmarked`: a publish is stored once, and `redelivered` is set if it may have been delivered.
 `reordered`: messages of a publisher reach a queue's only consumer in their order.
-`beyond_prefetch`: a consumer has no more unacknowledged deliveries than its prefetch.
+`beyond_prefetch`: unacknowledged deliveries of a consumer do not exceed its prefetch.
 `two_active`: a single active consumer is active until it is cancelled, while nothing fails.
 `made_up`: a delivered message was published to the queue, and a rejected one was rejected.
 """

@@ -79,7 +79,7 @@ MANNERS: Sequence[Manner] = (
     Manner((DEAD,), (50,)),
 )
 PUBLISHERS = 3
-FAULT_SECONDS = 20.0
+FAULT_SECONDS = 25.0
 CALM_SECONDS = 8.0
 """Seconds of the story without faults."""
 DECLARE_SECONDS_MAX = 60.0
@@ -94,7 +94,7 @@ FAULTS = Mix(
     ("power cuts", "kills", "restarts", "pauses", "cut links", "slow links", "brokers cut off",
      "clients cut off", "lost touch", "expired sessions", "toppled", "store gone",
      "flushes stalled", "elections asked for", "false resets", "requests held over a kill"),
-    kinds_share=0.5, slow_share=0.1, tracks=(1, 1, 2), pauses_seconds_max=(2.0, 6.0),
+    kinds_share=0.5, slow_share=0.1, tracks=(1, 1, 1, 2), pauses_seconds_max=(4.0, 8.0),
 )  # fmt: skip
 """Not empty disks: whether another has all is only looked at for one queue."""
 
