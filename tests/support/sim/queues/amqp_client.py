@@ -85,7 +85,7 @@ class AmqpClient(asyncio.Protocol):
 
     @classmethod
     async def connect(cls, cluster: SimCluster, name: str, number: int) -> Self:
-        """Return an open connection from a machine to broker `number`. Closed: there is none.
+        """Return an open connection from a machine to broker `number`. Closed: it is not opened.
 
         `name`: an address of the loopback network, as the user guest logs in from these only.
         """
