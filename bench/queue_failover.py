@@ -10,6 +10,7 @@ import time
 from array import array
 from statistics import median
 
+from bench import queue_load
 from bench.clusters import BROKERS
 from bench.queue_clusters import QueueCluster
 from headrace.wire.amqp.content import Message
@@ -21,7 +22,6 @@ from headrace.wire.amqp.model_methods import (
     BasicDeliver,
     BasicNack,
     BasicQos,
-    QueueDeclare,
 )
 from headrace.wire.amqp.properties import Properties, make_header
 from tests.outside.amqp.address import Address
@@ -115,9 +115,9 @@ class _Consumer(_Probe):
 
 def deaths(cluster: QueueCluster, count: int = DEATHS) -> dict[str, float]:
     """Kill the leader so often; medians in milliseconds."""
-    wire = AmqpWire(cluster.addresses[0].port)
-    wire.ask(QueueDeclare(queue=QUEUE, durable=True, arguments={"x-queue-type": "quorum"}))
-    wire.close()
+    address = f"{cluster.addresses[0].host}:{cluster.addresses[0].port}"
+    # A queue of ours has a leader from its first message on.
+    queue_load.run("publish", address, queue=QUEUE, kind="quorum", messages=1, window=1)
     found = [_die(cluster) for _ in range(count)]
     return {name: median(one[name] for one in found) for name in found[0]} | {
         f"longest {name}": max(one[name] for one in found) for name in found[0]

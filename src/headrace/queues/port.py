@@ -292,11 +292,3 @@ class Queue(Target, Protocol):
 
     def ask_info(self, done: Callable[[QueueInfo], None]) -> None:
         """Call `done` with the queue's counts, as far as they are known within a second."""
-
-
-class QueueElsewhere(Queue, Protocol):
-    """A queue that another broker leads, or has led until now."""
-
-    @property
-    def has_undecided(self) -> bool:
-        """Whether it is not known yet of some publishes that they are stored."""

@@ -31,15 +31,15 @@ SETTLED_SECONDS = 2.0
 RECONCILED_SECONDS = 2.0
 SILENT_SECONDS_MAX = 12.0
 """Without a fault, a client waits no longer for an answer."""
-EARLY_SECONDS_MAX = 0.01
-"""Clients note the time of a publish before they send it, and that of a delivery behind it."""
+EARLY_SECONDS_MAX = 0.02
+"""Publishes of some milliseconds have one timestamp."""
 
 
 def lost(claim: Claim, publishes: Publishes, deliveries: Mapping[str, Deliveries]) -> list[int]:
     """Return confirmed messages that none of the claim's queues delivered."""
     seen = bytearray(len(publishes.state))
-    for queue in claim.queues:
-        for number in deliveries[queue].numbers:
+    for found in (deliveries[queue] for queue in claim.queues if queue in deliveries):
+        for number in found.numbers:
             seen[number] = 1
     return [
         number
@@ -199,13 +199,13 @@ def broken(history: History, claims: Collection[Claim], window: int) -> Iterator
     for claim in claims:
         yield from _told(f"lost of {' or '.join(claim.queues)}", lost(claim, publishes, deliveries))
     for name, found in deliveries.items():
-        yield from _told(f"{name}: settled and back", settled_and_back(found, faults))
         queue = BY_NAME[name]
         yield from _told(f"{name}: never published to it", foreign(queue, found, publishes))
         if name == TTL_EXPIRED:
             early = expired_early(found, publishes, TTL_SECONDS)
             yield from _told(f"{name}: expired early", early)
         if not queue.dead_letters_of:
+            yield from _told(f"{name}: settled and back", settled_and_back(found, faults))
             yield from _told(f"{name}: delivered twice without a flag", unflagged(found))
         if queue.in_order:
             yield from _told(f"{name}: out of order", disordered(found, publishes))

@@ -172,6 +172,19 @@ class Run:
                 raise StuckError(f"nothing more in {PROGRESS_SECONDS_MAX:g} s: {behind}")
             time.sleep(0.05)
 
+    def counts_of_brokers(self) -> list[str]:
+        """Return the ready messages and consumers of each queue, as each broker tells them."""
+        told = []
+        for number, one in enumerate(self._cluster.addresses):
+            try:
+                wire = AmqpWire(one.port, 5, one.host, (one.user, one.password))
+                asked = (wire.ask(QueueDeclare(queue=each.name, passive=True)) for each in QUEUES)
+                told.append(f"broker {number}: {' '.join(str(tuple(answer)) for answer in asked)}")
+                wire.close()
+            except OSError as error:
+                told.append(f"broker {number}: {error}")
+        return told
+
     def _counts(self) -> dict[str, int]:
         publishes, deliveries = self.history.publishes, self.history.deliveries
         confirms = {f"confirms of {one}": len(publishes.confirms[one]) for one in EXCHANGES}
@@ -232,7 +245,7 @@ def ride(arguments: argparse.Namespace, place: Path) -> bool:
             run.disturb(kinds, arguments.messages)
             run.drain()
         except (StuckError, OSError) as error:
-            stuck = [f"stuck: {error}"]
+            stuck = [f"stuck: {error}", *run.counts_of_brokers()]
             run.end()
         (place / "brokers.log").write_text(cluster.output)
     print(summary(run.history))

@@ -77,6 +77,12 @@ def test_only_confirmed_messages_can_be_lost(state: int) -> None:
     assert told(history, [Claim(SPREAD, ("order",))]) == []
 
 
+def test_a_queue_that_was_never_consumed_has_lost_all() -> None:
+    history = history_of(SPREAD, "order", [])
+    history.deliveries.clear()
+    assert told(history, [Claim(SPREAD, ("order",))]) == ["lost of order: 4: 0, 1, 2, 3"]
+
+
 def test_a_dropped_message_is_lost_if_neither_queue_has_it() -> None:
     history = history_of(MIXED, "short", [once(3)])
     history.deliveries["dropped"].note(1, 5.0, 0, False)
@@ -120,7 +126,7 @@ def test_a_second_delivery_without_the_flag_is_seen() -> None:
 
 
 def test_dead_letters_may_come_twice() -> None:
-    history = history_of(MIXED, "dropped", [once(1, settled=0.0), once(1, 51.0)])
+    history = history_of(MIXED, "dropped", [once(1), once(1, 51.0)])
     assert told(history) == []
 
 

@@ -60,6 +60,20 @@ def test_small_batch_behind_a_full_one_is_stored() -> None:
     assert bodies(here) == ["x" * 8, "z"]
 
 
+@pytest.mark.parametrize(("seconds", "batches"), [(0.005, 1), (0.02, 2)])
+def test_messages_of_a_batch_are_published_at_nearly_the_same_time(
+    seconds: float, batches: int
+) -> None:
+    here = MovingPlace()
+    told = [here.publish_soon("a")]
+    here.wait(seconds)
+    told.append(here.publish_soon("b"))
+    here.settle()
+    assert told == [[range(0)], [range(0)]]
+    assert here.network.counts["Publish"] == batches
+    assert bodies(here) == ["a", "b"]
+
+
 def send_and_move(here: MovingPlace, *, appended: bool) -> None:
     """Send the calls, have the former leader append them or not, and change the leader."""
     here.network.send()

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from headrace.model.errors import HeadraceError
+from headrace.model.nouns import BrokerId
 from headrace.queues.port import Consumer
 from headrace.queues.refusals import RefusalKind, Refused
 from headrace.remote_queues import events
@@ -38,6 +39,17 @@ def test_session_begins_with_its_first_request_only() -> None:
     assert later.ended
     assert sessions.of(HOME, two, first=True) is None
     assert sessions.of(HOME, SessionName(EPOCH + 1, 1), first=True) is not None
+
+
+def test_session_of_a_home_that_is_suspected_to_be_dead_ends() -> None:
+    here = RemotePlace(durable=False)
+    here.consume(prefetch=1)
+    here.published("a", "b")
+    here.sessions.suspect({HOME: EPOCH + 1, BrokerId(HOME + 1): EPOCH})
+    assert here.leader.queues["q"].unacked == 1
+    here.sessions.suspect({HOME: EPOCH})
+    info = here.leader.queues["q"]
+    assert (info.ready, info.unacked, len(info.consumers)) == (2, 0, 0)
 
 
 def test_session_without_a_poll_ends_and_its_deliveries_are_requeued() -> None:

@@ -13,6 +13,7 @@ from headrace.queues.engine.dead_letter_publishing import DeadLetterPublishing
 from headrace.queues.engine.delivery_turns import AnyQueue, BatchingQueue, DeliveryTurns
 from headrace.queues.engine.hosted_queue import Hooks, HostedQueue, MakeStore
 from headrace.queues.engine.parts.closing_host import ClosingHost
+from headrace.queues.engine.parts.publishes_ahead import HostedQueues, PublishesAhead
 from headrace.queues.engine.stream_queue import StreamQueue
 from headrace.queues.engine.targets import Targets, TopicStoreOf
 from headrace.queues.model.bindings import Removed
@@ -50,6 +51,8 @@ class QueueHost(ClosingHost):
         self.queues: dict[str, AnyQueue] = {}
         self.targets = Targets(topic_store)
         """The queues and Kafka topics that routes name."""
+        self._ahead = PublishesAhead(self.queues, self.targets, self._publish_to)
+        self._direct: HostedQueues = self.queues
         self.ended: Callable[[str], None] | None = None
         """Deletes a queue that has expired or that its last consumer left; None: the host does."""
         self._turns = turns
@@ -99,8 +102,8 @@ class QueueHost(ClosingHost):
             hosted = StreamQueue(queue, title, store, hooks)
         else:
             hosted = HostedQueue(queue, title, self._make_store, self._deadlines, hooks, kept)
-        self.queues[queue.name] = hosted
-        self.targets.host(queue.name, hosted)
+        self.queues[queue.name] = self.targets[queue.name] = hosted
+        self._ahead.hosted(hosted)
         if self._turns.leadership is not None and isinstance(hosted, HostedQueue):
             self._turns.leadership.hosted(self.name, hosted)
         if hosted.timed:
@@ -183,27 +186,28 @@ class QueueHost(ClosingHost):
 
     # Publishing
 
+    def _publish_to(self, queues: HostedQueues) -> None:
+        self._direct = queues
+
     def publish(
         self,
         route: Collection[str],
         message: Published,
         awaited: Awaited | None = None,
         number: int = 0,
+        queues: HostedQueues | None = None,
     ) -> bool:
         """Publish a message to all targets of a route; return False if any does not accept it.
 
         Targets that report the message as stored only later are added to `awaited`, where the
-        message has the publisher's `number`.
+        message has the publisher's `number`. `queues`: look hosted ones up here.
         """
         now = self._clock.monotonic()
         taken = True
-        queues, undecided = self.queues, self.targets.undecided
+        queues = queues or self._direct
         for name in route:
             own = queues.get(name)
-            if undecided and (former := self.targets.former(name)) is not None:
-                own, target = None, former
-            else:
-                target = self.targets[name] if own is None else own
+            target = self.targets[name] if own is None else own
             try:
                 if not target.publish(message, now):
                     taken = self._not_taken(route, target, None, first=taken)
@@ -321,11 +325,11 @@ class QueueHost(ClosingHost):
 
     def purge(self, queue: Queue, done: PurgeDone) -> None:
         """Settle all ready messages; `done` takes their number. Raises Refused for a stream."""
-        if self.targets.get(queue.name) is not queue:  # deleted or replaced
+        own = self._own(queue)
+        if own is None and self.targets.get(queue.name) is not queue:  # deleted or replaced
             done(0)
             return
         queue.ask_purge(done)
-        own = self._own(queue)
         if own is not None:
             self._touch(own)
 

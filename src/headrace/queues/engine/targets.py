@@ -11,7 +11,7 @@ from headrace.queue_stores.message_store import TopicStore
 from headrace.queue_stores.queue_settings import ExchangeTopic, Published
 from headrace.queues.engine.hosted_queue import as_stored
 from headrace.queues.model.exchange_topic import is_target, topic_of_target
-from headrace.queues.port import Queue, QueueElsewhere, Target, UnstoredDone
+from headrace.queues.port import Queue, Target, UnstoredDone
 from headrace.queues.refusals import KAFKA_TOPIC, resource_text
 
 TOPICS_KEPT_MAX = 1024
@@ -52,33 +52,16 @@ class Targets(dict[str, Target]):
         `store_of` returns a topic's store; None: exchanges store in no topics.
         """
         super().__init__()
-        self.open: Callable[[str], QueueElsewhere | None] | None = None
+        self.open: Callable[[str], Queue | None] | None = None
         """Returns a declared queue that this broker does not host; None: it hosts all."""
-        self.elsewhere: dict[str, QueueElsewhere] = {}
+        self.elsewhere: dict[str, Queue] = {}
         """Queues that other brokers lead: used by name where this broker hosts none."""
-        self.undecided: dict[str, QueueElsewhere] = {}
-        """Those that this broker hosts now, with publishes of before that are not stored yet."""
         self._store_of = store_of
         self._topics: dict[str, TopicTarget] = {}
 
     def topic(self, name: str) -> TopicTarget:
         """Return the target of a topic that a route names; raise KeyError for other names."""
         return self._topics.get(name) or self._make_topic(name)
-
-    def host(self, name: str, queue: Target) -> None:
-        """Add a queue that this broker hosts from now on."""
-        self[name] = queue
-        former = self.elsewhere.get(name)
-        if former is not None and former.has_undecided:
-            self.undecided[name] = former
-
-    def former(self, name: str) -> Target | None:
-        """Return the target that publishes must not overtake; None: they go to the hosted queue."""
-        former = self.undecided.get(name)
-        if former is None or former.has_undecided:
-            return former
-        del self.undecided[name]
-        return None
 
     def queue_elsewhere(self, name: str) -> Queue:
         """Return a declared queue that this broker does not host; raise KeyError for others."""

@@ -97,11 +97,6 @@ class RemotePublishes:
         return self._sequences[0].repeats
 
     @property
-    def is_undecided(self) -> bool:
-        """Whether some messages are neither stored nor refused."""
-        return bool(self._batches)
-
-    @property
     def is_crowded(self) -> bool:
         """Whether so much waits that publishers are paused. Implements `log_writing.Crowded`."""
         return self.waiting_bytes > CROWDED_BYTES
@@ -149,7 +144,7 @@ class RemotePublishes:
         batch = next(reversed(self._batches.values()))
         if batch.sequence is not sequence:
             return None
-        if not batch.has_room(published, size, self._batch_bytes_max):
+        if not batch.has_room(published, size, self._batch_bytes_max, self._clock.wall_ms()):
             return None
         session = self._link.session
         if batch.call is not None and (session is None or not session.calls.may_grow(batch.call)):

@@ -190,11 +190,6 @@ class RemoteQueue:
         """The number of the message published last. Implements `port.Target`."""
         return self._publishes.last
 
-    @property
-    def has_undecided(self) -> bool:
-        """Whether some publishes are not known to be stored. Implements `port.QueueElsewhere`."""
-        return self._publishes.is_undecided
-
     def publish(self, published: Published, now: float) -> bool:
         """Send a message to the leader; raise HeadraceError if too many wait for it."""
         session, publishes = self._link.session, self._publishes

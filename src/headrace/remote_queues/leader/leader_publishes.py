@@ -43,6 +43,6 @@ def published_to(host: "QueueHost", queue: "AnyQueue", call: Publish, awaited: "
     refused = [
         number
         for number, content in zip(numbers, contents, strict=True)
-        if not host.publish(route, content, awaited)
+        if not host.publish(route, content, awaited, queues=host.queues)
     ]
     return Taken(refused)

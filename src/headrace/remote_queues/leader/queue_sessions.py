@@ -1,8 +1,9 @@
 """The sessions of other brokers with this one, by the registration of each broker.
 
 A home numbers its sessions with a leader. A session begins with its first call or its first poll,
-and ends for good: with a later one of the same home, with the home's registration, or
-`LOST_SECONDS` after its last poll was answered. A home whose session has ended begins another.
+and ends for good: with a later one of the same home, with the home's registration, when its home
+is suspected to be dead, or `LOST_SECONDS` after its last poll was answered. A home whose session
+has ended begins another.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -155,6 +156,16 @@ class QueueSessions:
         """End the sessions of all but the present registrations, by broker."""
         for home, known in tuple(self._known.items()):
             if epochs.get(home) != known.name.epoch:
+                self._end(home)
+
+    def suspect(self, epochs: Mapping[BrokerId, int]) -> None:
+        """End the sessions of registrations that are suspected to be dead, by broker.
+
+        A consumer of another broker that takes their place then gets messages in order.
+        """
+        for home, epoch in epochs.items():
+            known = self._known.get(home)
+            if known is not None and known.name.epoch == epoch:
                 self._end(home)
 
     def close(self) -> None:

@@ -12,11 +12,9 @@ from headrace.queues.engine import targets
 from headrace.queues.engine.hosted_queue import stores_in_memory
 from headrace.queues.engine.targets import Targets, TopicTarget
 from headrace.queues.engine.virtual_hosts import VirtualHosts
-from headrace.queues.model.declarations import QueueFlags
 from headrace.queues.model.exchange_topic import target_name
 from headrace.testing.clock import SimClock
 from headrace.wire.amqp.content import Message
-from tests.support.queues.late_target import LateTarget
 from tests.support.queues.queues import message_of
 
 if TYPE_CHECKING:
@@ -97,26 +95,3 @@ def test_only_a_message_that_is_to_last_is_waited_for_until_its_topic_has_it() -
     store = target.store
     assert isinstance(store, Stored)
     assert store.got == [(b"0", "id"), (b"1", "id")]
-
-
-class Elsewhere(LateTarget):
-    """A queue that another broker has led until now."""
-
-    has_undecided = True
-
-
-def test_publishes_do_not_overtake_those_before_the_queue_was_hosted_here() -> None:
-    hosts = VirtualHosts(SimClock(), lambda: bytes(16), stores_in_memory(MemoryUse()))
-    host = hosts.hosts["/"]
-    elsewhere: Any = Elsewhere()
-    host.targets.elsewhere["q"] = host.targets["q"] = elsewhere
-    queue = host.declare_queue("q", QueueFlags(), {}, None)
-    awaited: Awaited = {}
-    host.publish(("q",), Published(message_of("a")), awaited)
-    assert (elsewhere.bodies, queue.ready, list(awaited)) == ([b"a"], 0, [elsewhere])
-    elsewhere.has_undecided = False
-    host.publish(("q",), Published(message_of("b")))
-    assert (elsewhere.bodies, queue.ready) == ([b"a"], 1)
-    elsewhere.has_undecided = True  # a channel of before: its consumers use it still
-    host.publish(("q",), Published(message_of("c")))
-    assert queue.ready == 2
