@@ -85,17 +85,18 @@ class Command(NamedTuple):
 
 
 class DevListener(NamedTuple):
-    """The listener that the first broker of `headrace dev` has for the protocol."""
+    """The listener that each broker of `headrace dev` has for the protocol."""
 
     listener: str
-    """The name of the listener protocol; its default port where that is free."""
+    """The name of the listener protocol. Its default port and the next ones are used if all are
+    free."""
     flag: str
-    """The parameter that sets another port: `amqp_port` is --amqp-port."""
+    """The parameter that sets the first broker's port: `amqp_port` is --amqp-port."""
     help: str
     clients: str
-    """Its clients, in the warning that the port is taken."""
+    """Its clients, in the warning that a port is taken."""
     settings: Mapping[str, str]
-    """Settings of that broker, where the command does not give them."""
+    """Settings of the brokers, where the command does not give them."""
 
 
 class ProtocolRow(NamedTuple):
@@ -244,8 +245,9 @@ AMQP = ProtocolRow(
     dev=DevListener(
         "AMQP",
         "amqp_port",
-        "The first broker's port for RabbitMQ clients, with the user guest; 0: a free port."
-        " Default: 5672 if that is free; a free port with --port 0.",
+        "The first broker's port for RabbitMQ clients, with the user guest; the others use the"
+        " following ones. 0: free ports. Default: 5672 if all are free; else, and with --port 0,"
+        " free ports.",
         "RabbitMQ clients",
         {"amqp.guest": "true"},
     ),

@@ -81,7 +81,7 @@ def configured() -> Facts:
     from headrace.cli.command_tree import app
 
     facts["command"] = "echo" in list(app)
-    from headrace.cli.broker.dev import LISTENERS
+    from headrace.cli.broker.dev_listeners import LISTENERS
 
     facts["dev"] = [listener.flag for listener in LISTENERS]
     return facts

@@ -44,6 +44,7 @@ def test_error_says_how_to_get_a_zookeeper_in_one_line(
         (["--processes", "0"], "--processes 0: must be 1 to 9"),
         (["--processes", "10"], "--processes 10: must be 1 to 9"),
         (["--processes", "2", "--brokers", "2"], "--processes cannot be combined with --brokers"),
+        (["--processes", "2", "--amqp-port", "65535"], "--amqp-port 65535: must be 1 to 65534"),
         (["--processes", "2", "--set", "broker.id=5"], "--set broker.id: differs for each broker"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch
 from headrace.ports.callbacks import Done, ignore_result
@@ -186,6 +188,19 @@ def test_deleted_queue_cancels_its_consumers_and_looks_for_no_leader() -> None:
     here.wait(2)
     assert here.looks == 0
     here.elsewhere.close()
+
+
+@pytest.mark.parametrize("at_leader", [False, True])
+def test_publishes_to_a_queue_that_is_deleted_meanwhile_are_confirmed(at_leader: bool) -> None:
+    here = Elsewhere()
+    here.publish("a")
+    told = here.publish_soon("b")
+    if at_leader:
+        here.life.host.delete_queue("q", None, if_unused=False, if_empty=False)
+        here.settle()
+    else:
+        here.elsewhere.close_queue(Q)
+    assert [*map(bool, told)] == [False]
 
 
 def test_session_that_the_leader_ended_is_replaced() -> None:

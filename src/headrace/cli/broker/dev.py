@@ -1,13 +1,10 @@
 """`headrace dev`: a cluster of several brokers in one process, for trying out."""
 
-import os
 import re
 import shutil
-import socket
 import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import field, make_dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
@@ -15,12 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from headrace.cli.broker import banner
+from headrace.cli.broker.dev_listeners import (
+    NO_PORTS,
+    PORT_MAX,
+    Ports,
+    other_ports,
+    own_settings,
+)
 from headrace.cli.broker.dev_processes import run_processes
 from headrace.cli.broker.start import PAIR_FLAGS, QUIET_FLAGS, parse_pairs
 from headrace.config.broker import BrokerConfig, load
-from headrace.config.listeners import LISTENER_PROTOCOLS
 from headrace.log import file_names
-from headrace.model.protocols import ROWS, DevListener
 from headrace.observe import logs
 from headrace.terminal.failure import EXIT_FAILED, CommandError, UsageError
 from headrace.terminal.output import counted, note
@@ -32,8 +34,6 @@ BROKERS = 3
 BROKERS_MAX = 9
 """More brokers would slow each other down on one event loop."""
 PORT = 9092
-PORT_MAX = 65_535
-HOST = "127.0.0.1"
 STORE = "headrace-dev.db"
 """The brokers' common metadata store, in the cluster's directory; `serve` ignores that name."""
 OURS = frozenset(
@@ -50,25 +50,6 @@ Processes = Annotated[
         " a ZooKeeper from pyspark's jars, in place of --brokers."
     ),
 ]
-LISTENERS = [row.dev for row in ROWS if row.dev is not None]
-"""Listeners of the first broker for protocols other than Kafka's."""
-if TYPE_CHECKING:
-    Ports = object
-else:
-    Ports = Parameter(name="*")(
-        make_dataclass(
-            "Ports",
-            [
-                (each.flag, Annotated[int | None, Parameter(help=each.help)], field(default=None))
-                for each in LISTENERS
-            ],
-            # Without this module's name Cyclopts takes it for a standard class and makes no flags.
-            namespace={"__module__": __name__},
-            frozen=True,
-        )
-    )
-NO_PORTS = Ports()
-"""A port flag per entry of `LISTENERS`, as the protocols' rows define it."""
 
 
 def dev(
@@ -117,11 +98,11 @@ def dev(
             check_place(place)
         given = {"log.level": log_level, "log.format": log_format, **parse_pairs(pairs)}
         if processes is not None:
-            if brokers is not None or ports != NO_PORTS:
-                raise UsageError(f"--processes cannot be combined with {_OTHER_FLAGS}")
+            if brokers is not None:
+                raise UsageError("--processes cannot be combined with --brokers")
             _refuse_own(given)
             _lock(place, undo)
-            return run_processes(processes, place, port, given, quiet=quiet)
+            return run_processes(processes, place, port, vars(ports), given, quiet=quiet)
         count = how_many(brokers, kept(place))
         configs = configs_of(place, count, port, given, vars(ports))
         _lock(place, undo)
@@ -168,8 +149,7 @@ def configs_of(
 ) -> list[BrokerConfig]:
     """Return the configuration of each broker. Raises UsageError or ConfigError.
 
-    `ports`: by flag, ports of the first broker's other listeners; None: the protocol's default port
-    if it is free.
+    `ports`: by flag, the first broker's ports of other protocols, as `other_ports` has them.
     """
     _refuse_own(given)
     if not 0 <= port <= PORT_MAX + 1 - count:
@@ -177,12 +157,7 @@ def configs_of(
             f"--port {port}: must be 1 to {PORT_MAX + 1 - count} for {counted(count, 'broker')}, or"
             " 0 for free ports"
         )
-    asked = {each.listener: ports.get(each.flag) for each in LISTENERS}
-    for each in LISTENERS:
-        number = asked[each.listener]
-        if number is not None and not 0 <= number <= PORT_MAX:
-            problem = f"must be 1 to {PORT_MAX}, or 0 for a free port"
-            raise UsageError(f"{_flag(each)} {number}: {problem}")
+    others = other_ports(count, port, ports)
     copies, least = str(min(3, count)), str(min(2, count))
     alike = {
         "default.replication.factor": copies,
@@ -200,16 +175,12 @@ def configs_of(
     }
     configs = []
     for number in range(1, count + 1):
-        own_settings = {
+        own = {
             "broker.id": str(number),
-            "listeners": f"PLAINTEXT://{HOST}:{port and port + number - 1}",
             "log.dirs": str(place / f"broker{number}"),
+            **own_settings(number, port and port + number - 1, others, given),
         }
-        for each in LISTENERS if number == 1 else ():
-            if entry := other_listener(each, port, asked[each.listener]):
-                own_settings["listeners"] += f",{entry}"
-                own_settings |= {key: given.get(key, own) for key, own in each.settings.items()}
-        config, warnings = load(flags={**alike, **own_settings})
+        config, warnings = load(flags={**alike, **own})
         configs.append(config)
     for warning in warnings:
         if not warning.startswith("default.replication.factor="):  # there are several brokers
@@ -222,32 +193,6 @@ def _refuse_own(given: Mapping[str, str]) -> None:
     own = sorted(OURS & given.keys())
     if own:
         raise UsageError(f"--set {own[0]}: differs for each broker and cannot be set here")
-
-
-def _flag(listener: DevListener) -> str:
-    return f"--{listener.flag.replace('_', '-')}"
-
-
-_OTHER_FLAGS = " or ".join(["--brokers", *map(_flag, LISTENERS)])
-
-
-def other_listener(listener: DevListener, port: int, asked: int | None) -> str | None:
-    """Return the address of the first broker's listener for another protocol; None: port in use.
-
-    `port`: the first broker's; 0: use a free port here too. A port that the user chose (`asked`) is
-    not tried here: the start fails if it is in use.
-    """
-    if asked is not None:
-        return f"{listener.listener}://{HOST}:{asked}"
-    number = (port and LISTENER_PROTOCOLS[listener.listener].default_port) or 0
-    try:
-        with socket.create_server((HOST, number)):
-            return f"{listener.listener}://{HOST}:{number}"
-    except OSError as problem:
-        reason = os.strerror(problem.errno or 0).lower()
-        where = f"{HOST}:{number}: {reason}"
-        note(f"headrace: warning: {where}: no listener for {listener.clients}")
-        return None
 
 
 def _lock(place: Path, undo: ExitStack) -> None:

@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from headrace.cli.broker.dev_listeners import HOST, other_ports, own_settings
 from headrace.client.sync import connect, run
 from headrace.terminal.failure import EXIT_FAILED, CommandError, UsageError
 from headrace.terminal.output import Cell, note, print_table
 
-HOST = "127.0.0.1"
 PROCESSES_MAX = 9
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 30.0
@@ -48,11 +48,24 @@ def find_zookeeper() -> tuple[str, str]:
 
 
 def run_processes(
-    count: int, place: Path, port: int, given: Mapping[str, str], *, quiet: bool
+    count: int,
+    place: Path,
+    port: int,
+    asked: Mapping[str, int | None],
+    given: Mapping[str, str],
+    *,
+    quiet: bool,
 ) -> int:
-    """Run a ZooKeeper and `count` brokers until Ctrl-C. Raises CommandError or UsageError."""
+    """Run a ZooKeeper and `count` brokers until Ctrl-C. Raises CommandError or UsageError.
+
+    `asked`: by flag, the first broker's ports of other protocols, as `other_ports` has them.
+    """
     if not 1 <= count <= PROCESSES_MAX:
         raise UsageError(f"--processes {count}: must be 1 to {PROCESSES_MAX}")
+    others = {
+        listener: [number or _free_port() for number in numbers]
+        for listener, numbers in other_ports(count, port, asked).items()
+    }
     found = find_zookeeper()
     with ExitStack() as undo:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -60,7 +73,13 @@ def run_processes(
         undo.callback(_end, [zookeeper])
         ports = [port + number if port else _free_port() for number in range(count)]
         brokers = [
-            _start_broker(number, ports[number - 1], address, place, count, given)
+            _start_broker(
+                number,
+                address,
+                place,
+                count,
+                {**given, **own_settings(number, ports[number - 1], others, given)},
+            )
             for number in range(1, count + 1)
         ]
         undo.callback(_end, brokers)
@@ -69,13 +88,7 @@ def run_processes(
         for number, broker in enumerate(brokers):
             _await(broker, f"broker {number + 1}", _shows, ports[number], count)
         if not quiet:
-            rows: list[list[Cell]] = [
-                [str(number), f"{HOST}:{ports[number - 1]}", broker.pid]
-                for number, broker in enumerate(brokers, 1)
-            ]
-            print_table(
-                ["BROKER", "ADDRESS", "PID"], [*rows, ["ZooKeeper", address, zookeeper.pid]]
-            )
+            _print_addresses(ports, others, [*brokers, zookeeper], address)
             note("kill -9 PID kills a broker, kill -STOP and -CONT pause it; Ctrl-C ends all")
         try:
             while any(broker.poll() is None for broker in brokers):
@@ -83,6 +96,25 @@ def run_processes(
         except KeyboardInterrupt:
             return 0
     raise CommandError("all brokers have ended", EXIT_FAILED)
+
+
+def _print_addresses(
+    ports: Sequence[int],
+    others: Mapping[str, Sequence[int]],
+    processes: "Sequence[subprocess.Popen[bytes]]",
+    zookeeper: str,
+) -> None:
+    """Print a row for each process; the last one is ZooKeeper, at address `zookeeper`."""
+    rows: list[list[Cell]] = [
+        [
+            str(number + 1),
+            *(f"{HOST}:{of_protocol[number]}" for of_protocol in (ports, *others.values())),
+            processes[number].pid,
+        ]
+        for number in range(len(ports))
+    ]
+    rows.append(["ZooKeeper", zookeeper, *["-"] * len(others), processes[-1].pid])
+    print_table(["BROKER", "ADDRESS", *others, "PID"], rows)
 
 
 def _start_zookeeper(found: tuple[str, str], place: Path) -> "tuple[str, subprocess.Popen[bytes]]":
@@ -103,14 +135,13 @@ def _start_zookeeper(found: tuple[str, str], place: Path) -> "tuple[str, subproc
 
 
 def _start_broker(
-    number: int, port: int, zookeeper: str, place: Path, count: int, given: Mapping[str, str]
+    number: int, zookeeper: str, place: Path, count: int, given: Mapping[str, str]
 ) -> "subprocess.Popen[bytes]":
     copies = str(min(3, count))
     settings = {
         "zookeeper.connect": zookeeper,
         "zookeeper.session.timeout.ms": "6000",  # the time until a killed broker is declared dead
         "broker.id": str(number),
-        "listeners": f"PLAINTEXT://{HOST}:{port}",
         "log.dirs": str(place / f"broker{number}"),
         "default.replication.factor": copies,
         "offsets.topic.replication.factor": copies,

@@ -192,15 +192,15 @@ class QueuesElsewhere:
 
         self._leaders.new_producer_id(given)
 
-    def close_queue(self, name: QueueName) -> None:
-        """End a queue that is deleted: its consumers are cancelled."""
+    def close_queue(self, name: QueueName, *, deleted: bool = True) -> None:
+        """End a queue that is deleted, or as the broker stops: its consumers are cancelled."""
         known = self._known.pop(name, None)
         if known is not None:
             if known.timer is not None:
                 known.timer.cancel()
-            known.remote.close()
+            known.remote.close(deleted=deleted)
 
     def close(self) -> None:
         """End all queues: the broker stops."""
         for name in tuple(self._known):
-            self.close_queue(name)
+            self.close_queue(name, deleted=False)

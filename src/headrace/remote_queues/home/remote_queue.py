@@ -170,8 +170,10 @@ class RemoteQueue:
         """Publish with a producer id, which nothing else has used, from now on."""
         self._publishes.identify(producer_id)
 
-    def close(self) -> None:
+    def close(self, *, deleted: bool = True) -> None:
         """End for good: the queue is deleted, or the broker stops."""
+        if deleted:
+            self._publishes.deleted()
         self._left = None
         self._moves = False
         self._settlements.moves = False

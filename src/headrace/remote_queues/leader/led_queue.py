@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.model.errors import HeadraceError
 from headrace.ports.clock import Clock
+from headrace.queues.engine.closed_queue import ClosedQueue
 from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.port import ALL_UNSTORED, Consumer, Disposition, Getter, Got
@@ -76,6 +77,11 @@ class LedQueue:
         """Whether the queue is neither deleted nor replaced."""
         return self.host.queues.get(self.queue.name) is self.queue
 
+    @property
+    def _is_deleted(self) -> bool:
+        """Whether the queue is deleted, and perhaps replaced, rather than closed by an error."""
+        return not isinstance(self.host.queues.get(self.queue.name), ClosedQueue)
+
     def touch(self) -> None:
         """Have the queue deliver in the next turn."""
         self.host.touched((self.queue,))
@@ -97,7 +103,9 @@ class LedQueue:
             return  # sent before the home had the answer `Room`: it sends them again
         if not self.is_present:
             numbers = range(call.first, call.first + len(call.messages))
-            self._session.add(Stored(self._number, call.first, numbers))
+            # As in RabbitMQ, messages of a deleted queue are confirmed.
+            lost = () if self._is_deleted else numbers
+            self._session.add(Stored(self._number, call.first, lost))
             return
         awaited: Awaited = {}
         taken = published_to(self.host, self.queue, call, awaited)

@@ -13,14 +13,17 @@ from headrace.cluster.controller.producer_id_source import ProducerIdSource
 from headrace.cluster.peers.conversation import Run
 from headrace.cluster.peers.peer_service import PeerService
 from headrace.cluster.peers.queue_topic_calls import Outcomes, QueueTopicChanges
+from headrace.config.log_config import LogConfig
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.queue_names import DECLARATIONS_TOPIC
 from headrace.remote_queues.home.replies_elsewhere import RepliesElsewhere
 from headrace.remote_queues.leader.leader_session import DeliverReply
 from headrace.server.cluster import queue_figures
-from headrace.server.cluster.alarm_links import AlarmLinks, alarm_of
 from headrace.server.cluster.cluster_queues import ClusterQueues
 from headrace.server.cluster.declaration_links import DeclarationLinks
+from headrace.server.cluster.links.alarm_links import AlarmLinks, alarm_of
+from headrace.server.cluster.links.produce_links import ProduceLinks
 from headrace.server.cluster.queue_leadership import QueueLeadership
 from headrace.server.cluster.queue_links import QueueLinks
 from headrace.server.cluster.settled_copies import SettledCopies
@@ -28,6 +31,7 @@ from headrace.vhosts.declarations.cluster_declarations import ClusterDeclaration
 from headrace.vhosts.declarations.coordinator import AccessOf
 from headrace.vhosts.led_queues import LedQueues
 from headrace.vhosts.queue_topics import QueueTopics
+from headrace.vhosts.remote_partitions import RemotePartitions
 from headrace.vhosts.replicated_topics import ReplicatedTopics, TopicLinks
 from headrace.vhosts.shared_alarms import SharedAlarms
 
@@ -69,6 +73,8 @@ class QueueCluster:
         self._listener = controller.broker.config.inter_broker_listener_name
         self._declaration_links: DeclarationLinks | None = None
         self._led: LedQueues | None = None
+        self._produce_links: ProduceLinks | None = None
+        self._topics_elsewhere: RemotePartitions | None = None
         self._alarm_links: AlarmLinks | None = None
         self._alarms: SharedAlarms | None = None
 
@@ -105,6 +111,7 @@ class QueueCluster:
     def serve(self, virtual_hosts: VirtualHosts, topics: QueueTopics) -> None:
         """Run the queues of the vhosts that have the declarations, here or on other brokers."""
         broker, applier = self._broker, self._controller.applier
+        new_producer_id = ProducerIdSource(broker.producer_ids, self._controller).new_producer_id
         self._led = LedQueues(broker, self.declarations, virtual_hosts)
         self.queues = queues = ClusterQueues(
             broker,
@@ -115,7 +122,7 @@ class QueueCluster:
             self._led,
             topics.logs.crowded,
             self.declarations.home_of,
-            ProducerIdSource(broker.producer_ids, self._controller).new_producer_id,
+            new_producer_id,
             ReplicatedTopics(
                 broker, TopicLinks(self._change_topics, self.declarations.planned, self._run)
             ),
@@ -128,6 +135,19 @@ class QueueCluster:
         if applier.rights is not None:
             applier.rights.homes_of = queues.homes_of
         self._led.begin()
+        produced = self._produce_links = ProduceLinks(
+            broker, self._listener, self._clients, self._run
+        )
+        self._topics_elsewhere = topics.of_exchanges.elsewhere = RemotePartitions(
+            broker, self._topic_config, new_producer_id, produced.produce
+        )
+
+    def _topic_config(self, topic: str) -> LogConfig:
+        """Return the present settings of a topic. ApiError: it does not exist."""
+        info = self._broker.image.topics.get(topic)
+        if info is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return self._controller.settings.log_config(topic, info.config)
 
     def share_alarms(self, block: Callable[[str | None], None]) -> Callable[[frozenset[str]], None]:
         """Block publishers by the alarms of all brokers; return the function that takes ours.
@@ -170,6 +190,9 @@ class QueueCluster:
         self.queues.close()
         self.declarations.close()
         self._declaration_links.close()
+        if self._topics_elsewhere is not None and self._produce_links is not None:
+            self._topics_elsewhere.close()
+            self._produce_links.close()
         if self._alarms is not None and self._alarm_links is not None:
             self._alarms.close()
             self._alarm_links.close()

@@ -23,7 +23,6 @@ from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declarations import ConnectionOwner, DeclaredQueue
 from headrace.queues.model.durability import Declared, KeptDone, Model
-from headrace.queues.model.exchange_topic import KafkaTopics, NoTopics
 from headrace.queues.model.stored_model import QueueRecord
 from headrace.queues.model.stored_records import record_key
 from headrace.queues.queue_names import DECLARATIONS_TOPIC, QueueName
@@ -51,6 +50,7 @@ from headrace.wire.amqp.model_methods import QueueDelete
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.cluster.peers.conversation import Run
+    from headrace.queues.model.exchange_topic import KafkaTopics
     from headrace.vhosts.queue_topics import QueueTopics
 
 CLOSED_SECONDS_MAX = 5.0
@@ -83,8 +83,6 @@ class ClusterDeclarations:
     Implements `queues.model.durability.Durability` for models that change by commands only.
     """
 
-    topics: KafkaTopics = NoTopics()
-
     def __init__(
         self, broker: "Broker", links: Links, access: AccessOf, stores: "QueueTopics"
     ) -> None:
@@ -95,6 +93,7 @@ class ClusterDeclarations:
         self._broker = broker
         self._links = links
         self._stores = stores
+        self.topics: KafkaTopics = stores.of_exchanges
         self.tables = DeclarationTables(broker)
         self.coordinator = Coordinator(broker, self.tables, access, links.change_topics, links.run)
         self._follower = Follower(broker, self.tables, links.poll)

@@ -53,31 +53,47 @@ def default_port(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
     monkeypatch.setitem(LISTENER_PROTOCOLS, "AMQP", spoken)
 
 
-def test_rabbitmqs_clients_are_taken_by_the_first_broker_where_their_port_is_free(
+def free_ports(count: int) -> int:
+    """The first of so many free ports in a row."""
+    while True:
+        first = free_port()
+        try:
+            for number in range(first, first + count):
+                socket.create_server(("127.0.0.1", number)).close()
+        except OSError:
+            continue
+        return first
+
+
+def test_each_broker_serves_rabbitmqs_clients_at_default_ports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    port = free_port()
+    port = free_ports(2)
     default_port(monkeypatch, port)
-    first, second = configured(tmp_path, 2, 9092)
-    amqp = f"AMQP://127.0.0.1:{port}"
-    assert listeners(first) == ["PLAINTEXT://127.0.0.1:9092", amqp]
-    assert guest(first)
-    assert listeners(second) == ["PLAINTEXT://127.0.0.1:9093"]
-    free, _ = configured(tmp_path, 2, 0, amqp_guest="false")
-    assert listeners(free) == ["PLAINTEXT://127.0.0.1:0", "AMQP://127.0.0.1:0"]
-    assert not guest(free)
+    configs = configured(tmp_path, 2, 9092)
+    assert [listeners(config) for config in configs] == [
+        ["PLAINTEXT://127.0.0.1:9092", f"AMQP://127.0.0.1:{port}"],
+        ["PLAINTEXT://127.0.0.1:9093", f"AMQP://127.0.0.1:{port + 1}"],
+    ]
+    assert all(map(guest, configs))
+    configs = configured(tmp_path, 2, 0, amqp_guest="false")
+    assert [listeners(config) for config in configs] == [
+        ["PLAINTEXT://127.0.0.1:0", "AMQP://127.0.0.1:0"]
+    ] * 2
+    assert not any(map(guest, configs))
 
 
-def test_a_taken_port_of_amqp_is_told_in_one_line_and_the_cluster_comes_without_it(
+def test_free_ports_are_used_with_a_warning_if_an_amqp_port_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        default_port(monkeypatch, taken.getsockname()[1])
-        (config,) = configured(tmp_path, 1, 9092)
-    assert listeners(config) == ["PLAINTEXT://127.0.0.1:9092"]
+    port = free_ports(2)
+    with socket.create_server(("127.0.0.1", port + 1)):
+        default_port(monkeypatch, port)
+        configs = configured(tmp_path, 2, 9092)
+    assert [listeners(config)[1] for config in configs] == ["AMQP://127.0.0.1:0"] * 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert "address already in use: no listener for RabbitMQ clients" in said
+    assert f":{port + 1}: address already in use: other ports for RabbitMQ clients" in said
 
 
 def test_who_names_a_port_of_amqp_that_is_taken_gets_no_cluster_without_it() -> None:
@@ -91,36 +107,36 @@ def test_who_names_a_port_of_amqp_that_is_taken_gets_no_cluster_without_it() -> 
     assert f"listeners=AMQP://127.0.0.1:{port}: address already in use" in ended.stderr
 
 
-def amqp_port(place: Path) -> int:
-    """The port of AMQP that the newest start has said."""
+def amqp_ports(place: Path) -> list[int]:
+    """The brokers' ports of AMQP that the newest start has printed."""
     said = re.findall("listens on AMQP://127.0.0.1:([0-9]+)", (place / "output").read_text())
-    return int(said[-1])
+    return [int(port) for port in said]
 
 
-def test_a_trial_serves_rabbitmqs_clients(tmp_path: Path) -> None:
-    for ready in (0, 1):
+def test_a_trial_serves_rabbitmqs_clients_at_each_broker(tmp_path: Path) -> None:
+    for ready in (0, 2):
         with trial(tmp_path, "--brokers", "2", "--data", str(tmp_path / "data")):
-            port = amqp_port(tmp_path)
-            assert answers(Address(port))
-            with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port)) as opened:
-                channel = opened.channel()
-                channel.confirm_delivery()
-                found = channel.queue_declare("kept", durable=True).method.message_count
-                assert found == ready, "the first broker has all declarations"
-                channel.basic_publish("", "kept", b"m", pika.BasicProperties(delivery_mode=2))
+            ports = amqp_ports(tmp_path)
+            assert len(ports) == 2
+            for number, port in enumerate(ports):
+                assert answers(Address(port))
+                address = pika.ConnectionParameters("127.0.0.1", port)
+                with pika.BlockingConnection(address) as opened:
+                    channel = opened.channel()
+                    channel.confirm_delivery()
+                    found = channel.queue_declare("kept", durable=True).method.message_count
+                    assert found == ready + number, "all brokers have one set of queues"
+                    channel.basic_publish("", "kept", b"m", pika.BasicProperties(delivery_mode=2))
 
 
-def test_the_first_broker_lets_rabbitmqs_clients_and_guest_in_where_that_is_said(
-    tmp_path: Path,
-) -> None:
-    port = free_port()
-    first, second = dev.configs_of(tmp_path, 2, 9192, {}, {"amqp_port": port})
-    assert listeners(first) == ["PLAINTEXT://127.0.0.1:9192", f"AMQP://127.0.0.1:{port}"]
-    assert guest(first)
-    assert not guest(second)
-    assert len(second.listeners) == 1
-    with pytest.raises(UsageError, match="--amqp-port 70000"):
-        dev.configs_of(tmp_path, 1, 9192, {}, {"amqp_port": 70_000})
+def test_amqp_ports_follow_the_first_brokers_one(tmp_path: Path) -> None:
+    configs = dev.configs_of(tmp_path, 2, 9192, {}, {"amqp_port": 5800})
+    assert [listeners(config) for config in configs] == [
+        ["PLAINTEXT://127.0.0.1:9192", "AMQP://127.0.0.1:5800"],
+        ["PLAINTEXT://127.0.0.1:9193", "AMQP://127.0.0.1:5801"],
+    ]
+    with pytest.raises(UsageError, match="--amqp-port 65535: must be 1 to 65534, or 0"):
+        dev.configs_of(tmp_path, 2, 9192, {}, {"amqp_port": 65_535})
 
 
 @pytest.mark.parametrize(("count", "copies", "least"), [(1, 1, 1), (2, 2, 2), (3, 3, 2), (5, 3, 2)])
