@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.queue_stores.log.durable_messages import DurableMessages
 from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.engine.priority_level import Taken
 from headrace.queues.port import Consumer, Disposition
@@ -357,23 +356,3 @@ def test_publishes_wait_for_the_next_leader_once_a_queue_is_not_led() -> None:
     here.settle()
     assert [len(unstored) for unstored in told] == [0]
     assert here.led == (2, 0)
-
-
-def test_batches_wait_until_the_next_leader_has_loaded_its_log(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    here = MovingPlace()
-    here.publish("a")
-    here.move()
-    with monkeypatch.context() as loading:
-        loading.setattr(DurableMessages, "is_loading", lambda store: True)
-        here.begin()
-        told = here.publish_soon("b")
-        here.settle()
-        assert not here.remote.in_session
-    assert told == []
-    here.begin()
-    later = here.publish_soon("c")
-    here.settle()
-    assert [*map(bool, told + later)] == [False, False]
-    assert here.led == (3, 0)

@@ -189,10 +189,7 @@ class LeaderSession:
         host = self._hosts.get(call.vhost)
         queue = None if host is None else host.queues.get(call.name)
         moved = isinstance(queue, ClosedQueue) and queue.led_elsewhere
-        # Until its log is open it would take batches as messages of its own: the log would not
-        # recognise them if their home sent them again.
-        loading = queue is not None and any(store.is_loading() for store in queue.late_stores)
-        if host is None or queue is None or moved or loading:
+        if host is None or queue is None or moved:
             self._events.add(Moved(call.queue))
         else:
             # The home has left it, as it has seen a later leader epoch of this broker.
