@@ -26,7 +26,6 @@ def published_to(host: "QueueHost", queue: "AnyQueue", call: Publish, awaited: "
     """Publish the messages of a call.
 
     A batch that the log has already, from an earlier attempt of its home, is not appended again.
-    It is refused by a queue whose log is not open: its messages alone would not be recognised.
     """
     contents = [
         published(message, traits_of(message.header))._replace(over_length=call.over_length)
@@ -35,7 +34,7 @@ def published_to(host: "QueueHost", queue: "AnyQueue", call: Publish, awaited: "
     numbers = range(call.first, call.first + len(contents))
     if call.producer.producer_id >= 0:
         if isinstance(queue, ClosedQueue) or not queue.takes_batch(contents):
-            return Taken(numbers)
+            return Taken(numbers)  # without a batch the log would not recognise it later
         room = host.publish_batch(queue, contents, call.batch, awaited)
         if room is None:
             return Taken(numbers)

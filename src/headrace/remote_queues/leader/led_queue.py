@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from headrace.queues.awaited import Awaited
     from headrace.queues.engine.delivery_turns import AnyQueue
 
-LOADING_SECONDS = 0.01
-"""Seconds between two looks whether a queue's log is loaded."""
-
 
 class LedQueue:
     """A queue that a home has opened, with its consumers by the home's numbers."""
@@ -62,22 +59,17 @@ class LedQueue:
         """How often `Room` was answered: publishes of before are ignored."""
         self._copied: list[int] = []
         """Numbers of settlements that are copied and not reported."""
-        self._tell_opened()
+        if isinstance(queue, HostedQueue) and queue.is_loading:
+            queue.when_open(self._open_late)
+        else:
+            self._open()
 
-    def _tell_opened(self) -> None:
-        """Report the bytes of a batch once the queue's log is loaded; nothing is published before.
-
-        A log that is not loaded does not recognise the batches that it has.
-        """
-        if not self.is_present:
-            return
-        if any(store.is_loading() for store in self.queue.late_stores):
-            self._clock.call_later(LOADING_SECONDS, self._look_again)
-            return
+    def _open(self) -> None:
+        """Have the home publish: the logs recognise the batches that they have."""
         self._session.add(Opened(self._number, getattr(self.queue, "batch_bytes_max", 0)))
 
-    def _look_again(self) -> None:
-        self._tell_opened()
+    def _open_late(self) -> None:
+        self._open()
         self._session.send()
 
     @property
@@ -281,6 +273,14 @@ class LedQueue:
         )
 
     # Ends
+
+    def leave(self) -> None:
+        """Cancel the consumers, and requeue all deliveries: the home opens the queue again.
+
+        It holds those that it has received, and its consumers are added again.
+        """
+        for channel in self._channels.values():
+            self._end(channel, -1)
 
     def end(self) -> None:
         """Cancel the consumers, and requeue all that the home has not settled."""
