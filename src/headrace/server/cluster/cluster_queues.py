@@ -211,6 +211,8 @@ class ClusterQueues:
             epochs = {broker.broker_id: broker.epoch for broker in delta.brokers}
             self.sessions.keep(epochs)
         self.sessions.suspect(self._broker.image.suspects)
+        if structural:
+            self._links.end_suspected()
         for topic in (*delta.partitions, *(topic.name for topic in delta.topics)):
             name = self._name_of(topic) if is_queue_topic(topic) else None
             if name is not None:
