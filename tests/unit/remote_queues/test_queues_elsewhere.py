@@ -274,3 +274,22 @@ def test_first_consumer_of_a_queue_has_a_broker_lead_it() -> None:
     here.home.targets["q"] = here.remote = other.open("/", led.declared, led.title)
     here.home.consume(Consumer(here.remote, here.channel, "c"), ignore_result)
     assert here.used == ["q"]
+
+
+def test_publish_while_the_topic_of_the_queue_before_it_exists_is_a_first_use() -> None:
+    here = Elsewhere()
+    other = QueuesElsewhere(here, here.clock, [], lambda *_: None)
+    here.registered = False  # the leader of the queue before
+    led = here.life.queue()
+    here.home.targets["q"] = here.remote = other.open("/", led.declared, led.title)
+    other.look(Q)
+    here.used.clear()
+    here.present, here.unused = None, True
+    other.look(Q)
+    assert here.used == []
+    here.present, here.unused = Leader(BrokerId(1), LeaderEpoch(1)), False
+    here.publish_soon("a")
+    here.used.clear()
+    here.present, here.unused = None, True
+    other.look(Q)
+    assert here.used == ["q"]

@@ -8,7 +8,8 @@ from headrace.ports.callbacks import ignore_result
 from headrace.posix.awaiting import called_back
 from headrace.queues.port import Consumer
 from headrace.queues.queue_names import queue_topic
-from headrace.remote_queues.home.remote_queue import RemoteQueue
+from headrace.remote_queues.home.remote_queue import HomeFigures, RemoteQueue
+from headrace.server.cluster.queue_figures import RemoteSurvey
 from headrace.testing.sim.cluster import SimCluster
 from headrace.vhosts.declarations.messages import Result
 from headrace.wire.amqp.model_methods import QueueDeclare, QueueDelete
@@ -176,3 +177,27 @@ def test_leader_names_the_homes_of_a_queue_and_waits_for_them() -> None:
         assert attached == [1, 2, 3]
 
     played(story)
+
+
+def test_metrics_tell_which_queues_are_led_and_what_is_under_way_with_others() -> None:
+    async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
+        await leader.declare("q")
+        home.consume("q")
+        assert home.host.publish(["q"], persistent("a"))
+        await until(lambda: home.bodies == ["a"])
+        found = figures(home)
+        assert (found.count, found.in_session) == (1, 1)
+        assert found.sums == HomeFigures(unconfirmed_batches=0, waiting_bytes=0, credit=9)
+        assert (leader.queues.sessions.count, home.queues.sessions.count) == (1, 0)
+        assert (figures(leader).count, leader.queues.led_count) == (0, 0)
+        await leader.declare("durable", durable=True)
+        leader.consume("durable")
+        await until(lambda: leader.queues.led_count + home.queues.led_count == 1)
+
+    played(story)
+
+
+def figures(home: Home) -> RemoteSurvey:
+    survey = RemoteSurvey(home.queues)
+    list(survey.slices())
+    return survey

@@ -145,7 +145,9 @@ class QueuesElsewhere:
             known.leader = None
             known.remote.leave()  # calls `_left`
         if leader is None and self._leaders.is_unused(name):
-            return  # it has a leader after its first use, which the metadata image tells
+            if known.remote.is_used:  # the topic of the queue before it existed until now
+                self._leaders.use(name.vhost, known.remote.declared)
+            return  # the metadata image tells of its leader
         session = None if leader is None else self._leaders.session(leader.broker)
         if session is None:
             self._look_later(name, known)

@@ -40,6 +40,11 @@ class RemoteConsumers:
         """Callbacks of consumers that the leader has not confirmed."""
         self._timer: Timer | None = None
 
+    @property
+    def are_there(self) -> bool:
+        """Whether the queue has consumers."""
+        return bool(self._keys)
+
     # Calls of channels
 
     def add(self, consumer: Consumer, done: ConsumeDone) -> None:

@@ -162,6 +162,11 @@ class RemoteQueue:
             self._left()
 
     @property
+    def is_used(self) -> bool:
+        """Whether publishes wait for the leader, or the queue has consumers."""
+        return self._publishes.unconfirmed > 0 or self._consumers.are_there
+
+    @property
     def was_opened(self) -> bool:
         """Whether the broker of the last session has led the queue."""
         return self._publishes.was_opened
@@ -266,6 +271,11 @@ class RemoteQueue:
         """Call `done` with the leader's counts, or with those known last after a second."""
         self._publishes.close_call()
         self._questions.ask_info(done)
+
+    def ask_counts(self, done: Callable[[QueueInfo | None], None]) -> None:
+        """Call `done` with the leader's counts; None: it has not answered in a second."""
+        self._publishes.close_call()
+        self._questions.ask_counts(done)
 
     # Events
 

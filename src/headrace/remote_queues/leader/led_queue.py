@@ -59,7 +59,18 @@ class LedQueue:
         """How often `Room` was answered: publishes of before are ignored."""
         self._copied: list[int] = []
         """Numbers of settlements that are copied and not reported."""
-        session.add(Opened(number, getattr(queue, "batch_bytes_max", 0)))
+        if isinstance(queue, HostedQueue) and queue.is_loading:
+            queue.when_open(self._open_late)
+        else:
+            self._open()
+
+    def _open(self) -> None:
+        """Have the home publish: the logs recognise the batches that they have."""
+        self._session.add(Opened(self._number, getattr(self.queue, "batch_bytes_max", 0)))
+
+    def _open_late(self) -> None:
+        self._open()
+        self._session.send()
 
     @property
     def is_present(self) -> bool:
@@ -262,6 +273,14 @@ class LedQueue:
         )
 
     # Ends
+
+    def leave(self) -> None:
+        """Cancel the consumers, and requeue all deliveries: the home opens the queue again.
+
+        It holds those that it has received, and its consumers are added again.
+        """
+        for channel in self._channels.values():
+            self._end(channel, -1)
 
     def end(self) -> None:
         """Cancel the consumers, and requeue all that the home has not settled."""

@@ -213,7 +213,8 @@ class ClusterQueues:
         self.sessions.suspect(self._broker.image.suspects)
         if structural:
             self._links.end_suspected()
-        for topic in (*delta.partitions, *(topic.name for topic in delta.topics)):
+        topics = (topic.name for topic in delta.topics)
+        for topic in (*delta.removed, *delta.partitions, *topics):
             name = self._name_of(topic) if is_queue_topic(topic) else None
             if name is not None:
                 self._elsewhere.look(name)

@@ -110,7 +110,7 @@ def ask(channel: "QueueChannel", method: "Method", declarations: "ClusterDeclara
         declarations.ask(asked, answered)
 
     if isinstance(method, QueueDelete):
-        _info(channel, method.queue, lambda info: command(QueueCounts(info.ready, info.consumers)))
+        _counts(channel, method, command)
     else:
         command(QueueCounts())
 
@@ -187,3 +187,30 @@ def _info(channel: "QueueChannel", name: str, done: "Done[QueueInfo]") -> None:
         done(_NO_INFO)
         return
     queue.ask_info(done)
+
+
+def _counts(
+    channel: "QueueChannel", method: QueueDelete, done: "Callable[[QueueCounts], None]"
+) -> None:
+    """Have the leader of a queue count its messages and consumers, for its deletion.
+
+    A leader that does not answer may have messages: as in RabbitMQ, the queue is not empty then.
+    """
+    # A single broker has no such queues.
+    from headrace.remote_queues.home.remote_queue import RemoteQueue
+
+    def counted(info: QueueInfo | None) -> None:
+        if info is None:
+            done(QueueCounts(ready=int(method.if_empty)))
+        else:
+            done(QueueCounts(info.ready, info.consumers))
+
+    try:
+        queue = channel.host.queue(method.queue, channel.client.owner)
+    except (Refused, KeyError):
+        counted(_NO_INFO)
+        return
+    if isinstance(queue, RemoteQueue):
+        queue.ask_counts(counted)
+    else:
+        queue.ask_info(counted)
