@@ -1,5 +1,6 @@
 """Queues of a cluster over the simulated network: channels of each broker use those of another."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -56,9 +57,9 @@ class Home:
         answer: Any = await called_back(lambda done: self.declarations.ask(command, done))
         assert isinstance(answer, Result)
 
-    def consume(self, name: str, tag: str = "c") -> None:
+    def consume(self, name: str, tag: str = "c", prefetch: int = 10) -> None:
         """Add a consumer."""
-        consumer = Consumer(self.host.queue(name, None), self.channel, tag, prefetch=10)
+        consumer = Consumer(self.host.queue(name, None), self.channel, tag, prefetch=prefetch)
         self.host.consume(consumer, ignore_result)
 
     @property
@@ -160,6 +161,32 @@ def test_leader_names_the_homes_of_a_queue_and_waits_for_them() -> None:
         assert attached == [1, 2, 3]
 
     played(story)
+
+
+def test_publishes_keep_their_order_when_their_broker_begins_to_lead() -> None:
+    async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
+        await leader.declare("q", durable=True)
+        next_leader = Home(cluster, 2)
+        bodies: list[str] = []
+
+        def publish() -> None:
+            bodies.append(str(len(bodies)))
+            assert next_leader.host.publish(["q"], persistent(bodies[-1]), {})
+
+        publish()
+        await until(lambda: leader.host.queues.get("q"))
+        cluster.kill(LEADER)
+        while "q" not in next_leader.host.queues:
+            publish()
+            await asyncio.sleep(0.01)
+        for _ in range(100):
+            publish()
+            await asyncio.sleep(0.001)
+        home.consume("q", prefetch=0)
+        await until(lambda: len(home.bodies) >= len(bodies))
+        assert home.bodies == bodies
+
+    played(story, 2)
 
 
 def test_metrics_tell_which_queues_are_led_and_what_is_under_way_with_others() -> None:
