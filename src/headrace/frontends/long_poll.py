@@ -53,6 +53,11 @@ class LongPoll:
         pending.on_abandon = self.end
         deadlines.add(pending, seconds, self.expire)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the wait has ended."""
+        return self._over
+
     def watch(self, sources: "Iterable[Watched]") -> None:
         """Watch more sources that wake the request, until the wait ends."""
         for source in sources:

@@ -1,0 +1,92 @@
+"""`NewFollowers`: followers of partitions that this broker began to lead, until they fetch them.
+
+A follower has one fetch under way with each leader. If that waits for records and lacks a partition
+that is new, the partition's first commit would wait for it, `replica.fetch.wait.max.ms` at most. So
+such a fetch is answered soon.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.broker.partition import Partition
+    from headrace.frontends.kafka.fetch.wanted_partitions import Key, WantedPartitions
+    from headrace.frontends.long_poll import LongPoll
+    from headrace.model.nouns import BrokerId, LeaderEpoch
+
+NEW_SECONDS = 1.0
+"""Seconds after which a partition is not new any more, whether it is fetched or not."""
+ORDER_SECONDS = 0.005
+"""Seconds for the order to follow to arrive, before a waiting fetch is answered."""
+SOON_MS = 20
+"""Milliseconds that a fetch waits at most while it lacks a new partition."""
+
+
+class _New(NamedTuple):
+    """A partition that a follower does not fetch yet."""
+
+    partition: "Partition"
+    epoch: "LeaderEpoch"
+    until: float
+    """Monotonic seconds at which it is not new any more."""
+
+
+class NewFollowers:
+    """The new partitions that each follower does not fetch yet. On the deciding thread."""
+
+    def __init__(self, broker: "Broker") -> None:
+        """Begin without new partitions, and note those that `broker` leads from now on."""
+        self._broker = broker
+        self._missing: dict[BrokerId, dict[Key, _New]] = {}
+        self._waits: dict[BrokerId, list[LongPoll]] = {}
+        """The fetches of each follower that wait, or did so at the last one's begin."""
+        self._due: set[BrokerId] = set()
+        """Followers whose waiting fetches are answered in `ORDER_SECONDS`."""
+        broker.opened.append(self._opened)
+
+    def _opened(self, partition: "Partition") -> None:
+        term = partition.role.term
+        if term is None:
+            return
+        clock = self._broker.clock
+        key = (partition.topic_id, partition.topic_partition.partition)
+        new = _New(partition, partition.leader_epoch, clock.monotonic() + NEW_SECONDS)
+        for follower in term.assigned:
+            if follower == self._broker.broker_id:
+                continue
+            self._missing.setdefault(follower, {})[key] = new
+            if follower in self._waits and follower not in self._due:
+                self._due.add(follower)
+                clock.call_later(ORDER_SECONDS, lambda each=follower: self._answer(each))
+
+    def _answer(self, follower: "BrokerId") -> None:
+        self._due.discard(follower)
+        for poll in self._waits.pop(follower, ()):
+            poll.expire()
+
+    def wait_ms(self, follower: "BrokerId", wanted: "WantedPartitions", asked_ms: int) -> int:
+        """Return how long a follower's fetch of `wanted` may wait, if it asks for `asked_ms`."""
+        missing = self._missing.get(follower)
+        if missing is None:
+            return asked_ms
+        now = self._broker.clock.monotonic()
+        for key, new in tuple(missing.items()):
+            entry = wanted.by_key.get(key)
+            fetched = entry is not None and entry.asked.current_leader_epoch >= new.epoch
+            if now < new.until and not (fetched and key[0] in self._broker.image.topics_by_id):
+                return min(asked_ms, SOON_MS)
+            del missing[key]
+        del self._missing[follower]
+        return asked_ms
+
+    def partition(self, follower: "BrokerId", key: "Key") -> "Partition | None":
+        """Return a new partition, which the metadata may not have yet."""
+        new = self._missing.get(follower, {}).get(key)
+        if new is None or new.partition.leader_epoch != new.epoch:
+            return None
+        return new.partition
+
+    def waits(self, follower: "BrokerId", poll: "LongPoll") -> None:
+        """Note a fetch that waits, until it is answered."""
+        others = [each for each in self._waits.get(follower, ()) if not each.is_over]
+        self._waits[follower] = [*others, poll]
