@@ -138,7 +138,8 @@ def test_lists_show_what_clients_made(broker: BrokerThread, says: Says, asked: A
     assert asked("amqp consumer list")[1][0]["tag"] == "c"
     _, table, _ = says("amqp", "queue", "list")
     assert table.splitlines()[1].split() == [
-        "/", "q", "classic", "yes", "no", "0", "1", "1", "x-max-length=5,x-queue-type=classic",
+        "/", "q", "classic", "yes", "no", "running", "0", "0", "0", "0", "1", "1",
+        "x-max-length=5,x-queue-type=classic",
     ]  # fmt: skip
     assert asked("amqp connection close", listed["name"]) == (0, {"closed": 1})
     with pytest.raises(ConnectionClosedByBroker, match="closed by an administrator"):

@@ -21,7 +21,7 @@ from headrace.broker.replica.in_sync_replicas import InSyncReplicas
 from headrace.broker.replica.leader_term import LeaderTerm
 from headrace.broker.waiters import CommitWaiters
 from headrace.cluster.controller.controller import Controller
-from headrace.cluster.decisions import decide
+from headrace.cluster.decisions import isr_requests
 from headrace.cluster.decisions.orders import Lead
 from headrace.cluster.membership.applier import Applier
 from headrace.cluster.membership.lease import Lease
@@ -139,13 +139,13 @@ BRANCHES = (
     Branch("ISRs refused", "§2 what is refused is not in force",
            InSyncReplicas, "refused", after=lambda outcome, *_: outcome is None),
     Branch("ISRs of earlier leaders", "§2 a leader that was replaced changes no ISR",
-           decide, "_isr_refusal", after=_is(ErrorCode.FENCED_LEADER_EPOCH)),
+           isr_requests, "refusal", after=_is(ErrorCode.FENCED_LEADER_EPOCH)),
     Branch("ISRs on outdated states", "§2 an ISR is written with the version it was asked on",
-           decide, "_isr_refusal", after=_is(ErrorCode.INVALID_UPDATE_VERSION)),
+           isr_requests, "refusal", after=_is(ErrorCode.INVALID_UPDATE_VERSION)),
     Branch("ISRs asked for again", "§2 what was written already is said again",
-           decide, "_isr_refusal", after=_written_before),
+           isr_requests, "refusal", after=_written_before),
     Branch("ineligible joiners", "§3 AlterPartition checks each member's registration",
-           decide, "_isr_refusal", after=_is(ErrorCode.INELIGIBLE_REPLICA)),
+           isr_requests, "refusal", after=_is(ErrorCode.INELIGIBLE_REPLICA)),
     Branch("own flush held the mark", "§2 a follower shows no more than it has flushed",
            Follower, "committed_end",
            before=lambda follower: follower.leader_high_watermark

@@ -253,10 +253,10 @@ def test_a_leader_is_told_each_partitions_state_or_why_it_stays(version: int) ->
         assert refused["errorCode"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert cluster.controller().broker.image.topics["t"].partitions[0].isr == (1,)
         for asked, code in (
+            (wanted(isr=(0,), leader_epoch=0, partition_epoch=1), ErrorCode.INVALID_REQUEST),
             (wanted(isr=(1, 0), leader_epoch=0, partition_epoch=0),
              ErrorCode.INVALID_UPDATE_VERSION),
             (wanted(isr=(1, 0), leader_epoch=1, partition_epoch=1), ErrorCode.NOT_CONTROLLER),
-            (wanted(isr=(0,), leader_epoch=0, partition_epoch=1), ErrorCode.INVALID_REQUEST),
         ):  # fmt: skip
             (only,) = (await ask(asked))["topics"]
             assert only["partitions"][0]["errorCode"] == code
