@@ -9,14 +9,17 @@ A vhost's coordinator is the leader of its partition of `__amqp.declarations` (A
 has changes before they are committed.
 """
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.model.invariant import InvariantError
 from headrace.model.nouns import BrokerId, Offset
 from headrace.model.protocols import AMQP
 from headrace.ports.callbacks import Done
+from headrace.posix.awaiting import called_back
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.durability import Declared, Model
 from headrace.queues.model.stored_model import QueueRecord
@@ -38,6 +41,7 @@ from headrace.vhosts.declarations.partitions import DeclarationPartitions
 from headrace.vhosts.declarations.queue_deletions import ChangeTopics, QueueDeletions
 from headrace.vhosts.declarations.stored_changes import PARTITIONS
 from headrace.vhosts.declarations.tables import DeclarationTables
+from headrace.vhosts.declarations.takeover import Found
 from headrace.wire.amqp.model_methods import QueueDeclare, QueueDelete
 
 if TYPE_CHECKING:
@@ -47,6 +51,8 @@ if TYPE_CHECKING:
     from headrace.cluster.peers.conversation import Run
     from headrace.shards.journal import KeyValue
     from headrace.vhosts.declarations.followed_table import FollowedTable
+
+_logger = logging.getLogger(__name__)
 
 _LATER = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 """The error of a command that is to be repeated soon."""
@@ -196,6 +202,38 @@ class Coordinator:
                 changes[key] = vhost, deleting_record(vhost, record.name, self._topic_id)
         if changes:
             self._append_deleted(shard, changes)
+
+    async def take_over(self, vhost: str, found: Sequence[Found]) -> Collection[str]:
+        """Append declarations of nodes; return the names of those nodes that the log has now.
+
+        None: another broker coordinates the vhost, or too few replicas are in sync. A declaration
+        that is refused is logged.
+        """
+        try:
+            shard = self._led.of(vhost)
+        except ApiError:
+            return ()
+        partition = self._partitions.at(shard.index)
+        if partition is None or partition.role.too_few_replicas:
+            return ()
+        held, taken, records = shard.table.hold(), [], []
+        for node, _, record, content in found:
+            key = record_key(vhost, record)
+            try:
+                if shard.table.records.get(key) != (vhost, record):
+                    shard.table.take_held(held, key, content)
+                    records.append((key, content))
+                taken.append(node)
+            except Malformed as error:
+                _logger.error(
+                    "the declaration in node %s of vhost %r is not restored: %s. Messages of a"
+                    " queue stay on disk", node, vhost, error,
+                )  # fmt: skip
+        outcome = await called_back(partial(shard.append, held, records))
+        if isinstance(outcome, ApiError):
+            self._read_again(shard)
+            return ()
+        return taken
 
     def _append_deleted(
         self, shard: CoordinatorShard, changes: Mapping[bytes, Deleted | None]
