@@ -39,6 +39,7 @@ def _address(cluster: QueueCluster, broker: int) -> str:
 def _loads(cluster: QueueCluster, broker: int, drained: int) -> dict[str, Figures]:
     """Run each load through a broker; the queue is empty again behind it."""
     _load(cluster, broker, "publish", messages=drained, window=WINDOW)
+    cluster.until_in_step(QUEUE)
     drain = _load(cluster, broker, "drain", messages=drained)
     published = _load(cluster, broker, "publish", window=WINDOW)
     queue_load.run("remove", _address(cluster, broker), queue=QUEUE)

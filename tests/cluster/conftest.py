@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cluster.amqp_cluster import AmqpCluster
 from tests.support.cluster.broker_cluster import BrokerCluster
 from tests.support.zookeeper import ZooKeeper
 
@@ -64,3 +65,19 @@ def collect_sockets() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
+
+
+@pytest.fixture(scope="module")
+def brokers(
+    tmp_path_factory: pytest.TempPathFactory, zookeeper: ZooKeeper
+) -> Iterator[AmqpCluster]:
+    """Three brokers that serve AMQP."""
+    with AmqpCluster(tmp_path_factory.mktemp("amqp"), zookeeper.hosts) as found:
+        yield found
+
+
+@pytest.fixture
+def amqp(brokers: AmqpCluster) -> Iterator[AmqpCluster]:
+    """Three brokers that serve AMQP, all of which run again for the next test."""
+    yield brokers
+    brokers.mend()

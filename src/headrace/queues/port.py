@@ -39,7 +39,13 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from headrace.model.errors import HeadraceError
-from headrace.queue_stores.queue_settings import ConsumerSettings, Published, QueueSettings
+from headrace.queue_stores.queue_settings import (
+    ConsumerSettings,
+    Published,
+    QueueSettings,
+    StreamOffset,
+    StreamStart,
+)
 from headrace.queues.refusals import Refused
 from headrace.wire.amqp.content import Message
 
@@ -188,6 +194,11 @@ class Consumer:
         """Whether another single active consumer follows once its deliveries are settled."""
         self.gone = False
         """Whether the consumer is cancelled; it may still be in its ring."""
+
+    def read_on_from(self, offset: int) -> None:
+        """Have a stream's consumer begin at an offset where another broker leads the stream."""
+        begin = StreamOffset(StreamStart.OFFSET, offset)
+        self.wishes = self.wishes._replace(stream_offset=begin)
 
     def credit(self) -> int:
         """Return how many messages may be delivered to the consumer.

@@ -19,9 +19,12 @@ from headrace.vhosts.topic_writer import TopicWriter
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
+    from headrace.broker.partition import Partition
     from headrace.cluster.controller_port import ControllerPort
     from headrace.queue_stores.log.log_writing import QueueLogs
     from headrace.queues.engine.targets import Targets
+    from headrace.vhosts.remote_partition import RemotePartition
+    from headrace.vhosts.remote_partitions import RemotePartitions
     from headrace.wire.amqp.content import Message
 
 WRITERS_KEPT_MAX = 1024
@@ -37,7 +40,17 @@ class ExchangeTopics:
         self._logs = logs
         self._writers: dict[str, TopicWriter] = {}
         self._making: set[asyncio.Task[None]] = set()
-        self.partition = broker.partition
+        self.elsewhere: RemotePartitions | None = None
+        """Partitions that other brokers lead; None: there is no other broker."""
+
+    def partition(self, topic: str, index: int) -> "Partition | RemotePartition":
+        """Return a partition; raise ApiError if it is not led here, and is not found elsewhere."""
+        try:
+            return self._broker.partition(topic, index)
+        except ApiError as error:
+            if self.elsewhere is None or error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                raise
+        return self.elsewhere.partition(topic, index)
 
     def partition_count(self, topic: str) -> int:
         """Return the number of a topic's partitions; 0: no such topic exists."""

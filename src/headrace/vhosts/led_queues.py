@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.broker.broker import Broker
 from headrace.broker.partition import Partition
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
-from headrace.model.nouns import LeaderEpoch
+from headrace.model.nouns import LeaderEpoch, TopicPartition
 from headrace.queue_stores.log.durable_messages import DurableMessages
 from headrace.queues.engine.delivery_turns import AnyQueue
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.durability import Durability
-from headrace.queues.queue_names import is_queue_topic, queue_of_topic, queue_topic
+from headrace.queues.queue_names import QueueName, is_queue_topic, queue_of_topic, queue_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +62,8 @@ class LedQueues:
         self.moved: Moved | None = None
         """Takes queues over that are no longer led here; None: their consumers are cancelled."""
         self._terms: dict[tuple[str, int], _Term] = {}
+        self._reading: dict[QueueName, Partition] = {}
+        """Partitions of Kafka topics that streams run here on."""
 
     @property
     def count(self) -> int:
@@ -87,7 +89,10 @@ class LedQueues:
         A queue in memory runs already, and so does one without a topic, which has no messages.
         """
         topic = queue_topic(host.name, queue.name)
-        if not queue.durable or queue.settings.topic is not None:
+        if not queue.durable:
+            return
+        if queue.settings.topic is not None:
+            self._read(host, queue, queue.settings.topic.topic)
             return
         if self._led(topic, queue):
             self._run(host, queue)
@@ -100,7 +105,39 @@ class LedQueues:
         indices = range((queue.settings.priority_max or 0) + 1)
         return {index: led[topic, index] for index in indices if (topic, index) in led}
 
+    # Streams that read Kafka topics
+
+    def _read(self, host: QueueHost, queue: DeclaredQueue, topic: str) -> None:
+        """Run a stream where the Kafka topic that it reads is led, or stop running it."""
+        partition = self._broker.partitions.get((topic, 0))
+        name, present = QueueName(host.name, queue.name), host.queues.get(queue.name)
+        if present is not None:
+            running = present.refused is None and present.declared is queue
+            if running and self._reading.get(name) is partition:
+                return
+            self._move(host, present)
+        self._reading.pop(name, None)
+        if partition is not None:
+            self._reading[name] = partition
+            host.host(queue)
+
+    def _look_at_readers(self, partition: TopicPartition) -> None:
+        """Run the streams that read a partition here, or stop running them."""
+        if partition.partition or is_queue_topic(partition.topic):
+            return
+        for host in self._virtual_hosts.hosts.values():
+            for name, read in tuple(host.model.router.read_topics.items()):
+                if read.topic == partition.topic:
+                    self._read(host, host.model.queues[name], read.topic)
+
+    def forget(self, name: QueueName) -> None:
+        """Forget a queue that is deleted."""
+        self._reading.pop(name, None)
+
+    # Partitions
+
     def _opened(self, partition: Partition) -> None:
+        self._look_at_readers(partition.topic_partition)
         found = self._queue_of(partition.topic_partition.topic)
         if found is None:
             return
@@ -112,6 +149,7 @@ class LedQueues:
         self._run(*found)
 
     def _closed(self, partition: Partition) -> None:
+        self._look_at_readers(partition.topic_partition)
         found = self._queue_of(partition.topic_partition.topic)
         if found is not None:
             self._end(*found)

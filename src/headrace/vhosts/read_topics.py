@@ -15,7 +15,8 @@ _logger = logging.getLogger(__name__)
 class ReadTopics:
     """The topics that streams of all vhosts read. Deletes streams with their topics.
 
-    Consumers of a stream are cancelled if its topic gets a second partition.
+    Consumers of a stream are cancelled if its topic gets a second partition. In a cluster each
+    broker asks for the deletion, which is done once.
     """
 
     def __init__(self, image: MetadataImage, virtual_hosts: "VirtualHosts") -> None:
@@ -31,7 +32,7 @@ class ReadTopics:
             for name, read in list(host.model.router.read_topics.items()):
                 if read.topic in delta.removed:
                     self._delete(host, name, read.topic)
-                elif read.topic in grown:
+                elif read.topic in grown and name in host.queues:
                     host.dismiss(host.queues[name])
 
     def _delete(self, host: "QueueHost", name: str, topic: str) -> None:
@@ -39,5 +40,8 @@ class ReadTopics:
             "stream %r (vhost %r) is deleted, as the Kafka topic %r that it reads was deleted",
             name, host.name, topic,
         )  # fmt: skip
+        if host.ended is not None:
+            host.ended(name)
+            return
         host.delete_queue(name, None, if_unused=False, if_empty=False)
         self._virtual_hosts.turns.soon()

@@ -21,11 +21,13 @@ from headrace.record.batch_layout import HEADER_BYTES
 from headrace.record.key_partition import partition_of
 from headrace.record.record_parts import Parts, build_of_parts
 from headrace.record.stored_codec import level_of, stored_codec
+from headrace.vhosts.remote_partition import RemotePartition
 from headrace.vhosts.topic_records import TopicRecord, TopicRecords
 from headrace.wire.amqp.content import Message
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
+    from headrace.config.log_config import LogConfig
     from headrace.ports.clock import Clock, Timer
     from headrace.ports.disk import Disk
 
@@ -41,13 +43,13 @@ _partition_of = lru_cache(maxsize=_KEYS_KEPT_MAX)(partition_of)
 
 
 class Topics(Protocol):
-    """The lookup of topics and of the partitions that this broker leads."""
+    """The lookup of topics and of their partitions."""
 
     def partition_count(self, topic: str) -> int:
         """Return the number of a topic's partitions; 0: no such topic exists."""
 
-    def partition(self, topic: str, index: int) -> "Partition":
-        """Return a partition that this broker leads; raise ApiError."""
+    def partition(self, topic: str, index: int) -> "Partition | RemotePartition":
+        """Return a partition that this broker leads, or another one; raise ApiError."""
 
 
 class _Batch:
@@ -108,7 +110,9 @@ class TopicWriter:
         """Whether messages are on their way to the topic."""
         return bool(self._unsettled)
 
-    def _record(self, message: Message, key_header: str | None) -> tuple[TopicRecord, "Partition"]:
+    def _record(
+        self, message: Message, key_header: str | None
+    ) -> tuple[TopicRecord, "Partition | RemotePartition"]:
         """Return a message as a record, and its partition.
 
         Raises ApiError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_RECORD (no key, and the topic is
@@ -123,11 +127,10 @@ class TopicWriter:
             partition = self._topics.partition(self.topic, _partition_of(record.key, count))
         else:
             partition = self._for_keyless(count)
-        if partition.refusal is not None:
-            raise ApiError(partition.refusal)
-        if partition.keys_needed and record.key is None:
+        config = _accepting(partition)
+        if config.compacted and record.key is None:
             raise ApiError(ErrorCode.INVALID_RECORD, f"'{self.topic}' is compacted")
-        limit = _limit(partition)
+        limit = _limit(config)
         if record.size > limit:
             text = f"a record of {record.size} bytes, {limit} are allowed"
             raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, text)
@@ -137,7 +140,7 @@ class TopicWriter:
         """Raise HeadraceError if a message cannot be stored. Implements `TopicStore`."""
         self._record(message, key_header)
 
-    def _for_keyless(self, count: int) -> "Partition":
+    def _for_keyless(self, count: int) -> "Partition | RemotePartition":
         """Return a partition that accepts records without a key, the same for all of a pass."""
         for step in range(count):
             index = (self._keyless_index + step) % count
@@ -147,7 +150,7 @@ class TopicWriter:
                 if step == count - 1:
                     raise
                 continue
-            if partition.refusal is None:
+            if isinstance(partition, RemotePartition) or partition.refusal is None:
                 break
         self._keyless_index = index
         self._keyless = True
@@ -162,13 +165,19 @@ class TopicWriter:
                 " compression: publish again later"
             )
         index = partition.topic_partition.partition
+        if isinstance(partition, RemotePartition) and partition.is_full:
+            raise HeadraceError(
+                f"too many messages wait for the leader of {self.topic}-{index}: publish again"
+                " later"
+            )
         batch = self._open.get(index)
         if batch is None or batch.size + record.size > batch.limit:
             if not self._filled:
                 self._to_write(self)
                 # Messages published outside of a pass, as dead letters, are written soon, too.
                 self._timer = self._clock.call_later(0, self.write)
-            batch = self._open[index] = _Batch(index, min(BATCH_BYTES_MAX, _limit(partition)))
+            limit = _limit(_accepting(partition))
+            batch = self._open[index] = _Batch(index, min(BATCH_BYTES_MAX, limit))
             self._filled.append(batch)
             self._unsettled[batch] = None
         batch.records.append(record.parts)
@@ -203,6 +212,9 @@ class TopicWriter:
             partition = self._topics.partition(self.topic, batch.index)
         except ApiError as error:
             self._settle(batch, error)
+            return
+        if isinstance(partition, RemotePartition):
+            partition.append(batch.records, batch.size, partial(self._settle, batch))
             return
         codec = stored_codec(partition.log.config)
         content = build_of_parts(batch.records, self._clock.wall_ms())
@@ -256,7 +268,15 @@ class TopicWriter:
             stored(error is None)
 
 
-def _limit(partition: "Partition") -> int:
+def _accepting(partition: "Partition | RemotePartition") -> "LogConfig":
+    """Return the settings of a partition; raise ApiError if it accepts nothing now."""
+    if isinstance(partition, RemotePartition):
+        return partition.config
+    if partition.refusal is not None:
+        raise ApiError(partition.refusal)
+    return partition.log.config
+
+
+def _limit(config: "LogConfig") -> int:
     """Return the maximum bytes of records in one batch of a partition."""
-    config = partition.log.config
     return min(config.max_message_bytes, config.segment_bytes) - HEADER_BYTES

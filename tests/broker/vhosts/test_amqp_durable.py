@@ -148,6 +148,20 @@ def test_what_a_dead_letter_exchange_took_is_there_once_after_a_restart(start: S
     assert (again.gets("dead"), again.gets()) == (["a"], ["b"])
 
 
+def test_message_that_dies_while_the_broker_stops_is_not_lost(start: Start) -> None:
+    first = start()
+    first.declare("dead")
+    dies: FieldTable = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    first.declare(arguments=dies | {"x-max-length": 1})
+    first.publish(b"a")
+    assert first.get(no_ack=False) is not None
+    first.publish(b"b")
+    first.broker.stop()  # with a, which is requeued when its channel closes, the queue is too long
+    again = start()
+    assert again.gets() == ["b"]
+    assert again.gets("dead") == ["a"]
+
+
 # What cannot be stored
 
 

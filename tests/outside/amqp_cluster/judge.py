@@ -199,19 +199,10 @@ def broken(history: History, claims: Collection[Claim], window: int) -> Iterator
     for claim in claims:
         yield from _told(f"lost of {' or '.join(claim.queues)}", lost(claim, publishes, deliveries))
     for name, found in deliveries.items():
-        queue = BY_NAME[name]
-        yield from _told(f"{name}: never published to it", foreign(queue, found, publishes))
-        if name == TTL_EXPIRED:
-            early = expired_early(found, publishes, TTL_SECONDS)
-            yield from _told(f"{name}: expired early", early)
-        if not queue.dead_letters_of:
-            yield from _told(f"{name}: settled and back", settled_and_back(found, faults))
-            yield from _told(f"{name}: delivered twice without a flag", unflagged(found))
-        if queue.in_order:
-            yield from _told(f"{name}: out of order", disordered(found, publishes))
-        if queue.single_active:
-            active = two_active(found, history.subscriptions, faults)
-            yield from _told(f"{name}: two active consumers", active)
+        for promise, violations in _of_queue(name, found, history):
+            yield from _told(f"{name}: {promise}", violations)
+            if violations and isinstance(violations[0], int):
+                yield f"  {told_of(violations[0], found, history)}"
     yield from _told("unanswered publishes", unanswered(publishes.sessions, window))
     yield from _told("stuck", stuck([*publishes.sessions, *history.subscriptions], faults))
     yield from _told("clients", history.problems)
@@ -220,3 +211,42 @@ def broken(history: History, claims: Collection[Claim], window: int) -> Iterator
 def _told(promise: str, violations: Sequence[object]) -> Iterator[str]:
     if violations:
         yield f"{promise}: {len(violations)}: {', '.join(map(str, violations[:5]))}"
+
+
+def _of_queue(
+    name: str, found: Deliveries, history: History
+) -> Iterator[tuple[str, Sequence[object]]]:
+    """Yield the promises about a queue with their violations."""
+    queue, publishes, faults = BY_NAME[name], history.publishes, history.faults
+    yield "never published to it", foreign(queue, found, publishes)
+    if name == TTL_EXPIRED:
+        yield "expired early", expired_early(found, publishes, TTL_SECONDS)
+    if not queue.dead_letters_of:
+        yield "settled and back", settled_and_back(found, faults)
+        yield "delivered twice without a flag", unflagged(found)
+    if queue.in_order:
+        yield "out of order", disordered(found, publishes)
+    if queue.single_active:
+        yield "two active consumers", two_active(found, history.subscriptions, faults)
+
+
+def told_of(number: int, found: Deliveries, history: History) -> str:
+    """Return the history of a message: its publish, deliveries and the fault before the last."""
+    publishes, subscriptions = history.publishes, history.subscriptions
+    told, last = [], 0.0
+    if number < len(publishes.state) and publishes.state[number]:
+        session = publishes.sessions[publishes.session_of(number)]
+        told.append(f"sent {publishes.sent[number]:.3f} by broker {session.broker}")
+    for index, one in enumerate(found.numbers):
+        if one == number:
+            subscription, last = found.subscriptions[index], found.times[index]
+            told.append(
+                f"{'re' * found.redelivered[index]}delivered {last:.3f} to consumer {subscription}"
+                f" by broker {subscriptions[subscription].broker},"
+                f" settled {found.settled[index]:.3f}"
+            )
+    before = [fault for fault in history.faults if fault.began <= last]
+    if before:
+        kind, broker, began, ended = before[-1]
+        told.append(f"{kind} of broker {broker} from {began:.3f} to {ended:.3f}")
+    return "; ".join(told)

@@ -26,7 +26,7 @@ from tests.outside.amqp_cluster.clients import WINDOW, Brokers, Client, Consumer
 from tests.outside.amqp_cluster.clusters import HOSTS, ZOOKEEPER, Cluster, Headraces, Rabbits
 from tests.outside.amqp_cluster.faults import CUT_FROM_PEERS, CUT_OFF, KILL, PAUSE, drawn, inflict
 from tests.outside.amqp_cluster.history import CONFIRMED, REFUSED, SENT, Fault, History
-from tests.outside.amqp_cluster.judge import broken, longest_gap, lost
+from tests.outside.amqp_cluster.judge import broken, longest_gap
 from tests.outside.amqp_cluster.plan import CLAIMS, EXCHANGES, MIXED, QUEUES, SPREAD, Queue
 from tests.support.amqp.wire import AmqpWire
 
@@ -42,6 +42,8 @@ CONSUMED = [queue for queue in QUEUES if queue.consumers]
 PROGRESS_SECONDS_MAX = 60.0
 WHOLE_SECONDS_MAX = 90.0
 DRAIN_SECONDS_MAX = 120.0
+QUIET_SECONDS = 8.0
+"""A queue that delivers nothing for so long in the end has nothing left, or is stuck."""
 CALM_SECONDS_MAX = 1.0
 GAP_SECONDS = 5.0
 """Gaps in the confirms are looked for until so long behind a fault."""
@@ -126,12 +128,14 @@ class Run:
         self._end(self.publishers)
         left = [self._consumer(queue) for queue in QUEUES if queue.name == "short"]
         self._start(left)
-        deadline = time.monotonic() + DRAIN_SECONDS_MAX
-        while time.monotonic() < deadline and any(
-            lost(claim, self.history.publishes, self.history.deliveries) for claim in CLAIMS
-        ):
-            time.sleep(1)
-        time.sleep(2)
+        now = quiet = time.monotonic()
+        deadline, before = now + DRAIN_SECONDS_MAX, -1
+        while now < min(deadline, quiet + QUIET_SECONDS):
+            delivered = sum(len(one.numbers) for one in self.history.deliveries.values())
+            if delivered != before:
+                before, quiet = delivered, now
+            time.sleep(0.2)
+            now = time.monotonic()
         self._end(self.consumers + left)
 
     def end(self) -> None:

@@ -49,7 +49,7 @@ def history_of(
 
 
 def told(history: History, claims: Sequence[Claim] = ()) -> list[str]:
-    return list(broken(history, claims, WINDOW))
+    return [line for line in broken(history, claims, WINDOW) if not line.startswith("  ")]
 
 
 def once(number: int, time: float = 50.0, settled: float = 50.1) -> Row:
@@ -123,6 +123,16 @@ def test_a_settled_message_comes_back_only_if_a_fault_followed_within_two_second
 def test_a_second_delivery_without_the_flag_is_seen() -> None:
     history = history_of(SPREAD, "shared", [once(1, settled=0.0), once(1, 51.0)])
     assert told(history) == ["shared: delivered twice without a flag: 1: 1"]
+
+
+def test_the_first_violation_is_told_with_the_fault_before_it() -> None:
+    history = history_of(SPREAD, "shared", [once(1), (1, 101.0, 1, False, 0.0)], [KILLED])
+    found = list(broken(history, [], WINDOW))
+    assert found[1] == (
+        "  sent 1.000 by broker 0; delivered 50.000 to consumer 0 by broker 0, settled 50.100;"
+        " delivered 101.000 to consumer 1 by broker 0, settled 0.000;"
+        " kill of broker 1 from 100.000 to 100.000"
+    )
 
 
 def test_dead_letters_may_come_twice() -> None:

@@ -148,6 +148,25 @@ def test_publish_waits_until_the_leader_has_opened_the_queue() -> None:
     assert here.led == (1, 0)
 
 
+def test_publish_waits_until_the_log_of_its_leader_is_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = MovingPlace()
+    here.settle()
+    here.move()
+    queue = here.life.queue()
+    with monkeypatch.context() as loading:
+        for store in queue.late_stores:
+            loading.setattr(store, "is_loading", lambda: True)
+        here.begin()
+        told = here.publish_soon("a")
+        here.settle()
+        assert (told, here.led) == ([], (0, 0))
+    queue.end_opening()
+    here.settle()
+    assert (told, here.led) == ([range(0)], (1, 0))
+
+
 def test_batch_of_several_priorities_is_not_taken_as_one() -> None:
     here = MovingPlace({"x-max-priority": 2})
     here.settle()

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch
 from headrace.ports.callbacks import Done, ignore_result
@@ -188,6 +190,19 @@ def test_deleted_queue_cancels_its_consumers_and_looks_for_no_leader() -> None:
     here.elsewhere.close()
 
 
+@pytest.mark.parametrize("at_leader", [False, True])
+def test_publishes_to_a_queue_that_is_deleted_meanwhile_are_confirmed(at_leader: bool) -> None:
+    here = Elsewhere()
+    here.publish("a")
+    told = here.publish_soon("b")
+    if at_leader:
+        here.life.host.delete_queue("q", None, if_unused=False, if_empty=False)
+        here.settle()
+    else:
+        here.elsewhere.close_queue(Q)
+    assert [*map(bool, told)] == [False]
+
+
 def test_session_that_the_leader_ended_is_replaced() -> None:
     here = Elsewhere()
     here.consume(prefetch=1)
@@ -258,4 +273,23 @@ def test_first_consumer_of_a_queue_has_a_broker_lead_it() -> None:
     led = here.life.queue()
     here.home.targets["q"] = here.remote = other.open("/", led.declared, led.title)
     here.home.consume(Consumer(here.remote, here.channel, "c"), ignore_result)
+    assert here.used == ["q"]
+
+
+def test_publish_while_the_topic_of_the_queue_before_it_exists_is_a_first_use() -> None:
+    here = Elsewhere()
+    other = QueuesElsewhere(here, here.clock, [], lambda *_: None)
+    here.registered = False  # the leader of the queue before
+    led = here.life.queue()
+    here.home.targets["q"] = here.remote = other.open("/", led.declared, led.title)
+    other.look(Q)
+    here.used.clear()
+    here.present, here.unused = None, True
+    other.look(Q)
+    assert here.used == []
+    here.present, here.unused = Leader(BrokerId(1), LeaderEpoch(1)), False
+    here.publish_soon("a")
+    here.used.clear()
+    here.present, here.unused = None, True
+    other.look(Q)
     assert here.used == ["q"]

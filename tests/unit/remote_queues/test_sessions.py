@@ -11,6 +11,7 @@ from headrace.queues.refusals import RefusalKind, Refused
 from headrace.remote_queues import events
 from headrace.remote_queues.home import home_session
 from headrace.remote_queues.home.remote_consumer import WINDOW
+from headrace.remote_queues.home.remote_queue import RemoteQueue
 from headrace.remote_queues.leader.queue_sessions import LOST_SECONDS, POLL_SECONDS, SessionName
 from tests.support.amqp.deliveries import getter
 from tests.support.queues.port_place import persistent
@@ -135,6 +136,25 @@ def test_counts_known_last_are_reported_after_a_second_without_an_answer() -> No
     assert [info.ready for info in told] == [1]
     here.settle()
     assert len(told) == 1
+
+
+def test_counts_that_the_leader_does_not_give_are_not_known() -> None:
+    here = RemotePlace(durable=False)
+    here.published("a")
+    told: list[Any] = []
+    queue = here.queue
+    assert isinstance(queue, RemoteQueue)
+    queue.ask_counts(told.append)
+    here.settle()
+    assert [info.ready for info in told] == [1]
+    queue.ask_counts(told.append)
+    here.world.clock.advance(1.1)
+    here.settle()
+    assert told[1:] == [None]
+    queue.ask_counts(told.append)
+    here.network.session.end()
+    queue.ask_counts(told.append)
+    assert told[1:] == [None, None, None]
 
 
 def test_consumer_without_a_limit_is_granted_a_window() -> None:

@@ -5,11 +5,13 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from headrace.model.errors import ApiError
 from headrace.posix.awaiting import called_back
 from headrace.queues.model.declarations import ConnectionOwner
 from headrace.queues.queue_names import QueueName
 from headrace.queues.refusals import RefusalKind, Refused
 from headrace.server.assembly import Server
+from headrace.shards.ask_leader import LEADER_CHANGES
 from headrace.testing.sim.cluster import SimCluster
 from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
 from headrace.vhosts.declarations.coordinator_shard import CoordinatorShard
@@ -143,6 +145,24 @@ def test_transient_queues_end_with_the_registration_of_their_broker() -> None:
         await until(lambda: second.are_loaded and shown(second) == left)
 
     played(story, 0, 1, 2)
+
+
+def test_transient_queue_of_an_ended_registration_is_not_declared() -> None:
+    async def story(cluster: SimCluster) -> None:
+        first = declarations(cluster, 0)
+        await ask(first, QueueDeclare(queue="a", durable=True))
+        at = declarations(cluster, first.coordinator.leader_of("/"))
+        command = at.command("/", method=QueueDeclare(queue="late"))
+        answers: list[object] = []
+        at.coordinator.carry_out(command._replace(epoch=command.epoch - 1), answers.append)
+        (refused,) = answers
+        assert isinstance(refused, ApiError)
+        assert refused.code in LEADER_CHANGES
+        at.coordinator.carry_out(command, answers.append)
+        await until(lambda: len(answers) == 2)
+        assert shown(first) == {("queue", "a"), ("queue", "late")}
+
+    played(story)
 
 
 def test_exclusive_queues_end_with_their_connection() -> None:

@@ -8,7 +8,6 @@ import pytest
 from headrace.model.errors import ApiError
 from headrace.model.nouns import Offset
 from headrace.ports.callbacks import Done, ignore_result
-from headrace.queues.model.virtual_host import VirtualHost
 from headrace.shards.journal import KeyValue
 from headrace.testing.sim.history import Broken
 from headrace.testing.sim.stories import play
@@ -17,7 +16,6 @@ from headrace.vhosts.declarations.confirmations import Confirmations
 from headrace.vhosts.declarations.coordinator import Coordinator
 from headrace.vhosts.declarations.coordinator_shard import CoordinatorShard
 from headrace.vhosts.declarations.followed_table import FollowedTable, Held
-from headrace.vhosts.declarations.messages import Command
 from headrace.vhosts.declarations.new_records import Deleted
 from headrace.vhosts.declarations.queue_deletions import QueueDeletions
 from tests.support.sim.broken import first_broken
@@ -84,18 +82,6 @@ def test_uncommitted_change_that_stays_after_a_resignation_is_found(
 def test_transient_queue_that_outlives_its_broker_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Coordinator, "_delete_ended", lambda self, shard: None)
     assert_found()
-
-
-def test_transient_queue_of_an_ended_registration_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = Coordinator._model
-
-    def planted(self: Coordinator, command: Command, shard: CoordinatorShard) -> VirtualHost:
-        info = self._broker.image.brokers.get(command.broker)
-        epoch = command.epoch if info is None else info.epoch
-        return model(self, command._replace(epoch=epoch), shard)
-
-    monkeypatch.setattr(Coordinator, "_model", planted)
-    assert_found(first=49)
 
 
 def test_tombstone_before_the_topic_is_deleted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

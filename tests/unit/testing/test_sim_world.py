@@ -86,6 +86,23 @@ def test_flushes_are_done_in_the_order_they_were_asked_for() -> None:
     play(story)
 
 
+def test_flush_that_follows_from_a_flush_is_done_once() -> None:
+    async def story(machines: Machines) -> None:
+        disk = machines.one.disk
+        done: list[str] = []
+        file = disk.open("/file", create=True)
+
+        def first(error: OSError | None) -> None:
+            done.append("first")
+            disk.flush([file], lambda _: done.append("second"))
+
+        disk.flush([file], first)
+        await asyncio.sleep(1)
+        assert done == ["first", "second"]
+
+    play(story)
+
+
 def test_nothing_of_a_machine_without_power_happens_any_more() -> None:
     async def story(machines: Machines) -> None:
         world = machines.one

@@ -178,7 +178,7 @@ def test_a_topic_that_is_gone_takes_nothing() -> None:
 
 def test_the_largest_record_is_taken_and_one_byte_more_is_not() -> None:
     topic = Topic(1)
-    limit = topic_writer._limit(topic.partitions[0])
+    limit = topic_writer._limit(topic.partitions[0].log.config)
     over = TopicRecords().record(message(b""), None).size
     topic.writer.check(message(bytes(limit - over)), None)
     topic.append(message(bytes(limit - over)))

@@ -69,7 +69,7 @@ class VhostSettings:
 
     async def load(self) -> None:
         """Replace all definitions by those of the store."""
-        for kind in self.kinds:
+        for kind in (VHOSTS, USERS):
             with suppress(NodeExists):
                 await self._configs.store.create(f"/config/{kind}", b"")
         vhosts = await self._configs.entities(f"/config/{VHOSTS}")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from headrace.frontends.amqp.durable_state import StoredMessages
 from headrace.frontends.amqp.parts import Parts, QueueCluster
 from headrace.vhosts.queue_topics import QueueTopics
+from headrace.vhosts.read_topics import ReadTopics
 
 if TYPE_CHECKING:
     from headrace.frontends.amqp.queue_broker import QueueBroker
@@ -40,7 +41,8 @@ class ClusterState(StoredMessages):
         queues.replies.elsewhere = cluster.share_replies(queues.replies.deliver)
 
     async def start(self) -> None:
-        """Do nothing: queues run as declarations and orders to lead arrive."""
+        """Follow changes of Kafka topics; queues run as declarations and orders to lead arrive."""
+        ReadTopics(self._broker.image, self._virtual_hosts)
 
     async def _close(self, stores: "list[LateStore]") -> None:
         self._cluster.stop_leading()

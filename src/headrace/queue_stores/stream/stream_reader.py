@@ -54,12 +54,12 @@ class StreamReader(NothingSettled):
         """The offset to read next, once the start is found."""
         self._stream = stream
         self._wanted = wanted
-        self._begun = False
+        self.has_begun = False
 
     def begin(self, at: int) -> None:
         """Begin to read the stream at an offset."""
         self.at = at
-        self._begun = True
+        self.has_begun = True
 
     @property
     def end(self) -> int:
@@ -80,7 +80,7 @@ class StreamReader(NothingSettled):
         A reader that retention has overtaken continues at the log's start.
         """
         log = self._stream.log
-        if log is None or not self._begun:
+        if log is None or not self.has_begun:
             return (), ()
         at = self.at = max(self.at, log.start)
         chunk = log.chunk(at, self)

@@ -58,6 +58,14 @@ class DeliveryTurns:
         self._now = clock.monotonic
         self._batches = 0
         self._turn_set = False
+        self._closed = False
+
+    def close(self) -> None:
+        """Run no turn any more: the broker stops.
+
+        A message that dies later stays in its queue: no other queue stores its dead letter.
+        """
+        self._closed = True
 
     def due(self, queue: AnyQueue, host: "QueueHost") -> None:
         """Have a queue deliver in the next turn."""
@@ -89,6 +97,8 @@ class DeliveryTurns:
 
     def take(self) -> bool:
         """Run a turn; return whether queues are left for another one."""
+        if self._closed:
+            return False
         if self.leadership is not None:
             self.leadership.check()
         self._tell_of_deletions()

@@ -312,6 +312,8 @@ class HostedQueue(PausingQueue, BatchQueue, PurgingQueue):
             self._expiring = self.timed = True
         if kept.ready or self._getters:
             self._hooks.readable(self)
+        if not self.is_loading:
+            self.end_opening()
 
     def log_made(self) -> None:
         """Open the logs of all priorities: Kafka producers may write to any.
@@ -355,4 +357,5 @@ class HostedQueue(PausingQueue, BatchQueue, PurgingQueue):
     def failed(self, error: HeadraceError) -> None:
         """Answer waiting basic.gets with a store's error. Implements `StoreOwner`."""
         self._store_error = error
+        self.end_opening()
         self._hooks.readable(self)

@@ -253,8 +253,11 @@ class StreamQueue:
         self._stream.abandon()
 
     def resign(self, refused: Refused) -> None:
-        """Stop the stream because another broker leads it."""
+        """Stop the stream because another broker leads it, where its readers go on."""
         self.deleted = True
+        for consumer, (_, reader) in self._places.items():
+            if reader.has_begun:
+                consumer.read_on_from(reader.at)
         for consumer in self.consumers:
             consumer.channel.forget(consumer)
         self._stream.resign()

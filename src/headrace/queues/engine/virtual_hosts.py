@@ -72,5 +72,6 @@ class VirtualHosts:
         return [queue for host in self.hosts.values() for queue in host.queues.values()]
 
     def close(self) -> None:
-        """End all timers of queues: the broker stops."""
+        """End all timers and turns of queues: the broker stops."""
         self.deadlines.close()
+        self.turns.close()

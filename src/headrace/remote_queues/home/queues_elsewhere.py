@@ -145,7 +145,9 @@ class QueuesElsewhere:
             known.leader = None
             known.remote.leave()  # calls `_left`
         if leader is None and self._leaders.is_unused(name):
-            return  # it has a leader after its first use, which the metadata image tells
+            if known.remote.is_used:  # the topic of the queue before it existed until now
+                self._leaders.use(name.vhost, known.remote.declared)
+            return  # the metadata image tells of its leader
         session = None if leader is None else self._leaders.session(leader.broker)
         if session is None:
             self._look_later(name, known)
@@ -192,15 +194,15 @@ class QueuesElsewhere:
 
         self._leaders.new_producer_id(given)
 
-    def close_queue(self, name: QueueName) -> None:
-        """End a queue that is deleted: its consumers are cancelled."""
+    def close_queue(self, name: QueueName, *, deleted: bool = True) -> None:
+        """End a queue that is deleted, or as the broker stops: its consumers are cancelled."""
         known = self._known.pop(name, None)
         if known is not None:
             if known.timer is not None:
                 known.timer.cancel()
-            known.remote.close()
+            known.remote.close(deleted=deleted)
 
     def close(self) -> None:
         """End all queues: the broker stops."""
         for name in tuple(self._known):
-            self.close_queue(name)
+            self.close_queue(name, deleted=False)

@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.ports.clock import Clock
+from headrace.queue_stores.queue_settings import QueueType
 from headrace.queues.port import ConsumeDone, Consumer, Deliveries, Queue, Subscriber
 from headrace.queues.refusals import Refused
 from headrace.remote_queues.home.home_session import HomeSession
@@ -38,6 +39,11 @@ class RemoteConsumers:
         self._consuming: dict[int, ConsumeDone] = {}
         """Callbacks of consumers that the leader has not confirmed."""
         self._timer: Timer | None = None
+
+    @property
+    def are_there(self) -> bool:
+        """Whether the queue has consumers."""
+        return bool(self._keys)
 
     # Calls of channels
 
@@ -167,6 +173,8 @@ class RemoteConsumers:
         if remote is None:
             return None
         remote.receive(len(positions))
+        if remote.consumer.queue.settings.queue_type is QueueType.STREAM:
+            remote.consumer.read_on_from(positions[-1] + 1)
         if not remote.consumer.no_ack:
             self._settlements.hold(key, positions)
         sizes = [len(message.body) for message in event.messages]

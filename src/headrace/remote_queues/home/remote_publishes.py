@@ -255,6 +255,18 @@ class RemotePublishes:
         self._go_on()
         self._tell()
 
+    def deleted(self) -> None:
+        """Count all undecided messages as stored: they are deleted with the queue.
+
+        RabbitMQ confirms them, too.
+        """
+        self._batches = {}
+        self.waiting_bytes = 0
+        for sequence in self._sequences:
+            sequence.lost(())
+        self._go_on()
+        self._tell()
+
     # Confirms
 
     def when_stored(self, done: UnstoredDone) -> None:

@@ -11,17 +11,18 @@ from headrace.remote_queues.messages import Counted, Info, Purge, PurgeEnded
 
 INFO_SECONDS_MAX = 1.0
 """Seconds after which counts known last are reported."""
+_NOTHING = QueueInfo(0, 0, 0, 0)
 
 
 class RemoteQuestions:
     """The questions of one queue that the leader has not answered."""
 
     def __init__(self, link: LeaderLink, clock: Clock) -> None:
-        self.known = QueueInfo(0, 0, 0, 0)
+        self.known = _NOTHING
         """The counts known last."""
         self._link = link
         self._clock = clock
-        self._infos: dict[int, Done[QueueInfo]] = {}
+        self._infos: dict[int, Done[QueueInfo | None]] = {}
         self._purges: dict[int, PurgeDone] = {}
 
     def purge(self, done: PurgeDone) -> None:
@@ -38,19 +39,23 @@ class RemoteQuestions:
 
     def ask_info(self, done: Callable[[QueueInfo], None]) -> None:
         """Call `done` with the leader's counts, or with those known last after a second."""
+        self.ask_counts(lambda info: done(self.known if info is None else info))
+
+    def ask_counts(self, done: Done[QueueInfo | None]) -> None:
+        """Call `done` with the leader's counts; None: it has not answered in a second."""
         session, request = self._link.session, self._link.key()
         if session is None:
-            done(self.known)
+            done(_NOTHING if self._link.is_unused else None)
             return
         once = Once(done)
 
         def late() -> None:
             self._infos.pop(request, None)
-            once(self.known)
+            once(None)
 
         timer = self._clock.call_later(INFO_SECONDS_MAX, late)
 
-        def counted(info: QueueInfo) -> None:
+        def counted(info: QueueInfo | None) -> None:
             timer.cancel()
             once(info)
 
@@ -74,7 +79,7 @@ class RemoteQuestions:
         """Report the counts known last, and refuse purges: the session has ended."""
         infos, self._infos = self._infos, {}
         for done in infos.values():
-            done(self.known)
+            done(None)
         purges, self._purges = self._purges, {}
         for purged in purges.values():
             purged(refused)

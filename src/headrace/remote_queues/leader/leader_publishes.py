@@ -32,8 +32,9 @@ def published_to(host: "QueueHost", queue: "AnyQueue", call: Publish, awaited: "
         for message in call.messages
     ]
     numbers = range(call.first, call.first + len(contents))
-    known = call.producer.producer_id >= 0
-    if known and not isinstance(queue, ClosedQueue) and queue.takes_batch(contents):
+    if call.producer.producer_id >= 0:
+        if isinstance(queue, ClosedQueue) or not queue.takes_batch(contents):
+            return Taken(numbers)  # without a batch the log would not recognise it later
         room = host.publish_batch(queue, contents, call.batch, awaited)
         if room is None:
             return Taken(numbers)

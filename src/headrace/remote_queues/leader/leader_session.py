@@ -192,6 +192,9 @@ class LeaderSession:
         if host is None or queue is None or moved:
             self._events.add(Moved(call.queue))
         else:
+            # The home has left it, as it has seen a later leader epoch of this broker.
+            for number in self._numbers_of((call.vhost, call.name)):
+                self._queues.pop(number).leave()
             self._queues[call.queue] = LedQueue(self, call.queue, host, queue, self._clock)
 
     def _reply(self, call: Reply) -> None:
@@ -213,14 +216,18 @@ class LeaderSession:
 
     def moved(self, name: QueueName) -> None:
         """Report that a queue is not led here any more; its deliveries are requeued."""
-        for number, led in tuple(self._queues.items()):
-            if (led.host.name, led.queue.name) == name:
-                if self._holding is not None and self._holding.queue is led.queue:
-                    self._give_up()
-                led.end()
-                del self._queues[number]
-                self.add(Moved(number))
+        for number in self._numbers_of(name):
+            led = self._queues.pop(number)
+            if self._holding is not None and self._holding.queue is led.queue:
+                self._give_up()
+            led.end()
+            self.add(Moved(number))
         self._carry_out()
+
+    def _numbers_of(self, name: QueueName) -> list[int]:
+        """Return the numbers by which the home has opened a queue."""
+        queues = self._queues.items()
+        return [number for number, led in queues if (led.host.name, led.queue.name) == name]
 
     def _attach(self, led: LedQueue) -> None:
         led.attached = True

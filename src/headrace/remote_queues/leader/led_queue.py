@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.model.errors import HeadraceError
 from headrace.ports.clock import Clock
+from headrace.queues.engine.closed_queue import ClosedQueue
 from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.port import ALL_UNSTORED, Consumer, Disposition, Getter, Got
@@ -58,12 +59,28 @@ class LedQueue:
         """How often `Room` was answered: publishes of before are ignored."""
         self._copied: list[int] = []
         """Numbers of settlements that are copied and not reported."""
-        session.add(Opened(number, getattr(queue, "batch_bytes_max", 0)))
+        if isinstance(queue, HostedQueue) and queue.is_loading:
+            queue.when_open(self._open_late)
+        else:
+            self._open()
+
+    def _open(self) -> None:
+        """Have the home publish: the logs recognise the batches that they have."""
+        self._session.add(Opened(self._number, getattr(self.queue, "batch_bytes_max", 0)))
+
+    def _open_late(self) -> None:
+        self._open()
+        self._session.send()
 
     @property
     def is_present(self) -> bool:
         """Whether the queue is neither deleted nor replaced."""
         return self.host.queues.get(self.queue.name) is self.queue
+
+    @property
+    def _is_deleted(self) -> bool:
+        """Whether the queue is deleted, and perhaps replaced, rather than closed by an error."""
+        return not isinstance(self.host.queues.get(self.queue.name), ClosedQueue)
 
     def touch(self) -> None:
         """Have the queue deliver in the next turn."""
@@ -86,7 +103,9 @@ class LedQueue:
             return  # sent before the home had the answer `Room`: it sends them again
         if not self.is_present:
             numbers = range(call.first, call.first + len(call.messages))
-            self._session.add(Stored(self._number, call.first, numbers))
+            # As in RabbitMQ, messages of a deleted queue are confirmed.
+            lost = () if self._is_deleted else numbers
+            self._session.add(Stored(self._number, call.first, lost))
             return
         awaited: Awaited = {}
         taken = published_to(self.host, self.queue, call, awaited)
@@ -254,6 +273,14 @@ class LedQueue:
         )
 
     # Ends
+
+    def leave(self) -> None:
+        """Cancel the consumers, and requeue all deliveries: the home opens the queue again.
+
+        It holds those that it has received, and its consumers are added again.
+        """
+        for channel in self._channels.values():
+            self._end(channel, -1)
 
     def end(self) -> None:
         """Cancel the consumers, and requeue all that the home has not settled."""

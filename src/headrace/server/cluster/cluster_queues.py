@@ -137,6 +137,7 @@ class ClusterQueues:
         if len(name.vhost) + len(name.queue) >= HASHED_CHARS_MIN:
             self._hashed.pop(queue_topic(*name), None)
         self._elsewhere.close_queue(name)
+        self._led.forget(name)
 
     def _host(self, vhost: str) -> QueueHost:
         """Return the host of a vhost, whose channels find queues elsewhere from now on."""
@@ -179,18 +180,22 @@ class ClusterQueues:
         if not queue.durable:
             home = self._home_of(*name)
             return None if home is None else Leader(home, LeaderEpoch(0))
-        topic = self._broker.image.topics.get(queue_topic(*name))
+        read = queue.settings.topic
+        topic = self._broker.image.topics.get(queue_topic(*name) if read is None else read.topic)
         if topic is None or topic.partitions[0].leader == NO_LEADER:
             return None
         return Leader(topic.partitions[0].leader, topic.partitions[0].leader_epoch)
 
     def is_unused(self, name: QueueName) -> bool:
         """Return whether a durable queue was never used: it has no topic, and so no message."""
-        return not self.topics.exists(name)
+        queue = self._queue(name)
+        reads = queue is not None and queue.settings.topic is not None
+        return not reads and not self.topics.exists(name)
 
     def use(self, vhost: str, queue: DeclaredQueue) -> None:
         """Have the topic of a durable queue created, unless it exists."""
-        self.topics.want(vhost, queue)
+        if queue.settings.topic is None:
+            self.topics.want(vhost, queue)
 
     def _queue(self, name: QueueName) -> DeclaredQueue | None:
         host = self._virtual_hosts.hosts.get(name.vhost)
@@ -206,10 +211,20 @@ class ClusterQueues:
             epochs = {broker.broker_id: broker.epoch for broker in delta.brokers}
             self.sessions.keep(epochs)
         self.sessions.suspect(self._broker.image.suspects)
-        for topic in (*delta.partitions, *(topic.name for topic in delta.topics)):
+        topics = (topic.name for topic in delta.topics)
+        for topic in (*delta.removed, *delta.partitions, *topics):
             name = self._name_of(topic) if is_queue_topic(topic) else None
             if name is not None:
                 self._elsewhere.look(name)
+            elif not is_queue_topic(topic):
+                self._look_for_readers(topic)
+
+    def _look_for_readers(self, topic: str) -> None:
+        """Look for the leaders of streams that read a Kafka topic."""
+        for host in self._virtual_hosts.hosts.values():
+            for name, read in host.model.router.read_topics.items():
+                if read.topic == topic:
+                    self._elsewhere.look(QueueName(host.name, name))
 
     # The right to lead: `LeadingRights.homes_of`, `QueueLeadership.wait_for_homes`
 

@@ -4,7 +4,10 @@ Each broker with the listener of a protocol that has queues makes one. It follow
 of all vhosts, leads queues for all brokers, and uses the queues that others lead.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.client.transport.peer_clients import PeerClients
@@ -13,14 +16,19 @@ from headrace.cluster.controller.producer_id_source import ProducerIdSource
 from headrace.cluster.peers.conversation import Run
 from headrace.cluster.peers.peer_service import PeerService
 from headrace.cluster.peers.queue_topic_calls import Outcomes, QueueTopicChanges
+from headrace.config.log_config import LogConfig
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.posix.awaiting import called_back
+from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.queue_names import DECLARATIONS_TOPIC
 from headrace.remote_queues.home.replies_elsewhere import RepliesElsewhere
 from headrace.remote_queues.leader.leader_session import DeliverReply
 from headrace.server.cluster import queue_figures
-from headrace.server.cluster.alarm_links import AlarmLinks, alarm_of
 from headrace.server.cluster.cluster_queues import ClusterQueues
 from headrace.server.cluster.declaration_links import DeclarationLinks
+from headrace.server.cluster.links.alarm_links import AlarmLinks, alarm_of
+from headrace.server.cluster.links.produce_links import ProduceLinks
 from headrace.server.cluster.queue_leadership import QueueLeadership
 from headrace.server.cluster.queue_links import QueueLinks
 from headrace.server.cluster.settled_copies import SettledCopies
@@ -30,11 +38,15 @@ from headrace.vhosts.declarations.log_growth import LogGrowth
 from headrace.vhosts.declarations.takeover import DeclarationNodes
 from headrace.vhosts.led_queues import LedQueues
 from headrace.vhosts.queue_topics import QueueTopics
+from headrace.vhosts.remote_partitions import RemotePartitions
 from headrace.vhosts.replicated_topics import ReplicatedTopics, TopicLinks
 from headrace.vhosts.shared_alarms import SharedAlarms
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
+
+SETTLE_SECONDS_MAX = 1.0
+"""Seconds for which a clean stop waits for the replicas of settled positions."""
 
 
 class QueueCluster:
@@ -72,6 +84,9 @@ class QueueCluster:
         self._declaration_links: DeclarationLinks | None = None
         self._led: LedQueues | None = None
         self._growth: LogGrowth | None = None
+        self._hosts: VirtualHosts
+        self._produce_links: ProduceLinks | None = None
+        self._topics_elsewhere: RemotePartitions | None = None
         self._alarm_links: AlarmLinks | None = None
         self._alarms: SharedAlarms | None = None
 
@@ -98,6 +113,7 @@ class QueueCluster:
                 links.ask,
                 links.poll,
                 lambda: applier.broker_epoch,
+                lambda: applier.knows_cluster,
                 lambda: self._controller.ensure_internal_topic(DECLARATIONS_TOPIC),
                 self._change_topics,
                 self._run,
@@ -111,7 +127,8 @@ class QueueCluster:
 
     def serve(self, virtual_hosts: VirtualHosts, topics: QueueTopics) -> None:
         """Run the queues of the vhosts that have the declarations, here or on other brokers."""
-        broker, applier = self._broker, self._controller.applier
+        broker, applier, self._hosts = self._broker, self._controller.applier, virtual_hosts
+        new_producer_id = ProducerIdSource(broker.producer_ids, self._controller).new_producer_id
         self._led = LedQueues(broker, self.declarations, virtual_hosts)
         self.queues = queues = ClusterQueues(
             broker,
@@ -122,7 +139,7 @@ class QueueCluster:
             self._led,
             topics.logs.crowded,
             self.declarations.home_of,
-            ProducerIdSource(broker.producer_ids, self._controller).new_producer_id,
+            new_producer_id,
             ReplicatedTopics(
                 broker, TopicLinks(self._change_topics, self.declarations.planned, self._run)
             ),
@@ -135,6 +152,19 @@ class QueueCluster:
         if applier.rights is not None:
             applier.rights.homes_of = queues.homes_of
         self._led.begin()
+        produced = self._produce_links = ProduceLinks(
+            broker, self._listener, self._clients, self._run
+        )
+        self._topics_elsewhere = topics.of_exchanges.elsewhere = RemotePartitions(
+            broker, self._topic_config, new_producer_id, produced.produce
+        )
+
+    def _topic_config(self, topic: str) -> LogConfig:
+        """Return the present settings of a topic. ApiError: it does not exist."""
+        info = self._broker.image.topics.get(topic)
+        if info is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return self._controller.settings.log_config(topic, info.config)
 
     def share_alarms(self, block: Callable[[str | None], None]) -> Callable[[frozenset[str]], None]:
         """Block publishers by the alarms of all brokers; return the function that takes ours.
@@ -164,6 +194,16 @@ class QueueCluster:
         self.declarations.start()
         self._growth = LogGrowth(self._broker, self._controller, self._run)
 
+    async def settle(self) -> None:
+        """Wait until all settlements so far are on all replicas, `SETTLE_SECONDS_MAX` at most.
+
+        This broker is about to hand its queues over: their next leaders redeliver none of these.
+        """
+        led = [queue for queue in self._hosts.queues() if isinstance(queue, HostedQueue)]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_SECONDS_MAX):
+                await asyncio.gather(*(called_back(partial(_settled, queue)) for queue in led))
+
     def stop_leading(self) -> None:
         """Follow changes of leaders no longer: the queues' stores are closed next."""
         if self._led is not None:
@@ -180,6 +220,13 @@ class QueueCluster:
         self.queues.close()
         self.declarations.close()
         self._declaration_links.close()
+        if self._topics_elsewhere is not None and self._produce_links is not None:
+            self._topics_elsewhere.close()
+            self._produce_links.close()
         if self._alarms is not None and self._alarm_links is not None:
             self._alarms.close()
             self._alarm_links.close()
+
+
+def _settled(queue: HostedQueue, done: Callable[[None], None]) -> None:
+    queue.when_settled((), lambda: done(None))

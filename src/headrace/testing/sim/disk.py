@@ -102,8 +102,10 @@ class LoopDisk(SimDisk):
             return
         if self._off:
             return
-        self._flushes.popleft()()
-        if self._flushes:
+        job = self._flushes.popleft()
+        more = bool(self._flushes)  # the job may begin another flush, which is scheduled then
+        job()
+        if more:
             self._flush_later()
 
     def _flush_later(self) -> None:

@@ -24,7 +24,6 @@ from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declarations import ConnectionOwner, DeclaredQueue
 from headrace.queues.model.durability import Declared, KeptDone, Model
-from headrace.queues.model.exchange_topic import KafkaTopics, NoTopics
 from headrace.queues.model.stored_model import QueueRecord
 from headrace.queues.model.stored_records import record_key
 from headrace.queues.queue_names import DECLARATIONS_TOPIC, QueueName
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.cluster.peers.conversation import Run
     from headrace.replication.fetch_dependencies import Running
+    from headrace.queues.model.exchange_topic import KafkaTopics
     from headrace.vhosts.queue_topics import QueueTopics
 
 CLOSED_SECONDS_MAX = 5.0
@@ -72,6 +72,8 @@ class Links(NamedTuple):
     poll: Polls
     epoch: Callable[[], int]
     """Returns the epoch of this broker's registration."""
+    knows_topics: Callable[[], bool]
+    """Returns whether the metadata image has the cluster's topics."""
     create: Callable[[], Awaitable[object]]
     """Creates the topic of the log if it is missing. Raises ApiError."""
     change_topics: ChangeTopics
@@ -86,8 +88,6 @@ class ClusterDeclarations:
     Implements `queues.model.durability.Durability` for models that change by commands only.
     """
 
-    topics: KafkaTopics = NoTopics()
-
     def __init__(
         self, broker: "Broker", links: Links, access: AccessOf, stores: "QueueTopics"
     ) -> None:
@@ -98,6 +98,7 @@ class ClusterDeclarations:
         self._broker = broker
         self._links = links
         self._stores = stores
+        self.topics: KafkaTopics = stores.of_exchanges
         self.tables = DeclarationTables(broker)
         self.coordinator = Coordinator(broker, self.tables, access, links.change_topics, links.run)
         self._follower = Follower(broker, self.tables, links.poll)
@@ -149,10 +150,15 @@ class ClusterDeclarations:
         """Whether this broker has applied the declarations of all vhosts."""
         return self._is_taken_over and self.tables.are_loaded
 
+    def has_loaded(self, vhost: str) -> bool:
+        """Tell whether this broker has applied the declarations of a vhost."""
+        return self._is_taken_over and self.tables.has_loaded(vhost)
+
     @property
     def _is_taken_over(self) -> bool:
-        """Whether the log has all declarations of nodes that earlier versions wrote."""
-        return self._takeover is None or self._takeover.is_done
+        """Whether the topics are known, and no node has declarations that the log lacks."""
+        done = self._takeover is None or self._takeover.is_done
+        return done and self._links.knows_topics()
 
     # Commands
 

@@ -11,6 +11,7 @@ from headrace.frontends.amqp.connection.connection import AmqpConnection
 from headrace.frontends.amqp.connection.negotiation import Settings
 from headrace.frontends.amqp.connection.ports import Credentials, LoginDone, Peer
 from headrace.frontends.amqp.queue_broker import QueueBroker
+from headrace.remote_queues.leader.led_queue import LedQueue
 from headrace.security.identity import USER, Principal
 from headrace.testing.sim.cluster import SimCluster
 from headrace.wire.amqp.content import Message
@@ -145,6 +146,25 @@ def test_publish_behind_declarations_waits_until_its_broker_routes_by_them(numbe
         )
         assert await client.ask(QueueDelete(queue="q")) == QueueDeleteOk(1)
         assert "q" not in home.host.queues
+
+    played(story)
+
+
+def test_queue_whose_leader_does_not_answer_is_not_deleted_as_empty(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(LedQueue, "info", lambda *_: None)
+
+    async def story(*homes: Home) -> None:
+        for number, name in ((0, "a"), (1, "b")):
+            at, other = Client(homes[number]), Client(homes[1 - number])
+            assert await at.ask(QueueDeclare(queue=name)) == QueueDeclareOk(name, 0, 0)
+            closed = await other.ask(QueueDelete(queue=name, if_empty=True))
+            text = f"PRECONDITION_FAILED - queue '{name}' in vhost '/' not empty"
+            assert closed == ChannelClose(406, text, 50, 40)
+            assert name in homes[1 - number].host.model.queues
+            empty = QueueDelete(queue=name, if_empty=True)
+            assert await at.ask(empty) == QueueDeleteOk(0)
 
     played(story)
 

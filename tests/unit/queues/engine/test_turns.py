@@ -180,3 +180,12 @@ def test_a_broker_that_is_closed_lets_no_queue_expire() -> None:
     broker.hosts.close()
     broker.clock.advance(2)
     assert not queue.deleted
+
+
+def test_closed_turns_deliver_nothing() -> None:
+    broker = Broker()
+    broker.queue("q")
+    broker.hosts.close()
+    broker.host.publish(("q",), Published(message_of("a")))
+    broker.hosts.turns.run()
+    assert broker.told == []

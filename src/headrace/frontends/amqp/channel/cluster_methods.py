@@ -7,10 +7,13 @@ it is routed by it. Passive declarations, and names of direct replies, are answe
 from typing import TYPE_CHECKING, cast
 
 from headrace.frontends.amqp.channel import direct_replies
+from headrace.frontends.amqp.channel.exchange_methods import no_topic
 from headrace.frontends.amqp.channel.queue_methods import binding_of
 from headrace.frontends.amqp.replies import reply_to
-from headrace.model.errors import ApiError
+from headrace.model.errors import ApiError, HeadraceError
+from headrace.model.nouns import Offset
 from headrace.queues.model.declarations import ConnectionOwner, QueueCounts
+from headrace.queues.model.exchange_topic import stored_in
 from headrace.queues.port import QueueInfo
 from headrace.queues.refusals import Refused
 from headrace.vhosts.declarations.messages import Result
@@ -57,6 +60,8 @@ _ANSWERS: dict[type, type] = {
 
 
 _NO_INFO = QueueInfo(0, 0, 0, 0)
+NO_RESULT = Result(Offset(0))
+"""The result of a method that is refused."""
 
 
 def is_command(method: "Method") -> bool:
@@ -77,15 +82,23 @@ def ask(channel: "QueueChannel", method: "Method", declarations: "ClusterDeclara
     release_input = channel.outlet.hold_input()
     client.commands += 1
 
-    def answered(answer: "Answer | ApiError") -> None:
+    def end(error: "AmqpError | None", result: Result) -> None:
         release_input()
-        if isinstance(answer, Result):
-            _answer(channel, method, answer)
+        if error is None:
+            _answer(channel, method, result)
             release(b"")
         else:
-            channel.outlet.fail(_error(answer), IDS[type(method)])
+            channel.outlet.fail(error, IDS[type(method)])
         client.commands -= 1
         client.commands_answered()
+
+    def answered(answer: "Answer | ApiError") -> None:
+        if not isinstance(answer, Result):
+            end(_error(answer), NO_RESULT)
+        elif isinstance(method, ExchangeDeclare):
+            _make_topic(channel, method, answer, lambda error: end(error, answer))
+        else:
+            end(None, answer)
 
     def command(counts: QueueCounts) -> None:
         owner = client.owner
@@ -97,9 +110,35 @@ def ask(channel: "QueueChannel", method: "Method", declarations: "ClusterDeclara
         declarations.ask(asked, answered)
 
     if isinstance(method, QueueDelete):
-        _info(channel, method.queue, lambda info: command(QueueCounts(info.ready, info.consumers)))
+        _counts(channel, method, command)
     else:
         command(QueueCounts())
+
+
+def _make_topic(
+    channel: "QueueChannel",
+    method: ExchangeDeclare,
+    result: Result,
+    done: "Done[AmqpError | None]",
+) -> None:
+    """Create the Kafka topic that a declared exchange stores in, if it is missing.
+
+    Without it the exchange is deleted again, if it is new.
+    """
+    stored, declarations = stored_in(method.arguments), channel.client.declarations
+    if stored is None or declarations is None:
+        done(None)
+        return
+
+    def made(error: HeadraceError | None) -> None:
+        if error is not None and result.created:
+            deletion = ExchangeDelete(exchange=method.exchange)
+            command = declarations.command(channel.host.name, method=deletion)
+            declarations.ask(command, lambda _: done(no_topic(stored.topic, error)))
+        else:
+            done(None if error is None else no_topic(stored.topic, error))
+
+    declarations.topics.make(stored.topic, made)
 
 
 def _resolved(channel: "QueueChannel", method: "Method") -> "Method":
@@ -148,3 +187,30 @@ def _info(channel: "QueueChannel", name: str, done: "Done[QueueInfo]") -> None:
         done(_NO_INFO)
         return
     queue.ask_info(done)
+
+
+def _counts(
+    channel: "QueueChannel", method: QueueDelete, done: "Callable[[QueueCounts], None]"
+) -> None:
+    """Have the leader of a queue count its messages and consumers, for its deletion.
+
+    A leader that does not answer may have messages: as in RabbitMQ, the queue is not empty then.
+    """
+    # A single broker has no such queues.
+    from headrace.remote_queues.home.remote_queue import RemoteQueue
+
+    def counted(info: QueueInfo | None) -> None:
+        if info is None:
+            done(QueueCounts(ready=int(method.if_empty)))
+        else:
+            done(QueueCounts(info.ready, info.consumers))
+
+    try:
+        queue = channel.host.queue(method.queue, channel.client.owner)
+    except (Refused, KeyError):
+        counted(_NO_INFO)
+        return
+    if isinstance(queue, RemoteQueue):
+        queue.ask_counts(counted)
+    else:
+        queue.ask_info(counted)

@@ -20,6 +20,7 @@ from headrace.wire.amqp.model_methods import (
     ExchangeUnbind,
     ExchangeUnbindOk,
 )
+from headrace.wire.amqp.reply_codes import AmqpError
 
 if TYPE_CHECKING:
     from headrace.frontends.amqp.channel.channel import QueueChannel
@@ -54,10 +55,14 @@ def _make_topic(
             return
         if created:
             model.delete_exchange(method.exchange)
-        problem = f"{KAFKA_TOPIC} '{topic}' could not be made: {error}"
-        channel.outlet.fail(reply_to(precondition_failed(problem)), IDS[ExchangeDeclare])
+        channel.outlet.fail(no_topic(topic, error), IDS[ExchangeDeclare])
 
     model.kept.topics.make(topic, made)
+
+
+def no_topic(topic: str, error: HeadraceError) -> AmqpError:
+    """Return the error of an exchange's declaration whose Kafka topic could not be created."""
+    return reply_to(precondition_failed(f"{KAFKA_TOPIC} '{topic}' could not be made: {error}"))
 
 
 def delete(channel: "QueueChannel", method: ExchangeDelete) -> None:

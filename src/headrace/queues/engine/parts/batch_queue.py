@@ -5,7 +5,7 @@ batch that it has. Without room for a whole batch the queue takes nothing of it,
 many messages it has room: the producer makes a batch of these.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from headrace.queue_stores.message_store import BatchStore
@@ -17,6 +17,21 @@ from headrace.queues.engine.priority_level import MessageLevel
 
 class BatchQueue(MessageQueue):
     """A queue whose logs may take batches: each priority has one."""
+
+    _opening: Sequence[Callable[[], None]] = ()
+
+    def when_open(self, done: Callable[[], None]) -> None:
+        """Call `done` once the log that is being loaded is open, or cannot be loaded.
+
+        Messages that are published before wait one by one: no log recognises their batch.
+        """
+        self._opening = [*self._opening, done]
+
+    def end_opening(self) -> None:
+        """Call what waits for the logs."""
+        opening, self._opening = self._opening, ()
+        for done in opening:
+            done()
 
     @property
     def batch_bytes_max(self) -> int:

@@ -3,11 +3,20 @@
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.replica_watch import ReplicaWatch
 
 Kind = Callable[[], Awaitable[None]]
+
+
+class Span(NamedTuple):
+    """A fault, and the loop's times at which it began and ended."""
+
+    began: float
+    ended: float
+    name: str
 
 
 class Ground:
@@ -32,6 +41,8 @@ class Ground:
         self.lag_seconds = lag_seconds
         self.counts: Counter[str] = Counter()
         """Number of faults by name."""
+        self.spans: list[Span] = []
+        """Faults that have ended."""
         self.random = random.Random(f"faults {cluster.seed}")  # noqa: S311 - not for secrets
         self.busy: set[int] = set()
         """Brokers that are down, paused or otherwise reserved by a fault."""

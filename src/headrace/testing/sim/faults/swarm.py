@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from headrace.model.invariant import invariant
 from headrace.testing.sim.faults.falls import Falls
-from headrace.testing.sim.faults.ground import Ground, Kind
+from headrace.testing.sim.faults.ground import Ground, Kind, Span
 from headrace.testing.sim.faults.last_disk import LastDisk
 from headrace.testing.sim.faults.links import MANY_TIMES_SLOWER, LinkFaults
 from headrace.testing.sim.faults.machines import MachineFaults
@@ -44,6 +45,8 @@ class Mix(NamedTuple):
     """Choices for the number of concurrent faults."""
     pauses_seconds_max: Sequence[float] = (0.5, 2.0, 4.0)
     """Choices for the longest pause between faults, in seconds."""
+    elections_min: int = ELECTIONS_MIN
+    """The least number of elections: leaders are restarted at the end until there were as many."""
 
 
 class Faults:
@@ -70,12 +73,16 @@ class Faults:
         invariant(tuple(kinds) == FAULTS, f"each fault has its counter: {list(kinds)}")
         all_kinds = [kind for kind in kinds.items() if kind[0] in mix.kinds]
         chance = ground.random
+        self._slow_since: float | None = None
+        """When all links became slow; None: they did not."""
         if chance.random() < mix.slow_share:
+            self._slow_since = ground.cluster.loop.time()
             self._links.slow_all(chance.uniform(*MANY_TIMES_SLOWER) / 2)
         drawn = [kind for kind in all_kinds if chance.random() < mix.kinds_share] or all_kinds
         self.names = [name for name, _ in drawn]
-        self._kinds: list[Kind] = [kind for _, kind in drawn]
+        self._kinds: list[Kind] = [partial(self._timed, *kind) for kind in drawn]
         self._weights = [chance.uniform(0.2, 1) ** 2 for _ in drawn]
+        self._elections_min = mix.elections_min
         self._tracks = chance.choice(mix.tracks)
         self._pause_seconds_max = chance.choice(mix.pauses_seconds_max)
 
@@ -85,9 +92,17 @@ class Faults:
         until = loop.time() + seconds
         await asyncio.gather(*(self._track(until) for _ in range(self._tracks)))
         self._links.slow_all(1.0)
+        if self._slow_since is not None:
+            self._ground.spans.append(Span(self._slow_since, loop.time(), "all links slow"))
         for number in self._ground.brokers:
             self._ground.cluster.world(number).set_clock(0)
         await self._elect_enough()
+
+    async def _timed(self, name: str, kind: Kind) -> None:
+        """Have a fault occur, and note its time."""
+        began = self._ground.cluster.loop.time()
+        await kind()
+        self._ground.spans.append(Span(began, self._ground.cluster.loop.time(), name))
 
     async def _track(self, until: float) -> None:
         loop, chance = asyncio.get_running_loop(), self._ground.random
@@ -97,12 +112,12 @@ class Faults:
             await kind()
 
     async def _elect_enough(self) -> None:
-        """Restart leaders until `ELECTIONS_MIN` elections have happened, or none leads for long."""
+        """Restart leaders until enough elections have happened, or none leads for long."""
         ground, loop = self._ground, asyncio.get_running_loop()
         until = loop.time() + ELECT_SECONDS_MAX
-        while ground.watch.elections < ELECTIONS_MIN and loop.time() < until:
+        while ground.watch.elections < self._elections_min and loop.time() < until:
             leaders = ground.leaders()
             if leaders:
                 ground.busy.add(leaders[0])
-                await self._machines.restarted(leaders[0])
+                await self._timed("restarts", partial(self._machines.restarted, leaders[0]))
             await asyncio.sleep(0.5)

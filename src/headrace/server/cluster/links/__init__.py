@@ -1,0 +1,1 @@
+"""Requests to other brokers with queues: alarms, batches for Kafka topics."""

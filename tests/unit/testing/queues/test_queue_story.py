@@ -1,0 +1,38 @@
+"""Queues of a simulated cluster while brokers, links and the store fail: see `judge`."""
+
+import os
+from collections import Counter
+
+from headrace.testing.sim.stories import Story, play
+from tests.support.sim.queues.story import Told, calm_work, queue_work, single_work
+
+SEEDS = range(20) if os.environ.get("HEADRACE_LONG") else (12, 15)
+
+
+def told(story: Story[Told], *seeds: int) -> Counter[str]:
+    """Play a story with seeds; return the counts of all."""
+    counts: Counter[str] = Counter()
+    for seed in seeds:
+        outcome = play(story, seed)[0]
+        counts += outcome.counts
+        counts["firm"] += outcome.firm
+        counts["epochs"] += outcome.epochs
+    return counts
+
+
+def test_queues_of_three_brokers_keep_their_promises() -> None:
+    counts = told(calm_work, 1)
+    assert counts["firm"] > 300
+    assert counts["Answered"] == counts["Published"]
+
+
+def test_queues_keep_their_promises_while_brokers_fail() -> None:
+    counts = told(queue_work, *SEEDS)
+    assert counts["Answered"] > 500 * len(SEEDS)
+    assert counts["firm"] > 20 * len(SEEDS)
+    assert counts["epochs"] > 10 * len(SEEDS)
+
+
+def test_queues_of_a_broker_without_others_keep_their_promises() -> None:
+    counts = told(single_work, 1, 5)
+    assert counts["firm"] > 30
