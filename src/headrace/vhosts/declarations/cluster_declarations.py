@@ -52,8 +52,8 @@ from headrace.wire.amqp.model_methods import QueueDelete
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.cluster.peers.conversation import Run
-    from headrace.replication.fetch_dependencies import Running
     from headrace.queues.model.exchange_topic import KafkaTopics
+    from headrace.replication.fetch_dependencies import Running
     from headrace.vhosts.queue_topics import QueueTopics
 
 CLOSED_SECONDS_MAX = 5.0

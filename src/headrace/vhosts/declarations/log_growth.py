@@ -41,7 +41,7 @@ class LogGrowth:
         self._timer = broker.clock.call_later(LOOK_SECONDS, self._look)
 
     def close(self) -> None:
-        """Look no more: the broker stops."""
+        """End the looks: the broker stops."""
         self._timer.cancel()
         if self._growing is not None:
             self._growing.cancel()
