@@ -7,7 +7,7 @@ The log begins with fewer where a single broker has joined a cluster, or where i
 other brokers had their listeners. The controller grows it, if it serves queues.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.cluster.topics.internal_topics import OWN_STATE_REPLICAS
@@ -52,8 +52,9 @@ class LogGrowth:
         topic = image.topics.get(DECLARATIONS_TOPIC)
         if topic is None or self._growing is not None or not self._controller.is_controller:
             return
-        able = [each for each in image.brokers_with(AMQP.feature) if each not in image.drained]
-        moves = missing_replicas(topic, able)
+        serving = image.brokers_with(AMQP.feature)
+        able = [broker for broker in serving if broker not in image.drained]
+        moves = missing_replicas(topic, able, image.brokers.keys() - serving.keys())
         least = None if moves else majority_to_set(topic)
         if moves or least is not None:
             self._growing = self._run(self._grow(moves, least))
@@ -74,21 +75,22 @@ class LogGrowth:
 
 
 def missing_replicas(
-    topic: "TopicInfo", able: Sequence[BrokerId]
+    topic: "TopicInfo", able: Sequence[BrokerId], unable: Collection[BrokerId] = ()
 ) -> dict[TopicPartition, tuple[BrokerId, ...] | None]:
-    """Return the replicas of partitions that have fewer than they could have.
+    """Return the new replicas of partitions that have fewer than they could have.
 
-    `able`: the brokers that may have more. The present replicas stay.
+    `able`: the brokers that may have more. Replicas on `unable` brokers, where the controller of an
+    earlier version may have put them, are replaced, as these brokers cannot coordinate.
     """
     found: dict[TopicPartition, tuple[BrokerId, ...] | None] = {}
     for index, partition in enumerate(topic.partitions):
-        present = tuple(partition.replicas)
-        others = [broker for broker in sorted(able) if broker not in present]
-        count = OWN_STATE_REPLICAS - len(present)
-        if others and count > 0:
+        kept = [broker for broker in partition.replicas if broker not in unable]
+        others = [broker for broker in sorted(able) if broker not in kept]
+        if others:
             at = index % len(others)
-            more = (others[at:] + others[:at])[:count]
-            found[TopicPartition(topic.name, index)] = (*present, *more)
+            kept += (others[at:] + others[:at])[: max(0, OWN_STATE_REPLICAS - len(kept))]
+        if kept and tuple(kept) != partition.replicas:
+            found[TopicPartition(topic.name, index)] = tuple(kept)
     return found
 
 
