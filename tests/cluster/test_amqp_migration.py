@@ -60,7 +60,7 @@ def test_queues_of_a_single_broker_are_grown_to_three_brokers_on_zookeeper(
         with cluster.channel(2, confirms=True) as channel:
             channel.queue_declare("declared later", durable=True)
             channel.basic_publish("shop", "new.last", b"last", mandatory=True)
-            found = []
+            found: list[bytes] = []
             for method, _, body in channel.consume("kept", inactivity_timeout=10):
                 assert method is not None, found
                 found.append(body)
