@@ -125,6 +125,23 @@ def test_queue_ends_with_the_broker_that_has_it_in_memory() -> None:
     played(story, 2)
 
 
+def test_queue_of_a_broker_that_is_suspected_to_be_dead_is_not_used() -> None:
+    async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
+        await leader.declare("q")
+        home.consume("q")
+        await until(lambda: len(leader.host.queues["q"].consumers) == 1)
+        image = cluster.brokers[HOME].broker.image
+        epoch = image.brokers[BrokerId(LEADER)].epoch
+        image.suspect(BrokerId(LEADER), epoch)
+        assert home.cancelled == ["c"]
+        assert not home.host.publish(["q"], persistent("a"))
+        image.believe(BrokerId(LEADER), epoch)
+        await until(lambda: home.host.publish(["q"], persistent("b")))
+        await until(lambda: leader.host.queues["q"].ready == 1)
+
+    played(story)
+
+
 def test_durable_queue_without_a_leader_waits_for_one() -> None:
     async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
         await leader.declare("q", durable=True)
