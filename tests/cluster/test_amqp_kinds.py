@@ -4,7 +4,7 @@ import time
 
 import pika
 import pytest
-from pika.exceptions import UnroutableError
+from pika.exceptions import NackError, UnroutableError
 
 from headrace.wire.amqp.reply_codes import ReplyCode
 from tests.support.cluster.amqp_clients import (
@@ -97,8 +97,12 @@ def test_queues_in_memory_end_with_their_broker(amqp: AmqpCluster) -> None:
         amqp.brokers[0].kill()
         wait(consumer.connection, lambda: cancelled, "basic.cancel")
         for queue in (exclusive, "of-0"):
-            with pytest.raises(UnroutableError):
+            with pytest.raises((NackError, UnroutableError)):
                 publish(publisher, queue, b"2")
+        until(lambda: not exists(amqp, 1, "of-0"), "the queue is deleted with its broker")
+        for queue in (exclusive, "of-0"):
+            with pytest.raises(UnroutableError):
+                publish(publisher, queue, b"3")
         assert consumer.queue_declare("of-0").method.message_count == 0
 
 

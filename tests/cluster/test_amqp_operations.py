@@ -47,7 +47,9 @@ def ask(cluster: AmqpCluster, *words: str, at: int | None = None) -> tuple[int, 
         check=False,
     )
     assert done.stdout, done.stderr
-    verb = [word for word in words if word[0].isalpha()][: 2 if words[0] == "queue" else 1]
+    verb = [word for word in words if word[0].isalpha()][
+        : 2 if words[0] in {"queue", "broker"} else 1
+    ]
     answer = json.loads(done.stdout)
     check(json.loads((SCHEMAS / f"amqp-{'-'.join(verb)}.json").read_text()), answer)
     return done.returncode, answer
@@ -182,6 +184,11 @@ def test_drained_broker_leads_nothing_and_serves_nobody_until_it_is_revived(
     found = row(cluster, "kept")
     assert found["leader"] != 0
     assert sorted(found["in_sync"]) == [0, 1, 2]
+    listed = {each["broker"]: each for each in ask(cluster, "broker", "list")[1]}
+    assert [listed[number]["drained"] for number in range(3)] == [True, False, False]
+    assert all(each["serves_queues"] for each in listed.values())
+    (shown,) = ask(cluster, "queue", "show", "kept")[1]
+    assert (shown["members"], shown["messages"]) == (found["members"], 20)
     assert ask(cluster, "revive", "0") == (0, {"broker": 0, "drained": False})
     until(lambda: not cluster.connect_to(0).close(), "clients are accepted")
     assert drained_queue(cluster, "kept", at=0) == [*range(20)]

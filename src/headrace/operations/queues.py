@@ -116,11 +116,12 @@ class PurgeQueue(Arguments[int]):
 
 @dataclass(frozen=True)
 class ListQueues(Arguments[list[QueueDescription]]):
-    """List queues, or those of one virtual host."""
+    """List queues, or those of one virtual host or one name."""
 
     OPERATION = "queue.list"
     MUTATES = False
     vhost: str | None = None
+    name: str | None = None
 
 
 @dataclass(frozen=True)

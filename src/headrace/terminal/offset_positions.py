@@ -1,9 +1,11 @@
 """Offsets as users write them: start, end, 42, -10, +5, @2026-11-20T12:00, @-1h"""
 
+import csv
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from headrace.client.calls.offsets import EARLIEST, LATEST, list_offsets
@@ -22,6 +24,9 @@ _WORDS = {
 }
 
 
+_DURATION = re.compile(
+    r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE
+)
 _SPAN = re.compile(r"(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
 _SPAN_MS = (86_400_000, 3_600_000, 60_000, 1_000)
 
@@ -134,3 +139,60 @@ async def resolve_places(
                 f" offset, {end}"
             )
     return offsets
+
+
+def parse_utc(text: str) -> int:
+    """Return an ISO 8601 time, UTC without a zone, in milliseconds since 1970.
+
+    Raises UsageError.
+    """
+    try:
+        time = datetime.fromisoformat(text.upper())
+    except ValueError:
+        raise UsageError(f"--to-datetime {text}: must be as 2026-11-20T12:00:00.000") from None
+    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def parse_duration(text: str) -> timedelta:
+    """Return an ISO 8601 duration of days, hours, minutes and seconds. Raises UsageError."""
+    match = _DURATION.fullmatch(text)
+    if match is None or not any(match.groups()):
+        raise UsageError(f"--by-duration {text}: must be as P1DT12H, PT30M or PT10S")
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    try:
+        return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    except OverflowError:
+        raise UsageError(f"--by-duration {text}: is longer than any log") from None
+
+
+def read_plan(path: Path, group: str) -> Mapping[TopicPartition, int]:
+    """Return the offsets for `group` in a CSV file, as kafka-consumer-groups writes it.
+
+    UsageError for an invalid line, and for a file without offsets of the group.
+    """
+    plan = {}
+    with path.open(newline="") as file:
+        for number, row in enumerate(csv.reader(file), 1):
+            cells = [cell.strip() for cell in row]
+            if not any(cells):
+                continue
+            if len(cells) == 4:
+                if cells[0] != group:
+                    continue
+                cells = cells[1:]
+            if len(cells) != 3 or not all(_is_number(cell) for cell in cells[1:]):
+                raise UsageError(f"{path} line {number}: must be topic,partition,offset")
+            plan[TopicPartition(cells[0], int(cells[1]))] = int(cells[2])
+    if not plan:
+        raise UsageError(f"{path}: has no offsets for group {group}")
+    return plan
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def plan_lines(group: str, offsets: Mapping[TopicPartition, int]) -> Iterator[str]:
+    """Yield the lines of a file for `read_plan`."""
+    for (topic, partition), offset in sorted(offsets.items()):
+        yield f"{group},{topic},{partition},{offset}"

@@ -129,6 +129,9 @@ class ReplicatedTopics:
         for created, outcome in zip(new, outcomes, strict=True):
             if outcome is not None and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 _logger.warning("topic %s is not created, retrying: %s", created.name, outcome)
+            elif self._wanted.get(created.name) is some[created.name]:
+                # Later the queue may be deleted and declared again, unused.
+                del self._wanted[created.name]
 
 
 def present_replicas(planned: Sequence[int], brokers: Collection[BrokerId]) -> tuple[BrokerId, ...]:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.group.reset_targets import parse_duration, parse_utc
 from headrace.client.consumer.member import Member
 from headrace.client.sync import connect, run
 from headrace.terminal.failure import UsageError
+from headrace.terminal.offset_positions import parse_duration, parse_utc
 from headrace.testing import BrokerThread
 from tests.support.processes.cli_kit import Asked, Says, asker, sayer, send
 

@@ -51,7 +51,8 @@ WORDS = [
     "amqp exchange delete e --vhost shop --yes", "amqp queue purge q --vhost shop --yes",
     "amqp queue delete q --vhost shop --yes", "amqp connection list",
     "amqp connection close 127.0.0.1:1", "amqp channel list", "amqp consumer list",
-    "amqp queue grow 0 --all", "amqp queue shrink 0 --all", "amqp queue rebalance",
+    "amqp queue show q", "amqp broker list", "amqp queue grow 0 --all",
+    "amqp queue shrink 0 --all", "amqp queue rebalance",
     "amqp queue critical", "amqp drain 0", "amqp revive 0",
     "amqp user delete dave --yes", "amqp vhost delete shop --yes",
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from headrace.server.cluster.store_session import StoreSession
 from headrace.testing.broker import BrokerThread
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.loop import SimLoop
+from tests.support.sim.amqp import serve_amqp
 
 DOCS = Path(__file__).parents[3] / "docs"
 NAMED = re.compile(r"`(headrace_[a-z_]+)`")
@@ -40,6 +41,7 @@ def scraped() -> dict[str, float]:
     loop = SimLoop(1)
     cluster = SimCluster(loop, 1)
     shown: dict[str, float] = {}
+    serve_amqp(cluster)
 
     async def story() -> None:
         server = await cluster.start(1)

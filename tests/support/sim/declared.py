@@ -204,6 +204,8 @@ class DeclaringClient:
                 server = brokers.get(broker)
                 if server is None or self.cluster.brokers.get(broker) is not server:
                     continue
+                if not declarations_of(server).has_loaded("/"):
+                    continue  # clients that connect wait
                 table = declarations_of(server).tables.of_vhost("/")
                 if table.applied < answer.offset <= now.shard.committed:
                     raise Broken(f"broker {broker} has not applied {answer}")

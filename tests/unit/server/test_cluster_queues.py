@@ -1,5 +1,6 @@
 """Queues of a cluster over the simulated network: channels of each broker use those of another."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +9,8 @@ from headrace.ports.callbacks import ignore_result
 from headrace.posix.awaiting import called_back
 from headrace.queues.port import Consumer
 from headrace.queues.queue_names import queue_topic
-from headrace.remote_queues.home.remote_queue import RemoteQueue
+from headrace.remote_queues.home.remote_queue import HomeFigures, RemoteQueue
+from headrace.server.cluster.queue_figures import RemoteSurvey
 from headrace.testing.sim.cluster import SimCluster
 from headrace.vhosts.declarations.messages import Result
 from headrace.wire.amqp.model_methods import QueueDeclare, QueueDelete
@@ -55,9 +57,9 @@ class Home:
         answer: Any = await called_back(lambda done: self.declarations.ask(command, done))
         assert isinstance(answer, Result)
 
-    def consume(self, name: str, tag: str = "c") -> None:
+    def consume(self, name: str, tag: str = "c", prefetch: int = 10) -> None:
         """Add a consumer."""
-        consumer = Consumer(self.host.queue(name, None), self.channel, tag, prefetch=10)
+        consumer = Consumer(self.host.queue(name, None), self.channel, tag, prefetch=prefetch)
         self.host.consume(consumer, ignore_result)
 
     @property
@@ -123,6 +125,23 @@ def test_queue_ends_with_the_broker_that_has_it_in_memory() -> None:
     played(story, 2)
 
 
+def test_queue_of_a_broker_that_is_suspected_to_be_dead_is_not_used() -> None:
+    async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
+        await leader.declare("q")
+        home.consume("q")
+        await until(lambda: len(leader.host.queues["q"].consumers) == 1)
+        image = cluster.brokers[HOME].broker.image
+        epoch = image.brokers[BrokerId(LEADER)].epoch
+        image.suspect(BrokerId(LEADER), epoch)
+        assert home.cancelled == ["c"]
+        assert not home.host.publish(["q"], persistent("a"))
+        image.believe(BrokerId(LEADER), epoch)
+        await until(lambda: home.host.publish(["q"], persistent("b")))
+        await until(lambda: leader.host.queues["q"].ready == 1)
+
+    played(story)
+
+
 def test_durable_queue_without_a_leader_waits_for_one() -> None:
     async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
         await leader.declare("q", durable=True)
@@ -159,3 +178,53 @@ def test_leader_names_the_homes_of_a_queue_and_waits_for_them() -> None:
         assert attached == [1, 2, 3]
 
     played(story)
+
+
+def test_publishes_keep_their_order_when_their_broker_begins_to_lead() -> None:
+    async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
+        await leader.declare("q", durable=True)
+        next_leader = Home(cluster, 2)
+        bodies: list[str] = []
+
+        def publish() -> None:
+            bodies.append(str(len(bodies)))
+            assert next_leader.host.publish(["q"], persistent(bodies[-1]), {})
+
+        publish()
+        await until(lambda: leader.host.queues.get("q"))
+        cluster.kill(LEADER)
+        while "q" not in next_leader.host.queues:
+            publish()
+            await asyncio.sleep(0.01)
+        for _ in range(100):
+            publish()
+            await asyncio.sleep(0.001)
+        home.consume("q", prefetch=0)
+        await until(lambda: len(home.bodies) >= len(bodies))
+        assert home.bodies == bodies
+
+    played(story, 2)
+
+
+def test_metrics_tell_which_queues_are_led_and_what_is_under_way_with_others() -> None:
+    async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
+        await leader.declare("q")
+        home.consume("q")
+        assert home.host.publish(["q"], persistent("a"))
+        await until(lambda: home.bodies == ["a"])
+        found = figures(home)
+        assert (found.count, found.in_session) == (1, 1)
+        assert found.sums == HomeFigures(unconfirmed_batches=0, waiting_bytes=0, credit=9)
+        assert (leader.queues.sessions.count, home.queues.sessions.count) == (1, 0)
+        assert (figures(leader).count, leader.queues.led_count) == (0, 0)
+        await leader.declare("durable", durable=True)
+        leader.consume("durable")
+        await until(lambda: leader.queues.led_count + home.queues.led_count == 1)
+
+    played(story)
+
+
+def figures(home: Home) -> RemoteSurvey:
+    survey = RemoteSurvey(home.queues)
+    list(survey.slices())
+    return survey

@@ -33,7 +33,7 @@ def ask(cluster: BrokerOptions, operation: str, **question: Any) -> Any:  # noqa
 
 def show(rows: Sequence[Row], columns: Sequence[Column], *, json: bool, none: str) -> None:
     """Print rows as a table or JSON; print `none` as a note if there are no rows."""
-    cells = ([_cell(row, what) for _, what in columns] for row in rows)
+    cells = ([cell(row, what) for _, what in columns] for row in rows)
     print_list(rows, [title for title, _ in columns], cells, none=none, json=json)
 
 
@@ -99,7 +99,8 @@ def checked_limit(option: str, value: str | None) -> int | None:
     return int(value)
 
 
-def _cell(row: Row, what: str | Callable[[Row], Cell]) -> Cell:
+def cell(row: Row, what: str | Callable[[Row], Cell]) -> Cell:
+    """Return a field of a row, or what a function makes of the row, as a table shows it."""
     if callable(what):
         return what(row)
     value = row[what]
@@ -111,4 +112,6 @@ def _cell(row: Row, what: str | Callable[[Row], Cell]) -> Cell:
         return ",".join(map(str, value)) or None
     if isinstance(value, dict):
         return ",".join(f"{name}={inner}" for name, inner in value.items()) or None
+    if value is None:
+        return None
     return str(value) if value != "" else '""'

@@ -1,15 +1,34 @@
-"""`headrace amqp drain` and `revive`: maintenance of a broker."""
+"""`headrace amqp drain`, `revive` and `broker list`: maintenance of brokers."""
 
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
+from headrace.cli.amqp.asking import Column, ask, show
 from headrace.client.admin import drained_brokers
 from headrace.client.sync import run
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.output import counted, tell
 
+brokers = App(name="broker", alias="brokers", help="List brokers.")
+_COLUMNS: list[Column] = [
+    ("BROKER", "broker"), ("AMQP", "serves_queues"), ("DRAINED", "drained"),
+    ("QUEUES-LED", "queues_led"),
+]  # fmt: skip
 Broker = Annotated[int, Parameter(help="The broker's id.")]
+
+
+@brokers.command(name="list", alias=["ls"])
+def list_(
+    *,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> None:
+    """List the brokers: whether they have AMQP queues, are drained, and how many queues they lead.
+
+    For example: headrace amqp broker list
+    """
+    show(ask(cluster, "queue-broker.list"), _COLUMNS, json=json, none="there are no brokers")
 
 
 def drain(

@@ -1,20 +1,28 @@
 """`headrace amqp queue`: list, declare, delete and purge queues; `queue_members` moves them."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
 from headrace.cli.amqp.arguments import Arguments, arguments_of
 from headrace.cli.amqp.ask import ask_amqp
-from headrace.cli.amqp.asking import DEFAULT_VHOST, Column, Vhost, add_list, ask, tell_declared
+from headrace.cli.amqp.asking import (
+    DEFAULT_VHOST,
+    Column,
+    Vhost,
+    add_list,
+    ask,
+    cell,
+    tell_declared,
+)
 from headrace.cli.amqp.queue_members import critical_, grow, rebalance, shrink
 from headrace.client.sync import run
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.confirmation import Yes, confirm
-from headrace.terminal.failure import UsageError
-from headrace.terminal.output import counted
-from headrace.terminal.per_name_outcomes import do_to_each
+from headrace.terminal.failure import EXIT_NOT_FOUND, CommandError, UsageError
+from headrace.terminal.output import counted, print_table
+from headrace.terminal.per_name_outcomes import describe_each, do_to_each
 
 app = App(name="queue", help="List, declare, delete and purge queues.")
 
@@ -26,7 +34,7 @@ _TYPE = "x-queue-type"
 _COLUMNS: list[Column] = [
     ("VHOST", "vhost"), ("QUEUE", "name"), ("TYPE", "type"), ("DURABLE", "durable"),
     ("EXCLUSIVE", "exclusive"), ("STATE", "state"),
-    ("LEADER", lambda row: row["leader"]), ("MEMBERS", "members"), ("ONLINE", "online"),
+    ("LEADER", "leader"), ("MEMBERS", "members"), ("ONLINE", "online"),
     ("READY", "messages_ready"), ("UNACKED", "messages_unacknowledged"),
     ("CONSUMERS", "consumers"), ("ARGUMENTS", "arguments"),
 ]  # fmt: skip
@@ -37,6 +45,31 @@ add_list(
     _COLUMNS,
     "there are no queues",
 )
+
+
+@app.command
+def show(
+    *names: str,
+    vhost: Vhost = DEFAULT_VHOST,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> int:
+    """Show queues with their members, counts and arguments.
+
+    For example: headrace amqp queue show orders --vhost shop
+    """
+    with cluster.client() as client:
+
+        def look(name: str) -> dict[str, Any]:
+            rows = run(ask_amqp(client, "queue.list", vhost=vhost, name=name))
+            if not rows:
+                raise CommandError(f"there is no queue {name} in vhost {vhost}", EXIT_NOT_FOUND)
+            return dict(rows[0])
+
+        def tell(row: dict[str, Any]) -> None:
+            print_table(["FIELD", "VALUE"], [[field, cell(row, field)] for field in row])
+
+        return describe_each("name", names, look, tell, lambda row: row, json=json)
 
 
 @app.command

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headrace.cli.group.reset_targets import ResetTarget, plan_lines, read_plan
+from headrace.cli.group.reset_targets import ResetTarget
 from headrace.client.admin import groups
 from headrace.client.admin.groups import Committed
 from headrace.client.calls.metadata import Metadata
@@ -15,7 +15,13 @@ from headrace.model.nouns import TopicPartition
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.confirmation import Yes, confirm
 from headrace.terminal.failure import CommandError, UsageError, not_found
-from headrace.terminal.offset_positions import Place, parse_place, resolve_places
+from headrace.terminal.offset_positions import (
+    Place,
+    parse_place,
+    plan_lines,
+    read_plan,
+    resolve_places,
+)
 from headrace.terminal.output import Cell, counted, note, print_json, print_line, print_table
 from headrace.terminal.partition_choice import chosen_partitions
 

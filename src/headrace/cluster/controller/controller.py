@@ -267,11 +267,12 @@ class Controller:
             self._resign()
             epoch = await self._registration.announce_again()
         self.applier.broker_epoch = epoch
-        if self._term is not None and await self._catalog.holds_controller():
-            await self._term.brokers_changed()
-            self._term.facts.drained = self.broker.image.drained
-            if self._term.facts.drained:
-                await self._term.carry_out(BrokersDrained())
+        term = self._term
+        if term is not None and await self._catalog.holds_controller():
+            await term.brokers_changed()
+            term.facts.drained = self.broker.image.drained
+            if term.facts.drained and self._term is term:
+                await term.carry_out(BrokersDrained())
             return
         self._resign()
         await self._stand()

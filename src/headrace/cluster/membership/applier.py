@@ -66,6 +66,8 @@ class Applier:
         """Epoch of the latest controller that sent orders; 0: none yet."""
         self.broker_epoch = -1
         """Epoch of this broker's registration; -1: not registered."""
+        self.knows_cluster = False
+        """Whether a controller has ever sent the cluster's topics and live brokers."""
         self.session: Callable[[], int] = lambda: NO_SESSION
         """Returns the session of the store that owns the registration."""
         self._broker = broker
@@ -118,6 +120,7 @@ class Applier:
                 if done % APPLIED_PER_TURN == 0:
                     await asyncio.sleep(0)
             self._broker.publish(orders.delta)
+            self.knows_cluster |= orders.delta.brokers is not None
             await self._stop([order for order in current if isinstance(order, Stop)], failed)
             self._tell_damaged(current, failed)
             return failed

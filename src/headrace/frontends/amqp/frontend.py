@@ -29,7 +29,9 @@ from headrace.wire.amqp.settings import AmqpKeys
 
 if TYPE_CHECKING:
     from headrace.cluster.controller_port import VhostSettingsPort
+    from headrace.frontends.amqp.connection.awaited_declarations import AwaitedDeclarations
     from headrace.frontends.amqp.in_cluster import ClusterState
+    from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
 
 
 def frontend(parts: Parts) -> AmqpFrontend:
@@ -67,6 +69,7 @@ def frontend(parts: Parts) -> AmqpFrontend:
         broker.clock,
         state,
         migration.stop,
+        None if queues.declarations is None else _awaited(broker, queues.declarations),
     )
     parts.operations.add(Administration(broker, queues, settings, amqp).operations)
     _follow_maintenance(broker, made)
@@ -118,6 +121,12 @@ def _of_cluster(
         declarations=cluster.follow(topics, admission.access),
     )
     return queues, ClusterState(parts, cluster, topics, queues)
+
+
+def _awaited(broker: Broker, declarations: "ClusterDeclarations") -> "AwaitedDeclarations":
+    from headrace.frontends.amqp.connection.awaited_declarations import AwaitedDeclarations
+
+    return AwaitedDeclarations(broker.clock, lambda: declarations.are_loaded)
 
 
 def _follow_maintenance(broker: Broker, made: AmqpFrontend) -> None:

@@ -138,7 +138,8 @@ class Listing:
         declared = [
             (host, queue)
             for host in self._hosts(asked)
-            for _, queue in sorted(host.model.queues.items())
+            for name, queue in sorted(host.model.queues.items())
+            if asked.name in {None, name}
         ]
         if len(declared) > ROWS_MAX:
             raise _too_many()

@@ -145,6 +145,9 @@ class QueueBroker:
         identity = Identity(peer.host, peer.listener, principal)
         if not admission.may_open(identity, virtual_host):
             raise _not_allowed(refused)
+        if self.declarations is not None and not self.declarations.has_loaded(virtual_host):
+            problem = f"{refused}: vhost '{virtual_host}' is down"
+            raise ConnectionClosing(ReplyCode.INTERNAL_ERROR, problem)
         access = admission.access(identity, virtual_host)
         client = Client(self, host, principal, client_properties, access, peer, close, identity)
         self.clients.add(client)

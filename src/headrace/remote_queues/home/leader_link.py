@@ -30,7 +30,7 @@ class LeaderLink:
         """The queue's number in the session."""
         self._vhost = vhost
         self._name = name
-        self._title = title
+        self.title = title
         self._first_use = first_use
         self._next_key = 0
 
@@ -63,5 +63,5 @@ class LeaderLink:
 
     def unreachable(self) -> Refused:
         """Return the refusal of calls that no leader answers."""
-        text = f"the leader of {self._title} is down or cannot be reached"
+        text = f"the leader of {self.title} is down or cannot be reached"
         return Refused(RefusalKind.NOT_FOUND, QUEUE, text)

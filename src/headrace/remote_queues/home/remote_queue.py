@@ -119,7 +119,7 @@ class RemoteQueue:
         )
         self._settlements = RemoteSettlements(link, moves=moves)
         self._consumers = RemoteConsumers(link, self._settlements, clock, touched)
-        self._gets = RemoteGets(link, self._settlements)
+        self._gets = RemoteGets(link, self._settlements, clock)
         self._questions = RemoteQuestions(link, clock)
 
     @property
@@ -144,6 +144,7 @@ class RemoteQueue:
         self._consumers.attach(session)
         self._settlements.repeat()
         session.call(Attached(self._link.queue))
+        self._gets.begin(session)
 
     def lost(self) -> None:
         """Report what the ended session has not answered; cancel the consumers, or keep them.
@@ -153,10 +154,12 @@ class RemoteQueue:
         self._link.session = None
         self._publishes.lost(keep=self._moves)
         refused = self._link.unreachable()
-        if not self._moves:
+        if self._moves:
+            self._gets.lost()
+        else:
             self._settlements.lost()
             self._consumers.cancel_all(refused)
-        self._gets.lost(refused)
+            self._gets.refuse(refused)
         self._questions.lost(refused)
         if self._left is not None:
             self._left()
@@ -258,8 +261,13 @@ class RemoteQueue:
     # Questions
 
     def get(self, getter: Getter, now: float) -> None:
-        """Have the leader give the next message to a basic.get; raise Refused without one."""
+        """Have the leader give the next message to a basic.get.
+
+        Raises Refused without a session, unless another broker leads the queue soon.
+        """
         self._publishes.close_call()
+        if not self._moves:
+            self._link.open_session()
         self._gets.ask(getter)
 
     def ask_purge(self, done: PurgeDone) -> None:

@@ -180,6 +180,8 @@ class ClusterLinks:
         One attempt waits no longer than `controller.socket.timeout.ms`, nor than the store's
         session lasts without a heartbeat: after that other leaders are elected anyway.
         """
+        if self.queue_cluster is not None:
+            await self.queue_cluster.settle()
         request_seconds = self._broker.config.controller_socket_timeout_ms / 1000
         await self.link.hand_over(min(request_seconds, self._store.session_seconds))
         if self._pings is not None:

@@ -211,6 +211,8 @@ class ClusterQueues:
             epochs = {broker.broker_id: broker.epoch for broker in delta.brokers}
             self.sessions.keep(epochs)
         self.sessions.suspect(self._broker.image.suspects)
+        if structural:
+            self._links.end_suspected()
         topics = (topic.name for topic in delta.topics)
         for topic in (*delta.removed, *delta.partitions, *topics):
             name = self._name_of(topic) if is_queue_topic(topic) else None

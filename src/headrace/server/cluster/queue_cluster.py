@@ -4,7 +4,10 @@ Each broker with the listener of a protocol that has queues makes one. It follow
 of all vhosts, leads queues for all brokers, and uses the queues that others lead.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.client.transport.peer_clients import PeerClients
@@ -15,6 +18,8 @@ from headrace.cluster.peers.peer_service import PeerService
 from headrace.cluster.peers.queue_topic_calls import Outcomes, QueueTopicChanges
 from headrace.config.log_config import LogConfig
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.posix.awaiting import called_back
+from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.queue_names import DECLARATIONS_TOPIC
 from headrace.remote_queues.home.replies_elsewhere import RepliesElsewhere
@@ -37,6 +42,9 @@ from headrace.vhosts.shared_alarms import SharedAlarms
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
+
+SETTLE_SECONDS_MAX = 1.0
+"""Seconds for which a clean stop waits for the replicas of settled positions."""
 
 
 class QueueCluster:
@@ -73,6 +81,7 @@ class QueueCluster:
         self._listener = controller.broker.config.inter_broker_listener_name
         self._declaration_links: DeclarationLinks | None = None
         self._led: LedQueues | None = None
+        self._hosts: VirtualHosts
         self._produce_links: ProduceLinks | None = None
         self._topics_elsewhere: RemotePartitions | None = None
         self._alarm_links: AlarmLinks | None = None
@@ -98,6 +107,7 @@ class QueueCluster:
                 links.ask,
                 links.poll,
                 lambda: applier.broker_epoch,
+                lambda: applier.knows_cluster,
                 lambda: self._controller.ensure_internal_topic(DECLARATIONS_TOPIC),
                 self._change_topics,
                 self._run,
@@ -110,7 +120,7 @@ class QueueCluster:
 
     def serve(self, virtual_hosts: VirtualHosts, topics: QueueTopics) -> None:
         """Run the queues of the vhosts that have the declarations, here or on other brokers."""
-        broker, applier = self._broker, self._controller.applier
+        broker, applier, self._hosts = self._broker, self._controller.applier, virtual_hosts
         new_producer_id = ProducerIdSource(broker.producer_ids, self._controller).new_producer_id
         self._led = LedQueues(broker, self.declarations, virtual_hosts)
         self.queues = queues = ClusterQueues(
@@ -176,6 +186,16 @@ class QueueCluster:
         """Begin to follow: the broker has joined the cluster."""
         self.declarations.start()
 
+    async def settle(self) -> None:
+        """Wait until all settlements so far are on all replicas, `SETTLE_SECONDS_MAX` at most.
+
+        This broker is about to hand its queues over: their next leaders redeliver none of these.
+        """
+        led = [queue for queue in self._hosts.queues() if isinstance(queue, HostedQueue)]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_SECONDS_MAX):
+                await asyncio.gather(*(called_back(partial(_settled, queue)) for queue in led))
+
     def stop_leading(self) -> None:
         """Follow changes of leaders no longer: the queues' stores are closed next."""
         if self._led is not None:
@@ -196,3 +216,7 @@ class QueueCluster:
         if self._alarms is not None and self._alarm_links is not None:
             self._alarms.close()
             self._alarm_links.close()
+
+
+def _settled(queue: HostedQueue, done: Callable[[None], None]) -> None:
+    queue.when_settled((), lambda: done(None))

@@ -75,10 +75,23 @@ class QueueLinks:
     def session(self, leader: BrokerId) -> HomeSession | None:
         """Return the session with a leader, a new one if the last has ended.
 
-        None: the broker is not registered.
+        None: the broker is not registered, or is suspected to be dead.
         """
-        link = self._peers.to(leader)
+        link = None if self._is_suspected(leader) else self._peers.to(leader)
         return None if link is None else link.session(self._broker.image.brokers[leader].epoch)
+
+    def _is_suspected(self, leader: BrokerId) -> bool:
+        image = self._broker.image
+        info = image.brokers.get(leader)
+        return info is not None and image.suspects.get(leader) == info.epoch
+
+    def end_suspected(self) -> None:
+        """End the sessions with brokers that are suspected to be dead, not only with their
+        registrations: publishes to transient queues are refused, and their consumers cancelled."""
+        for leader in self._broker.image.suspects:
+            link = self._peers.to(leader) if self._is_suspected(leader) else None
+            if link is not None:
+                link.end_session()
 
     def close(self) -> None:
         """End all sessions and close their connections."""
@@ -143,11 +156,15 @@ class QueueLink:
             self._soon()
         return self._session
 
-    def close(self) -> None:
-        """End the session: the leader's registration has ended."""
+    def end_session(self) -> None:
+        """End the present session: the leader does not answer any more."""
         self._connection += 1
         if self._session is not None:
             self._session.end()
+
+    def close(self) -> None:
+        """End the session: the leader's registration has ended."""
+        self.end_session()
         self._calls.close()
         self._events.close()
 

@@ -69,6 +69,8 @@ class Links(NamedTuple):
     poll: Polls
     epoch: Callable[[], int]
     """Returns the epoch of this broker's registration."""
+    knows_topics: Callable[[], bool]
+    """Returns whether the metadata image has the cluster's topics."""
     create: Callable[[], Awaitable[object]]
     """Creates the topic of the log if it is missing. Raises ApiError."""
     change_topics: ChangeTopics
@@ -128,7 +130,11 @@ class ClusterDeclarations:
     @property
     def are_loaded(self) -> bool:
         """Whether this broker has applied the declarations of all vhosts."""
-        return self.tables.are_loaded
+        return self._links.knows_topics() and self.tables.are_loaded
+
+    def has_loaded(self, vhost: str) -> bool:
+        """Tell whether this broker has applied the declarations of a vhost."""
+        return self._links.knows_topics() and self.tables.has_loaded(vhost)
 
     # Commands
 

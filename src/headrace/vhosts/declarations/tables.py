@@ -60,6 +60,12 @@ class DeclarationTables:
             return True
         return all(self.of(index).is_loaded for index in range(self.count))
 
+    def has_loaded(self, vhost: str) -> bool:
+        """Tell whether the table of a vhost has had all committed records, or there is no log."""
+        if DECLARATIONS_TOPIC not in self._broker.image.topics:
+            return True
+        return self.of_vhost(vhost).is_loaded
+
     def record(self, vhost: str, key: bytes) -> Record | None:
         """Return the record of a declaration's key; None: it is not declared."""
         located = self.of_vhost(vhost).records.get(key)

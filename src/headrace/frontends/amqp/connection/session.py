@@ -15,6 +15,7 @@ from headrace.security.identity import ANONYMOUS
 from headrace.wire.amqp.frames import FRAME_HEADER_BYTES
 
 if TYPE_CHECKING:
+    from headrace.frontends.amqp.connection.awaited_declarations import AwaitedDeclarations
     from headrace.net.pending import Pending
     from headrace.net.write_pass import WritePass
     from headrace.queue_stores.log.log_writing import QueueLogs
@@ -99,6 +100,10 @@ class AmqpSession:
         self.amqp.lost()
         self._look()
         self._frontend.forget(self)
+
+    def look(self) -> None:
+        """Apply the connection's state, which may have been changed outside of a pass."""
+        self._look()
 
     def close(self, reason: str) -> None:
         """Close the AMQP connection with CONNECTION_FORCED, or its socket before it is open."""
@@ -190,16 +195,19 @@ class AmqpFrontend:
         clock: Clock,
         kept: "DurableState | None" = None,
         stopped: Callable[[], None] = lambda: None,
+        awaited: "AwaitedDeclarations | None" = None,
     ) -> None:
         """Create the frontend.
 
         `kept` is the durable state, started and stopped with the broker; None: none.
 
-        `stopped` is called when the broker stops.
+        `stopped` is called when the broker stops. `awaited`: the declarations of a cluster, for
+        which connections wait; None: they are loaded when the broker accepts connections.
         """
         self.broker = broker
         self.kept = kept
         self._stopped = stopped
+        self._awaited = awaited
         self.settings = settings
         self.clock = clock
         self._sessions: dict[AmqpSession, None] = {}
@@ -211,6 +219,9 @@ class AmqpFrontend:
         """Return a session for a new AMQP connection."""
         session = AmqpSession(self, connection)
         self._sessions[session] = None
+        if self._awaited is not None:
+            self._awaited.hold(session.amqp.input_holds)
+            session.look()
         if self._blocked is not None:
             session.block(self._blocked)
         if self.is_drained:
