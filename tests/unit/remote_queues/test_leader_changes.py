@@ -59,19 +59,21 @@ def test_leader_that_is_elected_again_has_each_consumer_once() -> None:
     assert here.led == (0, 0)
 
 
-def test_get_that_waits_for_its_leader_takes_nothing_once_the_home_has_left() -> None:
+def test_get_that_waits_for_its_leader_is_answered_by_its_next_opening() -> None:
     here = MovingPlace()
     here.publish("a")
     queue = here.life.queue()
     queue.pause()
-    here.remote.get(getter(here.remote, here.channel, lambda _: None, 0.0), 0.0)
+    got: list[object] = []
+    here.remote.get(getter(here.remote, here.channel, got.append, 0.0), 0.0)
     here.settle()
     here.remote.leave()
     here.remote.begin(here.network.session)
     here.settle()
     queue.begin()
     here.settle()
-    assert here.led == (1, 0)
+    assert (len(got), here.led) == (1, (0, 1))
+    assert here.channel.held
 
 
 def test_messages_before_a_held_one_are_redelivered_in_their_order() -> None:
