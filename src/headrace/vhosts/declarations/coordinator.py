@@ -9,12 +9,12 @@ A vhost's coordinator is the leader of its partition of `__amqp.declarations` (A
 has changes before they are committed.
 """
 
-import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.model.errors import ApiError, ErrorCode, Malformed
+from headrace.broker.metadata_image import ImageDelta
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.invariant import InvariantError
 from headrace.model.nouns import BrokerId, Offset
 from headrace.model.protocols import AMQP
@@ -41,21 +41,20 @@ from headrace.vhosts.declarations.partitions import DeclarationPartitions
 from headrace.vhosts.declarations.queue_deletions import ChangeTopics, QueueDeletions
 from headrace.vhosts.declarations.stored_changes import PARTITIONS
 from headrace.vhosts.declarations.tables import DeclarationTables
-from headrace.vhosts.declarations.takeover import Found
+from headrace.vhosts.declarations.takeover import Found, apply_found
 from headrace.wire.amqp.model_methods import QueueDeclare, QueueDelete
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
-    from headrace.broker.metadata_image import ImageDelta
     from headrace.broker.partition import Partition
     from headrace.cluster.peers.conversation import Run
     from headrace.shards.journal import KeyValue
     from headrace.vhosts.declarations.followed_table import FollowedTable
 
-_logger = logging.getLogger(__name__)
-
 _LATER = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 """The error of a command that is to be repeated soon."""
+_SUSPICION = ImageDelta()
+"""The delta by which the metadata image reports that a broker is suspected to be dead, or not."""
 RETRY_SECONDS = 1.0
 """Seconds after which a failed deletion is repeated, or one of the last coordinator continued."""
 CLOSED_SECONDS = 10.0
@@ -138,7 +137,7 @@ class Coordinator:
             raise ApiError(_LATER)
         if adds and partition.log.context.low:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, partition.log.context.low)
-        if isinstance(command.method, QueueDeclare) and not self._is_registered(
+        if isinstance(command.method, QueueDeclare) and not self._is_there(
             command.broker, command.epoch
         ):
             # Its transient queues would be deleted, as those of a registration that has ended.
@@ -216,19 +215,8 @@ class Coordinator:
         partition = self._partitions.at(shard.index)
         if partition is None or partition.role.too_few_replicas:
             return ()
-        held, taken, records = shard.table.hold(), [], []
-        for node, _, record, content in found:
-            key = record_key(vhost, record)
-            try:
-                if shard.table.records.get(key) != (vhost, record):
-                    shard.table.take_held(held, key, content)
-                    records.append((key, content))
-                taken.append(node)
-            except Malformed as error:
-                _logger.error(
-                    "the declaration in node %s of vhost %r is not restored: %s. Messages of a"
-                    " queue stay on disk", node, vhost, error,
-                )  # fmt: skip
+        held = shard.table.hold()
+        taken, records = apply_found(shard.table, held, found)
         outcome = await called_back(partial(shard.append, held, records))
         if isinstance(outcome, ApiError):
             self._read_again(shard)
@@ -347,18 +335,23 @@ class Coordinator:
         info = image.brokers.get(broker)
         return info is not None and image.suspects.get(broker) == info.epoch
 
-    def _image_changed(self, delta: "ImageDelta", structural: bool) -> None:
+    def _image_changed(self, delta: ImageDelta, structural: bool) -> None:
         for shard in tuple(self._led) if structural else ():
             shard.confirmations.look()
-            if delta.brokers is not None:
+            if delta.brokers is not None or delta == _SUSPICION:
                 self._delete_ended(shard)
 
-    def _is_registered(self, broker: int, epoch: int) -> bool:
+    def _is_there(self, broker: int, epoch: int) -> bool:
+        """Tell whether a broker is still registered, and is not suspected to be dead."""
         info = self._broker.image.brokers.get(BrokerId(broker))
-        return info is not None and info.epoch == epoch
+        registered = info is not None and info.epoch == epoch
+        return registered and not self._is_suspected(BrokerId(broker))
 
     def _delete_ended(self, shard: CoordinatorShard) -> None:
-        """Delete the transient queues of brokers whose registration has ended, until it is done."""
+        """Delete the transient queues of brokers that are dead, until it is done.
+
+        Also of those that are suspected to be, as RabbitMQ does for a node that is down.
+        """
 
         def deleted(answer: Answer | ApiError) -> None:
             if isinstance(answer, ApiError) and shard not in self._repeated:
@@ -369,7 +362,7 @@ class Coordinator:
         if not shard.is_active:
             return
         for broker, epoch in shard.table.homes():
-            if self._is_registered(broker, epoch):
+            if self._is_there(broker, epoch):
                 continue
             for key in shard.table.of_home(broker, epoch):
                 vhost, record = shard.table.records.get(key, ("", None))

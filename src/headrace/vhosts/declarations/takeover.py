@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.model.errors import ApiError, Malformed
 from headrace.model.protocols import AMQP
@@ -24,6 +24,10 @@ from headrace.queues.model.stored_model import Record
 from headrace.queues.model.stored_records import decode_record, record_key
 from headrace.vhosts.declarations.declaration_log import DeclarationLog
 from headrace.vhosts.declarations.stored_changes import Change, Loaded
+
+if TYPE_CHECKING:
+    from headrace.shards.journal import KeyValue
+    from headrace.vhosts.declarations.followed_table import FollowedTable, Held
 
 _logger = logging.getLogger(__name__)
 
@@ -181,6 +185,30 @@ class ClusterTakeover:
                 "%d AMQP declarations of vhost %r were moved from the metadata store",
                 len(taken), vhost,
             )  # fmt: skip
+
+
+def apply_found(
+    table: "FollowedTable", held: "Held", found: Sequence[Found]
+) -> "tuple[list[str], list[KeyValue]]":
+    """Apply declarations of nodes to a coordinator's table, held until they are committed.
+
+    Return the nodes that were applied, and the records that the log lacks; refusals are logged.
+    """
+    taken: list[str] = []
+    records: list[KeyValue] = []
+    for node, vhost, record, content in found:
+        key = record_key(vhost, record)
+        try:
+            if table.records.get(key) != (vhost, record):
+                table.take_held(held, key, content)
+                records.append((key, content))
+            taken.append(node)
+        except Malformed as error:
+            _logger.error(
+                "the declaration in node %s of vhost %r is not restored: %s. Messages of a queue"
+                " stay on disk", node, vhost, error,
+            )  # fmt: skip
+    return taken, records
 
 
 def _path(node: str) -> str:
