@@ -5,6 +5,7 @@ that is new, the partition's first commit would wait for it, `replica.fetch.wait
 such a fetch is answered soon.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class NewFollowers:
             self._missing.setdefault(follower, {})[key] = new
             if follower in self._waits and follower not in self._due:
                 self._due.add(follower)
-                clock.call_later(ORDER_SECONDS, lambda each=follower: self._answer(each))
+                clock.call_later(ORDER_SECONDS, partial(self._answer, follower))
 
     def _answer(self, follower: "BrokerId") -> None:
         self._due.discard(follower)
