@@ -87,3 +87,40 @@ def test_recall_of_a_cancelled_consumer_changes_nothing() -> None:
     here.homes.turns.run()
     assert here.channel.unacked == 1
     assert here.sent() == ["1:busy:a"]
+
+
+def test_settlements_of_a_request_raise_the_credit_with_one_call() -> None:
+    here = RemotePlace(durable=False)
+    here.channel.set_prefetch(4)
+    here.consume()
+    here.published(*"abcd")
+    assert len(here.sent()) == 4
+    here.network.counts.clear()
+    for tag in range(1, 5):
+        here.channel.ack(tag)
+    here.published(*"efgh")
+    assert len(here.sent()) == 4
+    assert here.network.counts["Settle"] == 1
+    assert here.network.counts["Credit"] <= 2
+
+
+def test_credit_that_a_recall_overtakes_is_not_given_twice() -> None:
+    here = RemotePlace(durable=False)
+    own = here.home.declare_queue("own", QueueFlags(durable=False), {}, None)
+    here.channel.set_prefetch(2)
+    here.consume("idle")
+    here.home.consume(Consumer(own, here.channel, "busy"), ignore_result)
+    assert here.home.publish(["own"], persistent("b"))
+    here.homes.turns.run()
+    here.published("a")
+    assert here.sent() == ["1:busy:b", "2:idle:a"]
+    here.channel.ack(2)  # the idle consumer is granted its room, and the leader is not told yet
+    assert here.home.publish(["own"], persistent("c"))
+    here.homes.turns.run()
+    for _ in range(3):
+        here.wait(IDLE_SECONDS)
+    here.settle()
+    assert here.network.counts["Recall"] == 1
+    here.homes.turns.run()
+    here.published("d")
+    assert here.channel.unacked == len(here.channel.held) == 2
