@@ -41,11 +41,6 @@ class CallsOut:
         """Whether all calls are answered."""
         return not self._calls
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether no further request is sent before one is answered."""
-        return self._in_flight >= REQUESTS_MAX
-
     def add(self, call: Call) -> int:
         """Append a call; return its number. It may be extended while it `may_grow`."""
         self._calls.append(call)
@@ -68,7 +63,7 @@ class CallsOut:
     def take(self) -> tuple[int, Sequence[Call]] | None:
         """Return the next request, the number of its first call and its calls; None: not now."""
         begin = self._sent - self._first
-        if self.is_busy or begin >= len(self._calls):
+        if self._in_flight >= REQUESTS_MAX or begin >= len(self._calls):
             return None
         taken: list[Call] = []
         size = 0

@@ -35,8 +35,6 @@ class HomeSession:
         self._queues: dict[int, SessionQueue] = {}
         self._next_queue = 0
         self._wake = wake
-        self._last: dict[Callable[[], None], None] = {}
-        """Adds the calls that sum up what happens until the next request."""
 
     # Calls from the session's queues
 
@@ -61,21 +59,11 @@ class HomeSession:
         self._wake()
         return number
 
-    def call_last(self, add_calls: Callable[[], None]) -> None:
-        """Call `add_calls` once, before the next calls are sent."""
-        self._last[add_calls] = None
-        self._wake()
-
     # Calls from the transport
 
     def take_calls(self) -> tuple[int, Sequence[Call]] | None:
         """Return the next request of calls; None: nothing is to be sent now."""
-        if self.ended or self.calls.is_busy:
-            return None
-        last, self._last = self._last, {}
-        for add_calls in last:
-            add_calls()
-        return self.calls.take()
+        return None if self.ended else self.calls.take()
 
     def calls_answered(self, below: int) -> None:
         """Note an answer: the leader has taken the calls below a number."""

@@ -38,8 +38,6 @@ class RemoteConsumers:
         self._keys: dict[Consumer, int] = {}
         self._consuming: dict[int, ConsumeDone] = {}
         """Callbacks of consumers that the leader has not confirmed."""
-        self._granted: dict[RemoteConsumer, None] = {}
-        """Consumers with more credit than the leader was told of."""
         self._timer: Timer | None = None
 
     @property
@@ -99,17 +97,8 @@ class RemoteConsumers:
     def _grant(self, remote: RemoteConsumer) -> None:
         session = self._link.session
         if session is not None and remote.grant():
-            self._granted[remote] = None
-            session.call_last(self._tell_granted)
+            session.call(Credit(self._link.queue, remote.key, remote.granted))
             self._watch(remote)
-
-    def _tell_granted(self) -> None:
-        """Raise each consumer's credit with one call, however many settlements have freed it."""
-        session = self._link.session
-        granted, self._granted = self._granted, {}
-        for remote in granted:
-            if session is not None and self._by_key.get(remote.key) is remote:
-                session.call(Credit(self._link.queue, remote.key, remote.granted))
 
     def _call_for(self, session: HomeSession, remote: RemoteConsumer) -> None:
         """Have the leader add a consumer, with the credit that its channel has room for."""
@@ -145,7 +134,6 @@ class RemoteConsumers:
 
     def attach(self, session: HomeSession) -> None:
         """Have a new leader add all consumers."""
-        self._granted.clear()
         for remote in self._by_key.values():
             self._call_for(session, remote)
 
@@ -217,7 +205,6 @@ class RemoteConsumers:
             idle, remote.looked_at = remote.looked_at == remote.received, remote.received
             if idle and remote.starves_others:
                 remote.recalling = True
-                self._tell_granted()  # a credit that followed the recall would be given twice
                 session.call(Recall(self._link.queue, remote.key))
             self._watch(remote)
 
