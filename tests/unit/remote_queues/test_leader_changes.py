@@ -1,14 +1,16 @@
 """A queue on another broker whose leader changes: consumers stay, and hold what they held."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.engine.priority_level import Taken
 from headrace.queues.port import Consumer, Disposition
+from headrace.queues.refusals import RefusalKind, Refused
 from headrace.remote_queues.home.leader_link import LeaderLink
 from headrace.remote_queues.home.publish_batches import UNDECIDED_MAX
+from headrace.remote_queues.home.remote_gets import GET_SECONDS_MAX
 from headrace.remote_queues.home.remote_publishes import CROWDED_BYTES, RemotePublishes
 from headrace.remote_queues.leader import leader_session
 from headrace.remote_queues.messages import Hold
@@ -356,3 +358,34 @@ def test_publishes_wait_for_the_next_leader_once_a_queue_is_not_led() -> None:
     here.settle()
     assert [len(unstored) for unstored in told] == [0]
     assert here.led == (2, 0)
+
+
+def ask_for_message(here: MovingPlace) -> list[Any]:
+    """Do a basic.get without waiting; return the list that gets its answer."""
+    answers: list[Any] = []
+    here.remote.get(getter(here.remote, here.channel, answers.append, here.now), here.now)
+    return answers
+
+
+def test_get_waits_for_the_next_leader() -> None:
+    here = MovingPlace()
+    here.publish("a")
+    here.move()
+    answers = ask_for_message(here)
+    here.wait(GET_SECONDS_MAX / 2)
+    assert answers == []
+    here.begin()
+    here.settle()
+    assert [found[2].body for found in answers] == [b"a"]
+
+
+def test_get_without_a_leader_is_refused_after_a_while() -> None:
+    here = MovingPlace()
+    here.publish("a")
+    here.move()
+    answers = ask_for_message(here)
+    here.wait(2 * GET_SECONDS_MAX)
+    (refused,) = answers
+    assert isinstance(refused, Refused)
+    assert refused.kind is RefusalKind.NOT_FOUND
+    assert "failed to perform operation on queue 'q' in vhost '/' due to timeout" in str(refused)

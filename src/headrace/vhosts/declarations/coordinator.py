@@ -12,6 +12,7 @@ has changes before they are committed.
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from headrace.broker.metadata_image import ImageDelta
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.invariant import InvariantError
 from headrace.model.nouns import BrokerId, Offset
@@ -42,7 +43,6 @@ from headrace.wire.amqp.model_methods import QueueDeclare, QueueDelete
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
-    from headrace.broker.metadata_image import ImageDelta
     from headrace.broker.partition import Partition
     from headrace.cluster.peers.conversation import Run
     from headrace.shards.journal import KeyValue
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 _LATER = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 """The error of a command that is to be repeated soon."""
+_SUSPICION = ImageDelta()
+"""The delta by which the metadata image reports that a broker is suspected to be dead, or not."""
 RETRY_SECONDS = 1.0
 """Seconds after which a failed deletion is repeated, or one of the last coordinator continued."""
 CLOSED_SECONDS = 10.0
@@ -132,7 +134,7 @@ class Coordinator:
             raise ApiError(_LATER)
         if adds and partition.log.context.low:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, partition.log.context.low)
-        if isinstance(command.method, QueueDeclare) and not self._is_registered(
+        if isinstance(command.method, QueueDeclare) and not self._is_there(
             command.broker, command.epoch
         ):
             # Its transient queues would be deleted, as those of a registration that has ended.
@@ -309,18 +311,23 @@ class Coordinator:
         info = image.brokers.get(broker)
         return info is not None and image.suspects.get(broker) == info.epoch
 
-    def _image_changed(self, delta: "ImageDelta", structural: bool) -> None:
+    def _image_changed(self, delta: ImageDelta, structural: bool) -> None:
         for shard in tuple(self._led) if structural else ():
             shard.confirmations.look()
-            if delta.brokers is not None:
+            if delta.brokers is not None or delta == _SUSPICION:
                 self._delete_ended(shard)
 
-    def _is_registered(self, broker: int, epoch: int) -> bool:
+    def _is_there(self, broker: int, epoch: int) -> bool:
+        """Tell whether a broker is still registered, and is not suspected to be dead."""
         info = self._broker.image.brokers.get(BrokerId(broker))
-        return info is not None and info.epoch == epoch
+        registered = info is not None and info.epoch == epoch
+        return registered and not self._is_suspected(BrokerId(broker))
 
     def _delete_ended(self, shard: CoordinatorShard) -> None:
-        """Delete the transient queues of brokers whose registration has ended, until it is done."""
+        """Delete the transient queues of brokers that are dead, until it is done.
+
+        Also of those that are suspected to be, as RabbitMQ does for a node that is down.
+        """
 
         def deleted(answer: Answer | ApiError) -> None:
             if isinstance(answer, ApiError) and shard not in self._repeated:
@@ -331,7 +338,7 @@ class Coordinator:
         if not shard.is_active:
             return
         for broker, epoch in shard.table.homes():
-            if self._is_registered(broker, epoch):
+            if self._is_there(broker, epoch):
                 continue
             for key in shard.table.of_home(broker, epoch):
                 vhost, record = shard.table.records.get(key, ("", None))
