@@ -61,7 +61,7 @@ def frontend(parts: Parts) -> AmqpFrontend:
     queues, state = (
         _of_one_broker(parts, store, logins, admission, bounds)
         if cluster is None
-        else _of_cluster(parts, cluster, logins, admission, bounds)
+        else _of_cluster(parts, store, cluster, logins, admission, bounds)
     )
     made = AmqpFrontend(
         queues,
@@ -101,6 +101,7 @@ def _of_one_broker(
 
 def _of_cluster(
     parts: Parts,
+    store: Store,
     cluster: QueueCluster,
     logins: UserLogins,
     admission: Admission,
@@ -118,7 +119,7 @@ def _of_cluster(
         admission,
         bounds=bounds,
         memory=memory,
-        declarations=cluster.follow(topics, admission.access),
+        declarations=cluster.follow(topics, admission.access, DeclarationNodes(store)),
     )
     return queues, ClusterState(parts, cluster, topics, queues)
 

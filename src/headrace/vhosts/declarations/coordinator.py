@@ -9,7 +9,8 @@ A vhost's coordinator is the leader of its partition of `__amqp.declarations` (A
 has changes before they are committed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.broker.metadata_image import ImageDelta
@@ -18,6 +19,7 @@ from headrace.model.invariant import InvariantError
 from headrace.model.nouns import BrokerId, Offset
 from headrace.model.protocols import AMQP
 from headrace.ports.callbacks import Done
+from headrace.posix.awaiting import called_back
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.durability import Declared, Model
 from headrace.queues.model.stored_model import QueueRecord
@@ -39,6 +41,7 @@ from headrace.vhosts.declarations.partitions import DeclarationPartitions
 from headrace.vhosts.declarations.queue_deletions import ChangeTopics, QueueDeletions
 from headrace.vhosts.declarations.stored_changes import PARTITIONS
 from headrace.vhosts.declarations.tables import DeclarationTables
+from headrace.vhosts.declarations.takeover import Found, apply_found
 from headrace.wire.amqp.model_methods import QueueDeclare, QueueDelete
 
 if TYPE_CHECKING:
@@ -198,6 +201,27 @@ class Coordinator:
                 changes[key] = vhost, deleting_record(vhost, record.name, self._topic_id)
         if changes:
             self._append_deleted(shard, changes)
+
+    async def take_over(self, vhost: str, found: Sequence[Found]) -> Collection[str]:
+        """Append declarations of nodes; return the names of those nodes that the log has now.
+
+        None: another broker coordinates the vhost, or too few replicas are in sync. A declaration
+        that is refused is logged.
+        """
+        try:
+            shard = self._led.of(vhost)
+        except ApiError:
+            return ()
+        partition = self._partitions.at(shard.index)
+        if partition is None or partition.role.too_few_replicas:
+            return ()
+        held = shard.table.hold()
+        taken, records = apply_found(shard.table, held, found)
+        outcome = await called_back(partial(shard.append, held, records))
+        if isinstance(outcome, ApiError):
+            self._read_again(shard)
+            return ()
+        return taken
 
     def _append_deleted(
         self, shard: CoordinatorShard, changes: Mapping[bytes, Deleted | None]
