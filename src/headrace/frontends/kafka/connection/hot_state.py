@@ -11,11 +11,9 @@ from headrace.ports.clock import Clock, Random
 from headrace.ports.deadlines import Deadlines
 
 if TYPE_CHECKING:
-    from headrace.broker.broker import Broker
     from headrace.broker.gathered_writes import GatheredWrites
     from headrace.cluster.peers.peer_port import PeerPort
     from headrace.frontends.kafka.fetch.fetch_sessions import FetchSessions
-    from headrace.frontends.kafka.fetch.new_followers import NewFollowers
     from headrace.operations.registry import Operations
 
 
@@ -56,7 +54,6 @@ class Shared:
         """The pass in which hot handlers append."""
         self._for_sessions = clock, random, fetch_sessions_max
         self.metadata_answers = KeptAnswers()
-        self._new_followers: NewFollowers | None = None
 
     @cached_property
     def fetch_sessions(self) -> "FetchSessions":
@@ -64,14 +61,6 @@ class Shared:
         from headrace.frontends.kafka.fetch.fetch_sessions import FetchSessions
 
         return FetchSessions(*self._for_sessions)
-
-    def new_followers(self, broker: "Broker") -> "NewFollowers":
-        """Return the followers of new partitions; noted from the first fetch of a follower on."""
-        if self._new_followers is None:
-            from headrace.frontends.kafka.fetch.new_followers import NewFollowers
-
-            self._new_followers = NewFollowers(broker)
-        return self._new_followers
 
     def close(self) -> None:
         """End the deadlines of all waiting requests: the broker stops."""

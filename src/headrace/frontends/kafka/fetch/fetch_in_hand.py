@@ -59,9 +59,9 @@ class FetchInHand:
     """A consumer's Fetch request in progress; `replica_fetch` has a follower's."""
 
     __slots__ = (
-        "broker", "bytes_max", "cold", "failed", "identity", "incremental", "looked",
+        "broker", "bytes_max", "cold", "deadlines", "failed", "identity", "incremental", "looked",
         "pending", "poll", "read_committed", "readable_end", "request", "results", "session",
-        "shared", "size", "throttle", "version", "wanted",
+        "size", "throttle", "version", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -77,7 +77,7 @@ class FetchInHand:
     ) -> None:
         self.broker = broker
         self.identity = identity
-        self.shared = shared
+        self.deadlines = shared.deadlines
         self.version = version
         self.request = request
         self.session = session
@@ -115,7 +115,7 @@ class FetchInHand:
         self.pending = Pending(alone=True)
         self.poll = LongPoll(
             self.broker.clock,
-            self.shared.deadlines,
+            self.deadlines,
             self.pending,
             seconds=self.request.max_wait_ms / 1000,
             bytes_min=self.request.min_bytes,

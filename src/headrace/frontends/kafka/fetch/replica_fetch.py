@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.replica import replica_reads
 from headrace.broker.replica.in_sync_replicas import ReplicaFetch
+from headrace.broker.replica.new_followers import new_followers
 from headrace.frontends.kafka.fetch.fetch_in_hand import LOOK_AGAIN, FetchInHand
 from headrace.frontends.kafka.fetch.fetch_sessions import TOPIC_IDS_FROM
 from headrace.frontends.kafka.fetch.wanted_by_follower import WantedByFollower
 from headrace.log.log import NeedsDisk
-from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.errors import ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset
 from headrace.wire.kafka.hot.fetch_response import (
     EpochEndOffset,
@@ -71,13 +72,11 @@ class FollowersFetch(FetchInHand):
         """Partitions whose bytes count for the leader's replication throttle."""
         if isinstance(self.wanted, WantedByFollower):
             self.wanted.asked_at = self.broker.clock.monotonic()
-        asked_ms, new = self.request.max_wait_ms, self.shared.new_followers(self.broker)
-        wait_ms = new.wait_ms(self._follower, self.wanted, asked_ms)
-        if wait_ms != asked_ms:
-            self.request = self.request._replace(max_wait_ms=wait_ms)
+        new, asked_ms = new_followers(self.broker), self.request.max_wait_ms
+        wait_ms = new.wait_ms(self._follower, self.wanted.by_key, asked_ms)
+        self.request = self.request._replace(max_wait_ms=wait_ms)
         answer = super().begin()
-        if self.poll is not None:
-            new.waits(self._follower, self.poll)
+        new.waits(self._follower, self.poll)
         if self._throttled and self.poll is not None:
             self.poll.watch((self.broker.throttles.leader,))
         return answer
@@ -87,15 +86,11 @@ class FollowersFetch(FetchInHand):
 
     def _partition(self, key: "Key") -> "Partition":
         topic, index = key
-        if isinstance(topic, str):
-            return self.broker.partition(topic, index)
-        try:
-            return self.broker.partition_by_id(topic, index)
-        except ApiError:
-            new = self.shared.new_followers(self.broker).partition(self._follower, key)
-            if new is None:
-                raise
+        if (new := new_followers(self.broker).partition(self._follower, key)) is not None:
             return new
+        if isinstance(topic, bytes):
+            return self.broker.partition_by_id(topic, index)
+        return self.broker.partition(topic, index)
 
     def _end_for(self, partition: "Partition") -> Offset:
         return partition.log.end_offset

@@ -6,14 +6,18 @@ such a fetch is answered soon.
 """
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from headrace.broker.broker import Broker
     from headrace.broker.partition import Partition
-    from headrace.frontends.kafka.fetch.wanted_partitions import Key, WantedPartitions
-    from headrace.frontends.long_poll import LongPoll
     from headrace.model.nouns import BrokerId, LeaderEpoch
+
+    Key = tuple[str | bytes, int]
+    """Topic id, or its name from followers without ids, and partition index."""
 
 NEW_SECONDS = 1.0
 """Seconds after which a partition is not new any more, whether it is fetched or not."""
@@ -21,6 +25,33 @@ ORDER_SECONDS = 0.005
 """Seconds for the order to follow to arrive, before a waiting fetch is answered."""
 SOON_MS = 20
 """Milliseconds that a fetch waits at most while it lacks a new partition."""
+
+
+class Wait(Protocol):
+    """The wait of a fetch. Implemented by `frontends.long_poll.LongPoll`."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is answered."""
+
+    def expire(self) -> None:
+        """Have it answered now."""
+
+
+class Asked(Protocol):
+    """The request of a fetch for a partition."""
+
+    @property
+    def current_leader_epoch(self) -> int:
+        """The leader epoch that the follower knows."""
+
+
+class Fetched(Protocol):
+    """A partition of a fetch. Implemented by `wanted_partitions.WantedPartition`."""
+
+    @property
+    def asked(self) -> Asked:
+        """The request for it."""
 
 
 class _New(NamedTuple):
@@ -39,7 +70,7 @@ class NewFollowers:
         """Begin without new partitions, and note those that `broker` leads from now on."""
         self._broker = broker
         self._missing: dict[BrokerId, dict[Key, _New]] = {}
-        self._waits: dict[BrokerId, list[LongPoll]] = {}
+        self._waits: dict[BrokerId, list[Wait]] = {}
         """The fetches of each follower that wait, or did so at the last one's begin."""
         self._due: set[BrokerId] = set()
         """Followers whose waiting fetches are answered in `ORDER_SECONDS`."""
@@ -62,32 +93,46 @@ class NewFollowers:
 
     def _answer(self, follower: "BrokerId") -> None:
         self._due.discard(follower)
-        for poll in self._waits.pop(follower, ()):
-            poll.expire()
+        for wait in self._waits.pop(follower, ()):
+            wait.expire()
 
-    def wait_ms(self, follower: "BrokerId", wanted: "WantedPartitions", asked_ms: int) -> int:
-        """Return how long a follower's fetch of `wanted` may wait, if it asks for `asked_ms`."""
+    def wait_ms(self, follower: "BrokerId", fetched: "Mapping[Key, Fetched]", asked_ms: int) -> int:
+        """Return how long a follower's fetch of partitions may wait, if it asks for `asked_ms`."""
         missing = self._missing.get(follower)
         if missing is None:
             return asked_ms
         now = self._broker.clock.monotonic()
         for key, new in tuple(missing.items()):
-            entry = wanted.by_key.get(key)
-            fetched = entry is not None and entry.asked.current_leader_epoch >= new.epoch
-            if now < new.until and not (fetched and key[0] in self._broker.image.topics_by_id):
+            entry = fetched.get(key)
+            is_fetched = entry is not None and entry.asked.current_leader_epoch >= new.epoch
+            if now < new.until and not (is_fetched and key[0] in self._broker.image.topics_by_id):
                 return min(asked_ms, SOON_MS)
             del missing[key]
         del self._missing[follower]
         return asked_ms
 
     def partition(self, follower: "BrokerId", key: "Key") -> "Partition | None":
-        """Return a new partition, which the metadata may not have yet."""
+        """Return a new partition that is led still, which the metadata may not have yet."""
         new = self._missing.get(follower, {}).get(key)
         if new is None or new.partition.leader_epoch != new.epoch:
             return None
-        return new.partition
+        led = self._broker.partitions.get(new.partition.topic_partition)
+        return led if led is new.partition else None
 
-    def waits(self, follower: "BrokerId", poll: "LongPoll") -> None:
-        """Note a fetch that waits, until it is answered."""
+    def waits(self, follower: "BrokerId", wait: Wait | None) -> None:
+        """Note a fetch that waits, until it is answered; None: it was answered at once."""
+        if wait is None:
+            return
         others = [each for each in self._waits.get(follower, ()) if not each.is_over]
-        self._waits[follower] = [*others, poll]
+        self._waits[follower] = [*others, wait]
+
+
+_OF_BROKERS: "WeakKeyDictionary[Broker, NewFollowers]" = WeakKeyDictionary()
+
+
+def new_followers(broker: "Broker") -> NewFollowers:
+    """Return the followers of a broker's new partitions, which are noted from the first call on."""
+    found = _OF_BROKERS.get(broker)
+    if found is None:
+        found = _OF_BROKERS[broker] = NewFollowers(broker)
+    return found
