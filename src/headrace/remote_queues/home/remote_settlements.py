@@ -123,12 +123,11 @@ class RemoteSettlements:
             session.call(self._uncopied[number])
 
     def lost(self) -> None:
-        """Forget all deliveries of a session that has ended, unless the queue moves."""
-        if not self.moves:
-            self._held.clear()
-            self._adopted.clear()
-            self._open.clear()
-            self.gets = 0
+        """Forget all deliveries of a session that has ended, after which there is no other."""
+        self._held.clear()
+        self._adopted.clear()
+        self._open.clear()
+        self.gets = 0
 
 
 def named(key: int, positions: Sequence[int]) -> list[int]:
