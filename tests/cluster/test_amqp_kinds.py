@@ -8,6 +8,7 @@ from pika.exceptions import NackError, UnroutableError
 
 from headrace.wire.amqp.reply_codes import ReplyCode
 from tests.support.cluster.amqp_clients import (
+    PERSISTENT,
     bodies,
     consume,
     exists,
@@ -119,9 +120,12 @@ def test_queue_with_one_replica_is_refused_at_once_and_back_with_its_broker(
         consume(consumer, "single")
         amqp.brokers[0].kill()
         wait(consumer.connection, lambda: cancelled, "basic.cancel")
-        with pytest.raises(NackError):
-            publish(publisher, "single", b"2")
-        publisher.basic_publish("", "single", b"3")
+        for mandatory in (False, True):
+            with pytest.raises(NackError):
+                publisher.basic_publish("", "single", b"2", PERSISTENT, mandatory)
+        consumer.basic_publish("", "single", b"3")  # without confirms
+        consumer.connection.process_data_events(0.5)
+        assert consumer.is_open
     for use in (
         lambda channel: channel.queue_declare("single", passive=True),
         lambda channel: channel.queue_declare("single", durable=True, arguments=arguments),
