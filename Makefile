@@ -8,7 +8,7 @@ PYTEST := $(PY) -m pytest -n $(or $(TEST_PROCESSES),3) --dist loadfile
 # CPU time of all that a run started, beside the clock's: a loaded machine changes only the latter.
 MEASURED := TIMEFORMAT='CPU %lU + %lS (programs, kernel), %lR by the clock'; time
 # What a release is held to besides all tests, without what needs root.
-RELEASE := crash typed-test pipeline-test security-test clients-test spark-test sim sim-moves amqp-model soak cluster-test compat compat-kafka amqp-test amqp-cluster-test rocketmq-test compat-rocketmq spark-compat docs-test dist-test
+RELEASE := crash typed-test pipeline-test security-test clients-test spark-test sim sim-moves sim-queues amqp-model soak cluster-test compat compat-kafka amqp-test amqp-cluster-test rocketmq-test compat-rocketmq spark-compat docs-test dist-test
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -97,6 +97,10 @@ sim-moves: setup-dev ## The same of transactions, groups and share groups whose 
 	@HEADRACE_LONG=1 $(PYTEST) tests/unit/testing/test_coordinators_move.py tests/unit/testing/test_shares_move.py \
 	  tests/unit/testing/test_declarations_move.py \
 	  tests/unit/testing/test_replicated_work.py --timeout 1200 $(ARGS)
+
+.PHONY: sim-queues
+sim-queues: setup-dev ## The same of queues of RabbitMQ's clients at any broker: 200 seeds, and planted bugs
+	@HEADRACE_LONG=1 $(PYTEST) tests/unit/testing/queues --timeout 3600 $(ARGS)
 
 .PHONY: mutants
 mutants: setup-dev ## Faults planted one at a time, listed and drawn (DRAWN=, SEED=): does the suite notice?

@@ -170,7 +170,7 @@ class LedQueues:
                 if isinstance(late, DurableMessages) and late.priority in partitions:
                     late.have_log(self._begin_term(late, partitions[late.priority]))
             return
-        if present is not None and present.refused is None:
+        if present is not None:
             self._move(host, present)
         stores: dict[int, MessageStore] = {}
         for index in partitions:

@@ -15,9 +15,11 @@ STOP_SECONDS_MAX = 20.0
 
 
 @contextmanager
-def trial(place: Path, *words: str) -> Iterator[str]:
-    """A cluster of three in a process; yields its bootstrap servers. Ends it by Ctrl-C."""
-    command = [str(HEADRACE), "dev", "--port", "0", *words]
+def trial(
+    place: Path, *words: str, headrace: Path = HEADRACE, end: signal.Signals = signal.SIGINT
+) -> Iterator[str]:
+    """Run a cluster of three in a process; yield its bootstrap servers, and end it by a signal."""
+    command = [str(headrace), "dev", "--port", "0", *words]
     output = place / "output"
     with output.open("wb") as file, subprocess.Popen(command, stdout=file, stderr=file) as process:
         try:
@@ -28,10 +30,16 @@ def trial(place: Path, *words: str) -> Iterator[str]:
                 time.sleep(0.05)
             (bootstrap,) = re.findall("^bootstrap.servers=(.*)$", output.read_text(), re.MULTILINE)
             yield bootstrap
-            process.send_signal(signal.SIGINT)
-            assert process.wait(STOP_SECONDS_MAX) == 0
+            process.send_signal(end)
+            assert process.wait(STOP_SECONDS_MAX) == (0 if end is signal.SIGINT else -end)
             told = output.read_text()  # that another is slow may be said
             assert "Traceback" not in told, told
             assert "CRITICAL" not in told, told
         finally:
             process.kill()
+
+
+def amqp_ports(place: Path) -> list[int]:
+    """The brokers' ports of AMQP that the newest start has printed."""
+    said = re.findall("listens on AMQP://127.0.0.1:([0-9]+)", (place / "output").read_text())
+    return [int(port) for port in said]

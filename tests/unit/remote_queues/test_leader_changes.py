@@ -44,23 +44,6 @@ def test_held_messages_are_not_redelivered_by_the_next_leader() -> None:
     assert here.led == (0, 0)
 
 
-def test_leader_that_is_elected_again_has_each_consumer_once() -> None:
-    here = MovingPlace()
-    here.consume(prefetch=2)
-    here.publish("a", "b", "c")
-    assert here.sent() == ["1:c:a", "2:c:b"]
-    here.remote.leave()
-    here.remote.begin(here.network.session)  # the same: the leader has a later epoch only
-    here.settle()
-    assert here.led == (1, 2)
-    assert len(here.life.queue().consumers) == 1
-    here.channel.ack(0, multiple=True)
-    assert here.sent() == ["3:c:c"]
-    here.channel.ack(3)
-    here.settle()
-    assert here.led == (0, 0)
-
-
 def test_messages_before_a_held_one_are_redelivered_in_their_order() -> None:
     here = MovingPlace()
     gone = here.new_channel(2)

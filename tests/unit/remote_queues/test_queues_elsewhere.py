@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import BrokerId, LeaderEpoch
+from headrace.model.nouns import BrokerId
 from headrace.ports.callbacks import Done, ignore_result
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.port import Consumer, Getter
 from headrace.queues.queue_names import QueueName
 from headrace.queues.refusals import Refused
 from headrace.remote_queues.home.home_session import HomeSession
-from headrace.remote_queues.home.queues_elsewhere import Leader, QueuesElsewhere
+from headrace.remote_queues.home.queues_elsewhere import QueuesElsewhere
 from headrace.remote_queues.leader.queue_sessions import LOST_SECONDS
 from tests.support.queues.moving_place import MovingPlace
 from tests.support.queues.port_place import persistent
@@ -26,7 +26,7 @@ class Elsewhere(MovingPlace):
     def __init__(self, arguments: dict[str, object] | None = None) -> None:
         super().__init__(arguments)
         self.remote.close()
-        self.present: Leader | None = Leader(BrokerId(1), LeaderEpoch(1))
+        self.present: BrokerId | None = BrokerId(1)
         self.registered = True
         self.unused = False
         self.down = False
@@ -57,12 +57,12 @@ class Elsewhere(MovingPlace):
         """Change the leader; the metadata image has the next one."""
         self.move()
         assert self.present is not None
-        self.present = Leader(self.present.broker, LeaderEpoch(self.present.epoch + 1))
+        self.present = BrokerId(self.present + 1)
         self.elsewhere.look(Q)
 
     # `Leaders`
 
-    def leader_of(self, name: QueueName) -> Leader | None:
+    def leader_of(self, name: QueueName) -> BrokerId | None:
         return self.present
 
     def is_unused(self, name: QueueName) -> bool:
@@ -102,6 +102,18 @@ def test_queue_goes_on_with_each_next_leader() -> None:
     assert here.led == (3, 1)
 
 
+def test_leader_that_is_elected_again_keeps_its_consumers() -> None:
+    here = Elsewhere()
+    here.consume(prefetch=1)
+    here.publish("a", "b")
+    assert here.sent() == ["1:c:a"]
+    here.elsewhere.look(Q)
+    here.settle()
+    assert (here.network.counts["Open"], here.network.counts["Cancel"]) == (2, 0)  # one by `begin`
+    here.channel.ack(1)
+    assert here.sent() == ["2:c:b"]
+
+
 def test_leader_is_looked_for_again_when_a_session_is_lost() -> None:
     here = Elsewhere()
     here.consume()
@@ -122,7 +134,7 @@ def test_publishes_and_consumers_wait_while_no_leader_is_known() -> None:
     told: list[Any] = here.publish_soon("a")
     here.settle()
     assert told == []
-    here.present = Leader(BrokerId(2), LeaderEpoch(2))
+    here.present = BrokerId(2)
     here.elsewhere.look(Q)
     here.settle()
     assert [*map(bool, told)] == [False]
@@ -265,7 +277,7 @@ def test_queue_that_was_never_used_is_empty_and_has_its_leader_with_its_first_pu
     assert here.get() is None
     told = here.publish_soon("a")
     assert (told, here.used) == ([], ["q"])
-    here.present, here.unused = Leader(BrokerId(1), LeaderEpoch(1)), False
+    here.present, here.unused = BrokerId(1), False
     other.look(Q)
     here.give_id()
     here.settle()
@@ -293,7 +305,7 @@ def test_publish_while_the_topic_of_the_queue_before_it_exists_is_a_first_use() 
     here.present, here.unused = None, True
     other.look(Q)
     assert here.used == []
-    here.present, here.unused = Leader(BrokerId(1), LeaderEpoch(1)), False
+    here.present, here.unused = BrokerId(1), False
     here.publish_soon("a")
     here.used.clear()
     here.present, here.unused = None, True
@@ -334,7 +346,7 @@ def test_queue_whose_only_broker_is_back_is_used_again() -> None:
     assert here.sent() == ["1:c:a"]
     _broker_dies(here)
     here.channel.ack(1, multiple=False)  # stored once the broker is back
-    here.present, here.down = Leader(BrokerId(1), LeaderEpoch(2)), False
+    here.present, here.down = BrokerId(1), False
     here.elsewhere.look(Q)
     here.settle()
     told = here.publish_soon("c")

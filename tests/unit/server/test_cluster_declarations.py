@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from headrace.model.errors import ApiError
+from headrace.model.nouns import BrokerId
 from headrace.posix.awaiting import called_back
 from headrace.queues.model.declarations import ConnectionOwner
 from headrace.queues.queue_names import QueueName
@@ -163,6 +164,23 @@ def test_transient_queue_of_an_ended_registration_is_not_declared() -> None:
         assert shown(first) == {("queue", "a"), ("queue", "late")}
 
     played(story)
+
+
+def test_transient_queues_end_when_their_broker_is_suspected_to_be_dead() -> None:
+    async def story(cluster: SimCluster) -> None:
+        first = declarations(cluster, 0)
+        await ask(first, QueueDeclare(queue="durable", durable=True))
+        leader = first.coordinator.leader_of("/")
+        suspected = BrokerId((leader + 1) % 3)
+        await ask(declarations(cluster, suspected), QueueDeclare(queue="q"))
+        image = cluster.brokers[leader].broker.image
+        image.suspect(suspected, image.brokers[suspected].epoch)
+        await until(lambda: shown(first) == {("queue", "durable")})
+        at = declarations(cluster, leader)
+        await ask(at, QueueDeclare(queue="q"))
+        assert at.home_of("/", "q") == leader
+
+    played(story, 0, 1, 2)
 
 
 def test_exclusive_queues_end_with_their_connection() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +16,7 @@ from headrace.remote_queues.home.remote_queue import HomeFigures, RemoteQueue
 from headrace.server.cluster.queue_figures import RemoteSurvey
 from headrace.testing.sim.cluster import SimCluster
 from headrace.vhosts.declarations.messages import Result
+from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.model_methods import QueueDeclare, QueueDelete
 from tests.support.amqp.deliveries import ChannelKit, Delivery
 from tests.support.cluster.peer_kit import play, started
@@ -48,10 +48,10 @@ class Home:
         )
 
     async def declare(
-        self, name: str, *, durable: bool = False, arguments: Any = MappingProxyType({})
+        self, name: str, *, durable: bool = False, arguments: FieldTable | None = None
     ) -> None:
         """Declare a queue; both brokers have it then."""
-        method = QueueDeclare(queue=name, durable=durable, arguments=dict(arguments))
+        method = QueueDeclare(queue=name, durable=durable, arguments=arguments or {})
         await self._ask(method)
 
     async def delete(self, name: str) -> None:
@@ -240,9 +240,31 @@ def test_queue_with_one_replica_is_refused_while_its_broker_is_down() -> None:
     played(story, 2)
 
 
+def test_single_active_consumer_stays_when_a_follower_dies() -> None:
+    async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
+        single: FieldTable = {"x-queue-type": "quorum", "x-single-active-consumer": True}
+        await leader.declare("q", durable=True, arguments=single)
+        home.consume("q", prefetch=2)
+        await until(lambda: "q" in leader.host.queues and leader.host.queues["q"].consumers)
+        leader.consume("q", "waiting", prefetch=2)
+        for body in "abcd":
+            assert leader.host.publish(["q"], persistent(body))
+        await until(lambda: home.bodies == ["a", "b"])
+        epoch = leader_epoch(home, "q")
+        cluster.kill(2)
+        await until(lambda: leader_epoch(home, "q") > epoch)
+        await asyncio.sleep(1)
+        assert leader.bodies == []
+        home.channel.ack(0, multiple=True)
+        await until(lambda: home.bodies == ["a", "b", "c", "d"])
+        assert leader.bodies == []
+
+    played(story, 2)
+
+
 def test_quorum_queue_with_one_replica_waits_for_its_broker() -> None:
     async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
-        arguments = {"x-queue-type": "quorum", "x-quorum-initial-group-size": 1}
+        arguments: FieldTable = {"x-queue-type": "quorum", "x-quorum-initial-group-size": 1}
         await leader.declare("q", durable=True, arguments=arguments)
         home.consume("q")
         assert home.host.publish(["q"], persistent("a"))
@@ -253,6 +275,11 @@ def test_quorum_queue_with_one_replica_waits_for_its_broker() -> None:
         assert home.cancelled == []
 
     played(story, 2)
+
+
+def leader_epoch(home: Home, queue: str) -> int:
+    topic = home.declarations.tables._broker.image.topics[queue_topic("/", queue)]
+    return topic.partitions[0].leader_epoch
 
 
 def test_metrics_tell_which_queues_are_led_and_what_is_under_way_with_others() -> None:

@@ -61,7 +61,7 @@ def frontend(parts: Parts) -> AmqpFrontend:
     queues, state = (
         _of_one_broker(parts, store, logins, admission, bounds)
         if cluster is None
-        else _of_cluster(parts, cluster, logins, admission, bounds)
+        else _of_cluster(parts, store, cluster, logins, admission, bounds)
     )
     made = AmqpFrontend(
         queues,
@@ -101,6 +101,7 @@ def _of_one_broker(
 
 def _of_cluster(
     parts: Parts,
+    store: Store,
     cluster: QueueCluster,
     logins: UserLogins,
     admission: Admission,
@@ -111,7 +112,7 @@ def _of_cluster(
 
     broker, memory = parts.broker, MemoryUse(bounds.memory_bytes_max)
     topics = queue_topics(parts, cluster, memory)
-    declarations = cluster.follow(topics, admission.access)
+    declarations = cluster.follow(topics, admission.access, DeclarationNodes(store))
     queues = QueueBroker(
         broker.clock,
         broker.random,

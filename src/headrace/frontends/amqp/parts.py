@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from headrace.remote_queues.leader.leader_session import DeliverReply
     from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
     from headrace.vhosts.declarations.coordinator import AccessOf
+    from headrace.vhosts.declarations.takeover import DeclarationNodes
 
 
 class Parts(Protocol):
@@ -56,10 +57,13 @@ class QueueCluster(Protocol):
     def settled_copies(self) -> CopiedFiles:
         """The files of queues' settled positions, and their copies."""
 
-    def follow(self, topics: QueueTopics, access: "AccessOf") -> "ClusterDeclarations":
+    def follow(
+        self, topics: QueueTopics, access: "AccessOf", nodes: "DeclarationNodes"
+    ) -> "ClusterDeclarations":
         """Return the declarations of all vhosts; call it once, before the broker joins.
 
         `topics` makes the stores of queues. `access` returns a client's permissions in a vhost.
+        `nodes`: declarations of earlier versions, which are taken over.
         """
 
     def serve(self, virtual_hosts: VirtualHosts, topics: QueueTopics) -> None:

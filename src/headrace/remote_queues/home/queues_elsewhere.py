@@ -1,7 +1,10 @@
 """`QueuesElsewhere`: the queues of this broker's channels that other brokers lead.
 
-    NO LEADER KNOWN --look--> IN SESSION with the leader --left, another epoch--> NO LEADER KNOWN
+    NO LEADER KNOWN --look--> IN SESSION with the leader --left, another one--> NO LEADER KNOWN
                     <--after a pause, while the leader refuses or is not registered--+
+
+A leader that is elected again goes on, with the session and the consumers in it. If it has not led
+the queue in between, it says so in the session.
 
 A queue that this broker begins to lead itself stays for the consumers that it has: its session is
 one with this broker. Channels find the hosted queue from then on.
@@ -9,10 +12,10 @@ one with this broker. Channels find the hosted queue from then on.
 
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from headrace.model.errors import ApiError
-from headrace.model.nouns import BrokerId, LeaderEpoch
+from headrace.model.nouns import BrokerId
 from headrace.ports.backoff import backoff_seconds
 from headrace.ports.callbacks import Done
 from headrace.ports.clock import Clock, Timer
@@ -28,17 +31,10 @@ PAUSE_SECONDS_MIN = 0.05
 PAUSE_SECONDS_MAX = 1.0
 
 
-class Leader(NamedTuple):
-    """A queue's leader and its leader epoch."""
-
-    broker: BrokerId
-    epoch: LeaderEpoch
-
-
 class Leaders(Protocol):
     """The leaders of queues, and the sessions with them. Implemented by `server.cluster`."""
 
-    def leader_of(self, name: QueueName) -> Leader | None:
+    def leader_of(self, name: QueueName) -> BrokerId | None:
         """Return a queue's leader as the metadata image has it; None: it has none."""
 
     def is_unused(self, name: QueueName) -> bool:
@@ -62,7 +58,7 @@ class _Known:
 
     def __init__(self, remote: RemoteQueue) -> None:
         self.remote = remote
-        self.leader: Leader | None = None
+        self.leader: BrokerId | None = None
         self.identified = False
         """Whether a producer id has been asked for."""
         self.failures = 0
@@ -159,7 +155,7 @@ class QueuesElsewhere:
             if known.remote.is_used:  # the topic of the queue before it existed until now
                 self._leaders.use(name.vhost, known.remote.declared)
             return  # the metadata image tells of its leader
-        session = None if leader is None else self._leaders.session(leader.broker)
+        session = None if leader is None else self._leaders.session(leader)
         if session is None:
             self._look_later(name, known)
             return

@@ -281,6 +281,7 @@ class LedQueue:
         """
         for channel in self._channels.values():
             self._end(channel, -1)
+            channel.closed = True  # a basic.get that waits gets nothing
 
     def end(self) -> None:
         """Cancel the consumers, and requeue all that the home has not settled."""

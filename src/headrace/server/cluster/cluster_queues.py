@@ -15,7 +15,7 @@ from functools import partial
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import ImageDelta
 from headrace.model.errors import ApiError
-from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
+from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.callbacks import Done
 from headrace.queue_stores.log.log_writing import Crowded
 from headrace.queue_stores.queue_settings import QueueType
@@ -29,7 +29,7 @@ from headrace.queues.queue_names import QueueName, is_queue_topic, queue_of_topi
 from headrace.queues.refusals import QUEUE, resource_text
 from headrace.remote_queues.home.home_session import HomeSession
 from headrace.remote_queues.home.leader_link import unreachable
-from headrace.remote_queues.home.queues_elsewhere import Leader, QueuesElsewhere
+from headrace.remote_queues.home.queues_elsewhere import QueuesElsewhere
 from headrace.remote_queues.home.remote_queue import RemoteQueue
 from headrace.remote_queues.leader.queue_sessions import QueueSessions
 from headrace.server.cluster.queue_links import QueueLinks
@@ -187,19 +187,18 @@ class ClusterQueues:
 
     # Leaders: `queues_elsewhere.Leaders`
 
-    def leader_of(self, name: QueueName) -> Leader | None:
+    def leader_of(self, name: QueueName) -> BrokerId | None:
         """Return a queue's leader as the metadata image has it; None: it has none."""
         queue = self._queue(name)
         if queue is None:
             return None
         if not queue.durable:
-            home = self._home_of(*name)
-            return None if home is None else Leader(home, LeaderEpoch(0))
+            return self._home_of(*name)
         read = queue.settings.topic
         topic = self._broker.image.topics.get(queue_topic(*name) if read is None else read.topic)
         if topic is None or topic.partitions[0].leader == NO_LEADER:
             return None
-        return Leader(topic.partitions[0].leader, topic.partitions[0].leader_epoch)
+        return topic.partitions[0].leader
 
     def is_unused(self, name: QueueName) -> bool:
         """Return whether a durable queue was never used: it has no topic, and so no message."""

@@ -17,6 +17,7 @@ coordinator           the partitions that this broker leads, with `coordinator_s
 new_records           the records of a command's changes
 queue_deletions       topics of deleted queues
 planned_replicas      the brokers that are planned for a queue's messages
+log_growth            more replicas of the log, as more brokers serve queues
 confirmations         the brokers that have applied a change
 log_polls             polls of other brokers
 follower              polls of other coordinators

@@ -17,6 +17,7 @@ from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.model.nouns import BrokerId, Offset
 from headrace.model.protocols import AMQP
 from headrace.ports.callbacks import Done, Once, gather
+from headrace.ports.store import StoreError
 from headrace.posix.awaiting import called_back
 from headrace.queue_stores.message_store import MessageStore, TopicStore
 from headrace.queues.engine.virtual_hosts import VirtualHosts
@@ -44,6 +45,7 @@ from headrace.vhosts.declarations.messages import (
 from headrace.vhosts.declarations.planned_replicas import planned_replicas
 from headrace.vhosts.declarations.queue_deletions import ChangeTopics
 from headrace.vhosts.declarations.tables import DeclarationTables
+from headrace.vhosts.declarations.takeover import ClusterTakeover, DeclarationNodes
 from headrace.wire.amqp.methods import Method
 from headrace.wire.amqp.model_methods import QueueDelete
 from headrace.wire.amqp.settings import AmqpKeys
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.cluster.peers.conversation import Run
     from headrace.queues.model.exchange_topic import KafkaTopics
+    from headrace.replication.fetch_dependencies import Running
     from headrace.vhosts.queue_topics import QueueTopics
 
 CLOSED_SECONDS_MAX = 5.0
@@ -100,6 +103,9 @@ class ClusterDeclarations:
         self.tables = DeclarationTables(broker)
         self.coordinator = Coordinator(broker, self.tables, access, links.change_topics, links.run)
         self._follower = Follower(broker, self.tables, links.poll)
+        self._takeover: ClusterTakeover | None = None
+        self._taking: Running | None = None
+        self._nodes: DeclarationNodes | None = None
         self._creating = False
         self._open = True
         self._connections = 0
@@ -117,13 +123,25 @@ class ClusterDeclarations:
         self.tables.virtual_hosts = virtual_hosts
         virtual_hosts.delete_ended_by(self._queue_ended)
 
+    def take_over(self, nodes: DeclarationNodes) -> None:
+        """Move the declarations of nodes to the log, once the broker has joined.
+
+        Until then no declarations are loaded.
+        """
+        self._nodes = nodes
+        self._takeover = ClusterTakeover(nodes, self._create_log, self.coordinator.take_over)
+
     def start(self) -> None:
         """Begin to follow: the broker has joined the cluster."""
         self._follower.start()
+        if self._takeover is not None:
+            self._taking = self._links.run(self._takeover.run())
 
     def close(self) -> None:
         """End all commands and polls: the broker stops."""
         self._open = False
+        if self._taking is not None:
+            self._taking.cancel()
         self._follower.close()
         self._ask.close(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the broker stops"))
         self.coordinator.close()
@@ -131,11 +149,17 @@ class ClusterDeclarations:
     @property
     def are_loaded(self) -> bool:
         """Whether this broker has applied the declarations of all vhosts."""
-        return self._links.knows_topics() and self.tables.are_loaded
+        return self._is_taken_over and self.tables.are_loaded
 
     def has_loaded(self, vhost: str) -> bool:
         """Tell whether this broker has applied the declarations of a vhost."""
-        return self._links.knows_topics() and self.tables.has_loaded(vhost)
+        return self._is_taken_over and self.tables.has_loaded(vhost)
+
+    @property
+    def _is_taken_over(self) -> bool:
+        """Whether the topics are known, and no node has declarations that the log lacks."""
+        done = self._takeover is None or self._takeover.is_done
+        return done and self._links.knows_topics()
 
     # Commands
 
@@ -244,10 +268,19 @@ class ClusterDeclarations:
             self._links.run(self._create())
         return self.coordinator.leader_of(command.vhost)
 
+    async def _create_log(self) -> None:
+        """Create the topic of the log if it is missing. Raises ApiError and StoreError.
+
+        Earlier versions are kept from deleting topics of queues that only the log declares.
+        """
+        if self._nodes is not None:
+            await self._nodes.mark_moved()
+        await self._links.create()
+
     async def _create(self) -> None:
         try:
-            await self._links.create()
-        except ApiError:
+            await self._create_log()
+        except (ApiError, StoreError):
             pass  # the commands that wait look for the topic again
         finally:
             self._creating = False

@@ -9,14 +9,17 @@ A vhost's coordinator is the leader of its partition of `__amqp.declarations` (A
 has changes before they are committed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.broker.metadata_image import ImageDelta
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.invariant import InvariantError
 from headrace.model.nouns import BrokerId, Offset
 from headrace.model.protocols import AMQP
 from headrace.ports.callbacks import Done
+from headrace.posix.awaiting import called_back
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.durability import Declared, Model
 from headrace.queues.model.stored_model import QueueRecord
@@ -38,12 +41,12 @@ from headrace.vhosts.declarations.partitions import DeclarationPartitions
 from headrace.vhosts.declarations.queue_deletions import ChangeTopics, QueueDeletions
 from headrace.vhosts.declarations.stored_changes import PARTITIONS
 from headrace.vhosts.declarations.tables import DeclarationTables
+from headrace.vhosts.declarations.takeover import Found, apply_found
 from headrace.wire.amqp.model_methods import QueueDeclare, QueueDelete
 from headrace.wire.amqp.settings import AmqpKeys
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
-    from headrace.broker.metadata_image import ImageDelta
     from headrace.broker.partition import Partition
     from headrace.cluster.peers.conversation import Run
     from headrace.shards.journal import KeyValue
@@ -51,6 +54,8 @@ if TYPE_CHECKING:
 
 _LATER = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 """The error of a command that is to be repeated soon."""
+_SUSPICION = ImageDelta()
+"""The delta by which the metadata image reports that a broker is suspected to be dead, or not."""
 RETRY_SECONDS = 1.0
 """Seconds after which a failed deletion is repeated, or one of the last coordinator continued."""
 CLOSED_SECONDS = 10.0
@@ -135,7 +140,7 @@ class Coordinator:
             raise ApiError(_LATER)
         if adds and partition.log.context.low:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, partition.log.context.low)
-        if isinstance(command.method, QueueDeclare) and not self._is_registered(
+        if isinstance(command.method, QueueDeclare) and not self._is_there(
             command.broker, command.epoch
         ):
             # Its transient queues would be deleted, as those of a registration that has ended.
@@ -201,6 +206,27 @@ class Coordinator:
                 changes[key] = vhost, deleting_record(vhost, record.name, self._topic_id)
         if changes:
             self._append_deleted(shard, changes)
+
+    async def take_over(self, vhost: str, found: Sequence[Found]) -> Collection[str]:
+        """Append declarations of nodes; return the names of those nodes that the log has now.
+
+        None: another broker coordinates the vhost, or too few replicas are in sync. A declaration
+        that is refused is logged.
+        """
+        try:
+            shard = self._led.of(vhost)
+        except ApiError:
+            return ()
+        partition = self._partitions.at(shard.index)
+        if partition is None or partition.role.too_few_replicas:
+            return ()
+        held = shard.table.hold()
+        taken, records = apply_found(shard.table, held, found)
+        outcome = await called_back(partial(shard.append, held, records))
+        if isinstance(outcome, ApiError):
+            self._read_again(shard)
+            return ()
+        return taken
 
     def _append_deleted(
         self, shard: CoordinatorShard, changes: Mapping[bytes, Deleted | None]
@@ -314,18 +340,23 @@ class Coordinator:
         info = image.brokers.get(broker)
         return info is not None and image.suspects.get(broker) == info.epoch
 
-    def _image_changed(self, delta: "ImageDelta", structural: bool) -> None:
+    def _image_changed(self, delta: ImageDelta, structural: bool) -> None:
         for shard in tuple(self._led) if structural else ():
             shard.confirmations.look()
-            if delta.brokers is not None:
+            if delta.brokers is not None or delta == _SUSPICION:
                 self._delete_ended(shard)
 
-    def _is_registered(self, broker: int, epoch: int) -> bool:
+    def _is_there(self, broker: int, epoch: int) -> bool:
+        """Tell whether a broker is still registered, and is not suspected to be dead."""
         info = self._broker.image.brokers.get(BrokerId(broker))
-        return info is not None and info.epoch == epoch
+        registered = info is not None and info.epoch == epoch
+        return registered and not self._is_suspected(BrokerId(broker))
 
     def _delete_ended(self, shard: CoordinatorShard) -> None:
-        """Delete the transient queues of brokers whose registration has ended, until it is done."""
+        """Delete the transient queues of brokers that are dead, until it is done.
+
+        Also of those that are suspected to be, as RabbitMQ does for a node that is down.
+        """
 
         def deleted(answer: Answer | ApiError) -> None:
             if isinstance(answer, ApiError) and shard not in self._repeated:
@@ -336,7 +367,7 @@ class Coordinator:
         if not shard.is_active:
             return
         for broker, epoch in shard.table.homes():
-            if self._is_registered(broker, epoch):
+            if self._is_there(broker, epoch):
                 continue
             for key in shard.table.of_home(broker, epoch):
                 vhost, record = shard.table.records.get(key, ("", None))

@@ -7,20 +7,27 @@
 Each step can be repeated, so a kill between two loses nothing. Earlier versions cannot decode
 `moved`, so they delete no topic of a queue that is declared in the log alone. A node that such a
 version wrote later is newer than the log, and is taken over again.
+
+In a cluster each coordinator appends the declarations of its vhosts (`ClusterTakeover`).
 """
 
+import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.model.errors import Malformed
+from headrace.model.errors import ApiError, Malformed
 from headrace.model.protocols import AMQP
-from headrace.ports.store import Delete, NodeExists, NoNode, Store
+from headrace.ports.store import Delete, NodeExists, NoNode, Store, StoreError
 from headrace.queues.model.stored_model import Record
 from headrace.queues.model.stored_records import decode_record, record_key
 from headrace.vhosts.declarations.declaration_log import DeclarationLog
 from headrace.vhosts.declarations.stored_changes import Change, Loaded
+
+if TYPE_CHECKING:
+    from headrace.shards.journal import KeyValue
+    from headrace.vhosts.declarations.followed_table import FollowedTable, Held
 
 _logger = logging.getLogger(__name__)
 
@@ -30,6 +37,8 @@ MOVED = "moved"
 """The name of the node that says that declarations are in the log."""
 OPERATIONS_MAX = 500
 """Nodes that are deleted together at most."""
+RETRY_SECONDS = 0.5
+"""Seconds between two looks of a cluster's broker for nodes."""
 
 
 class Found(NamedTuple):
@@ -76,6 +85,14 @@ class DeclarationNodes:
                 )  # fmt: skip
         return found, all_read
 
+    async def exist(self) -> bool:
+        """Return whether there are nodes with declarations."""
+        try:
+            names = await self._store.children(DECLARATIONS)
+        except NoNode:
+            return False
+        return any(name != MOVED for name in names)
+
     async def delete(self, names: Sequence[str]) -> None:
         """Delete nodes, `OPERATIONS_MAX` in a transaction."""
         for at in range(0, len(names), OPERATIONS_MAX):
@@ -103,6 +120,95 @@ async def take_over(nodes: DeclarationNodes, log: DeclarationLog, loaded: Loaded
     return loaded._replace(
         all_read=loaded.all_read and all_read, is_empty=loaded.is_empty and not found
     )
+
+
+AppendFound = Callable[[str, Sequence[Found]], Awaitable[Collection[str]]]
+"""Appends declarations of a vhost as its coordinator; returns the nodes that the log has now."""
+
+
+class ClusterTakeover:
+    """The takeover of nodes by one broker of a cluster. On the event loop.
+
+    Each broker takes over those of the vhosts that it coordinates, and waits until none is left.
+    """
+
+    def __init__(
+        self, nodes: DeclarationNodes, create: Callable[[], Awaitable[object]], append: AppendFound
+    ) -> None:
+        """`create` creates the log's topic if it is missing; it raises ApiError or StoreError."""
+        self._nodes = nodes
+        self._create = create
+        self._append = append
+        self._unusable: set[str] = set()
+        self.is_done = False
+        """Whether no node is left but those that are malformed."""
+
+    async def run(self) -> None:
+        """Take over until no node is left."""
+        failed = ""
+        while not self.is_done:
+            try:
+                self.is_done = await self._look()
+            except (StoreError, ApiError) as error:
+                if str(error) != failed:
+                    failed = str(error)
+                    _logger.warning(
+                        "AMQP declarations in %s are not taken over, retrying: %s",
+                        DECLARATIONS, error,
+                    )  # fmt: skip
+            if not self.is_done:
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _look(self) -> bool:
+        """Take over what this broker coordinates; return whether nothing was left to take."""
+        if not await self._nodes.exist():
+            return True
+        found, _ = await self._nodes.read()
+        found = [each for each in found if each.node not in self._unusable]
+        if not found:
+            return True
+        await self._create()
+        by_vhost: dict[str, list[Found]] = {}
+        for each in found:
+            by_vhost.setdefault(each.vhost, []).append(each)
+        for vhost, of_vhost in by_vhost.items():
+            for at in range(0, len(of_vhost), OPERATIONS_MAX):
+                await self._take(vhost, of_vhost[at : at + OPERATIONS_MAX])
+        return False
+
+    async def _take(self, vhost: str, found: Sequence[Found]) -> None:
+        taken = await self._append(vhost, found)
+        await self._nodes.delete([each.node for each in found if each.node in taken])
+        if taken:
+            self._unusable |= {each.node for each in found if each.node not in taken}
+            _logger.info(
+                "%d AMQP declarations of vhost %r were moved from the metadata store",
+                len(taken), vhost,
+            )  # fmt: skip
+
+
+def apply_found(
+    table: "FollowedTable", held: "Held", found: Sequence[Found]
+) -> "tuple[list[str], list[KeyValue]]":
+    """Apply declarations of nodes to a coordinator's table, held until they are committed.
+
+    Return the nodes that were applied, and the records that the log lacks; refusals are logged.
+    """
+    taken: list[str] = []
+    records: list[KeyValue] = []
+    for node, vhost, record, content in found:
+        key = record_key(vhost, record)
+        try:
+            if table.records.get(key) != (vhost, record):
+                table.take_held(held, key, content)
+                records.append((key, content))
+            taken.append(node)
+        except Malformed as error:
+            _logger.error(
+                "the declaration in node %s of vhost %r is not restored: %s. Messages of a queue"
+                " stay on disk", node, vhost, error,
+            )  # fmt: skip
+    return taken, records
 
 
 def _path(node: str) -> str:

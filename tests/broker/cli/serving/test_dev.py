@@ -1,6 +1,5 @@
 """`headrace dev`: what it is asked for, and three brokers in one process with a real client."""
 
-import re
 import socket
 import subprocess
 import time
@@ -18,7 +17,7 @@ from headrace.config.listeners import LISTENER_PROTOCOLS
 from headrace.terminal.failure import CommandError, UsageError
 from headrace.wire.amqp.settings import AmqpKeys
 from tests.outside.amqp.address import Address, answers
-from tests.support.processes.dev_process import trial
+from tests.support.processes.dev_process import amqp_ports, trial
 from tests.support.processes.process import HEADRACE, free_port
 
 
@@ -105,12 +104,6 @@ def test_who_names_a_port_of_amqp_that_is_taken_gets_no_cluster_without_it() -> 
         )  # fmt: skip
     assert ended.returncode == 2
     assert f"listeners=AMQP://127.0.0.1:{port}: address already in use" in ended.stderr
-
-
-def amqp_ports(place: Path) -> list[int]:
-    """The brokers' ports of AMQP that the newest start has printed."""
-    said = re.findall("listens on AMQP://127.0.0.1:([0-9]+)", (place / "output").read_text())
-    return [int(port) for port in said]
 
 
 def test_a_trial_serves_rabbitmqs_clients_at_each_broker(tmp_path: Path) -> None:

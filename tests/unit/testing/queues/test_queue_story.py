@@ -1,4 +1,7 @@
-"""Queues of a simulated cluster while brokers, links and the store fail: see `judge`."""
+"""Queues of a simulated cluster while brokers, links and the store fail: see `judge`.
+
+Many seeds: `make sim-queues`.
+"""
 
 import os
 from collections import Counter
@@ -6,7 +9,7 @@ from collections import Counter
 from headrace.testing.sim.stories import Story, play
 from tests.support.sim.queues.story import Told, calm_work, queue_work, single_work
 
-SEEDS = range(20) if os.environ.get("HEADRACE_LONG") else (12, 15)
+SEEDS = range(200) if os.environ.get("HEADRACE_LONG") else (12, 15)
 
 
 def told(story: Story[Told], *seeds: int) -> Counter[str]:
