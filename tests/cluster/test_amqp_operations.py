@@ -135,6 +135,18 @@ def test_last_member_stays_and_a_minority_is_refused(cluster: AmqpCluster) -> No
     assert "no majority: 1 of 2" in refused["error"]["message"]
 
 
+def test_broker_that_is_not_registered_is_not_found(cluster: AmqpCluster) -> None:
+    for words in (["drain", "9"], ["revive", "9"], ["queue", "grow", "9", "--all"]):
+        done = subprocess.run(
+            [HEADRACE, "amqp", *words, "--bootstrap-server", cluster.bootstrap],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert (done.returncode, "broker 9 is not registered" in done.stderr) == (4, True), words
+
+
 def test_leaders_are_balanced_and_consumers_stay(cluster: AmqpCluster) -> None:
     names = [f"balanced-{number}" for number in range(6)]
     for name in names:

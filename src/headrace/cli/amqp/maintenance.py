@@ -6,8 +6,10 @@ from cyclopts import App, Parameter
 
 from headrace.cli.amqp.asking import Column, ask, show
 from headrace.client.admin import drained_brokers
+from headrace.client.client import Client
 from headrace.client.sync import run
 from headrace.terminal.broker_options import BrokerOptions, Json
+from headrace.terminal.failure import EXIT_NOT_FOUND, CommandError
 from headrace.terminal.output import counted, tell
 
 brokers = App(name="broker", alias="brokers", help="List brokers.")
@@ -48,6 +50,7 @@ def drain(
     example: headrace amqp drain 2
     """
     with cluster.client() as client:
+        _check_registered(client, broker)
         led = run(drained_brokers.drain(client, broker, wait))
     more = f", and leads {counted(len(led), 'partition')} that no other can" if led else ""
     answer = {"broker": broker, "drained": True, "leads": [each._asdict() for each in led]}
@@ -67,5 +70,13 @@ def revive(
     example: headrace amqp revive 2
     """
     with cluster.client() as client:
+        _check_registered(client, broker)
         run(drained_brokers.revive(client, broker))
     tell(f"broker {broker} is revived", {"broker": broker, "drained": False}, json=json)
+
+
+def _check_registered(client: Client, broker: int) -> None:
+    """Raise CommandError unless the broker is registered: it keeps and applies the setting."""
+    if broker not in run(client.metadata()).brokers:
+        text = f"broker {broker} is not registered; headrace cluster brokers lists the brokers"
+        raise CommandError(text, EXIT_NOT_FOUND)
