@@ -263,7 +263,7 @@ def test_no_more_is_read_of_who_crowds_logs_until_all_are_made() -> None:
     with_client(test, kept)
 
 
-def test_who_publishes_nothing_is_read_while_dead_letters_crowd_a_queue() -> None:
+def test_client_without_publishes_is_read_while_dead_letters_wait() -> None:
     kept, dead_letters = CrowdedLogs(), SimpleNamespace(is_crowded=True, held_up=[])
     unused: Any = None
     kept.logs = QueueLogs(unused, unused, unused)
