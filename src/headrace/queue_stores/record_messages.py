@@ -18,7 +18,7 @@ from headrace.model.errors import ApiError, Malformed
 from headrace.ports.disk import Buffer
 from headrace.record.batch import CODEC_MASK, Record, iterate, records
 from headrace.record.batch_layout import ATTRIBUTES, RECORD_COUNT
-from headrace.record.record import encoded_headers, sized
+from headrace.record.record import Header, encoded_headers, sized
 from headrace.record.record_parts import NO_PRODUCER, Parts, ProducerBatch, build_of_parts
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.field_table import SHORT_STRING_BYTES_MAX, FieldTable
@@ -158,10 +158,14 @@ class _Reading:
     """Decodes records to messages; values that neighbours share are decoded once."""
 
     __slots__ = (
-        "_body_size", "_exchange", "_header", "_key", "_life_ms", "_made", "_persistent", "_source",
+        "_body_size", "_encoded", "_exchange", "_header", "_headers", "_key", "_life_ms", "_made",
+        "_persistent", "_source",
     )  # fmt: skip
 
     def __init__(self) -> None:
+        self._encoded: Sequence[Header] = ()
+        """The headers of the record before: neighbours with equal ones have the same object."""
+        self._headers: Mapping[str, bytes | None] = {}
         self._header: bytes | None = None
         self._made: tuple[int, bytes] = (-1, b"")
         """Size of a body, and the content header made last for a body of that size."""
@@ -175,7 +179,10 @@ class _Reading:
     def message(self, record: Record) -> tuple[Message, int | None, bool]:
         """Return a message, its own lifetime in ms (None: none), and whether it is persistent."""
         body = record.value or b""
-        headers = dict(record.headers)
+        headers = self._headers
+        if record.headers is not self._encoded:
+            self._encoded = record.headers
+            headers = self._headers = dict(record.headers)
         header, source = headers.get(HEADER), headers.get(EXCHANGE)
         if header is None or header != self._header or len(body) != self._body_size:
             header = self._look_into(header, body, headers)

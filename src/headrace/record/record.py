@@ -3,7 +3,7 @@
 import functools
 import itertools
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -161,6 +161,26 @@ def _read_headers(data: bytes, at: int, end: int) -> tuple[Sequence[Header], int
     return headers, at
 
 
+class _Headers:
+    """Decodes records' headers; neighbours mostly have equal ones, which are decoded once."""
+
+    __slots__ = ("_encoded", "_known")
+
+    def __init__(self) -> None:
+        self._encoded = b""
+        self._known: Sequence[Header] = ()
+
+    def read(self, data: bytes, at: int, end: int) -> tuple[Sequence[Header], int]:
+        """Return the headers from `at` on and the position behind them, which should be `end`."""
+        encoded = data[at:end]
+        if encoded != self._encoded or not encoded:
+            known, behind = _read_headers(data, at, end)
+            if behind != end:
+                return known, behind
+            self._encoded, self._known = encoded, known
+        return self._known, end
+
+
 def read_record_lists(
     payload: memoryview,
     codec: Codec,
@@ -207,6 +227,7 @@ def read_into(
     client spends its time here, and a call costs more than the arithmetic. Odd is negative.
     """
     append, new, more = found.append, tuple.__new__, read_unsigned  # `new`: as `_new` in `batch`
+    read_headers = _Headers().read
     for _ in range(count):
         size = data[at]
         at += 1
@@ -246,7 +267,7 @@ def read_into(
             if at > end:
                 raise CorruptBatch("a field is longer than its record")
             value = data[begin:at]
-        headers, at = _read_headers(data, at, end) if data[at] else ((), at + 1)
+        headers, at = read_headers(data, at, end) if data[at] else ((), at + 1)
         if at != end:
             raise CorruptBatch("a record's length is not that of its fields")
         timestamp = append_time
@@ -255,40 +276,6 @@ def read_into(
         offset = base_offset + ((delta >> 1) ^ -(delta & 1))
         append(new(Record, (offset, timestamp, key, value, headers)))
     return at
-
-
-def keyless(data: bytes, count: int, breathe: Callable[[int], None]) -> Iterator[int]:
-    """Yield the number of each of the `count` records that has no key.
-
-    `breathe` is called before each record. Values and headers are skipped. Raises CorruptBatch.
-    """
-    at = 0
-    try:
-        for number in range(count):
-            breathe(number)
-            size = data[at]
-            at += 1
-            if size >= 0x80:
-                size, at = _read_varint(data, at - 1)
-            else:
-                size = (size >> 1) ^ -(size & 1)
-            end = at + size
-            if size < 1 or end > len(data):
-                raise CorruptBatch("a record is longer than its batch")
-            at += 1
-            for _ in range(2):  # timestamp delta and offset delta
-                while data[at] >= 0x80:
-                    at += 1
-                at += 1
-            if at >= end:
-                raise CorruptBatch("a record ends before its key")
-            if data[at] & 1:  # zig-zag: odd is negative
-                yield number
-            at = end
-    except IndexError:
-        raise CorruptBatch("the records end early") from None
-    if at != len(data):
-        raise CorruptBatch(f"{len(data) - at} bytes after the last record")
 
 
 def write_varint(number: int) -> bytes:

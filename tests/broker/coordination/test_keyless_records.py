@@ -10,7 +10,8 @@ from headrace.record import batch
 from headrace.record.batch import Codec
 from headrace.record.batch_layout import CRC_FROM, HEADER_BYTES
 from headrace.record.compression import CorruptBatch
-from headrace.record.record import keyless, new_record
+from headrace.record.keyless import keyless
+from headrace.record.record import new_record
 from headrace.testing import BrokerThread
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import metadata, produce

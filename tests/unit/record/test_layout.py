@@ -9,12 +9,13 @@ import pytest
 from headrace.record import batch as wire
 from headrace.record import batch_layout as layout
 from headrace.record.compression import Codec, CorruptBatch
+from headrace.record.keyless import keyless
 from headrace.record.record import (
     ControlMarker,
     ControlType,
+    Header,
     Record,
     control_record,
-    keyless,
     parse_control,
     read_record_lists,
     read_varint_within,
@@ -249,3 +250,16 @@ def test_a_control_record_tells_its_type_and_ends_of_transactions_the_epoch(
 def test_what_is_no_control_record_is_refused(change: Callable[[Record], Record]) -> None:
     with pytest.raises(CorruptBatch, match="not a control record"):
         parse_control(change(control_record(ControlType.COMMIT, 9, 0)))
+
+
+@pytest.mark.parametrize("second", [[("a", b"1")], [("a", b"2")], [("a", b"1"), ("b", None)], []])
+def test_headers_are_those_of_each_record(second: list[Header]) -> None:
+    first: list[Header] = [("a", b"1")]
+    headers = [first, second, [], first, second]
+    records = [Record(at, 0, None, b"v" * at, each) for at, each in enumerate(headers)]
+    data = write_records(records, Codec.NONE, 0, 0)
+    read = read_record_lists(
+        memoryview(data), Codec.NONE, count=len(records), base_offset=0, base_timestamp=0,
+        append_time=None, limit=1 << 20,
+    )  # fmt: skip
+    assert [list(each.headers) for each in chain.from_iterable(read)] == headers

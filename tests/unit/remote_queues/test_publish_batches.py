@@ -60,11 +60,19 @@ def test_small_batch_behind_a_full_one_is_stored() -> None:
     assert bodies(here) == ["x" * 8, "z"]
 
 
-@pytest.mark.parametrize(("seconds", "batches"), [(0.005, 1), (0.02, 2)])
-def test_messages_of_a_batch_are_published_at_nearly_the_same_time(
-    seconds: float, batches: int
+@pytest.mark.parametrize(
+    ("arguments", "seconds", "batches"),
+    [
+        ({"x-message-ttl": 60_000}, 0.005, 1),
+        ({"x-message-ttl": 60_000}, 0.02, 2),
+        ({}, 0.02, 1),
+        ({}, 1.1, 2),
+    ],
+)
+def test_messages_that_expire_share_a_batch_if_published_at_nearly_the_same_time(
+    arguments: dict[str, object], seconds: float, batches: int
 ) -> None:
-    here = MovingPlace()
+    here = MovingPlace(arguments)
     told = [here.publish_soon("a")]
     here.wait(seconds)
     told.append(here.publish_soon("b"))

@@ -19,9 +19,12 @@ MESSAGES_MAX = 1000
 """Messages of one batch at most."""
 UNDECIDED_MAX = 5
 """Batches of a sequence that a leader has at once: a log remembers so many of a producer."""
-SPAN_MS_MAX = 10
-"""Milliseconds between the publishes of a batch at most: they have one timestamp, from which the
-time to live counts."""
+TIMED_SPAN_MS_MAX = 10
+"""Milliseconds between the publishes of a batch at most if they expire, or are in a stream: they
+have one timestamp, from which the time to live counts."""
+SPAN_MS_MAX = 1000
+"""Milliseconds between other publishes of a batch at most. Batches that a leader has not taken are
+filled meanwhile: it takes few at once."""
 EPOCH_MAX = 0x7FFF
 """The last epoch of a producer id."""
 _SEQUENCE_MASK = 0x7FFF_FFFF
@@ -62,10 +65,17 @@ class PublishBatch:
         self.messages.append(message)
         self.size += size
 
-    def has_room(self, published: Published, size: int, bytes_max: int, wall_ms: int) -> bool:
-        """Tell whether a message may be added at `wall_ms`, before the batch is sent."""
+    def has_room(
+        self, published: Published, size: int, bytes_max: int, wall_ms: int, *, timed: bool
+    ) -> bool:
+        """Tell whether a message may be added at `wall_ms`, before the batch is sent.
+
+        `timed`: the timestamps of all messages of the queue count.
+        """
+        timed = timed or published.expiration_ms is not None
+        span_ms_max = TIMED_SPAN_MS_MAX if timed else SPAN_MS_MAX
         fits = len(self.messages) < MESSAGES_MAX and self.size + size <= bytes_max
-        fits = fits and abs(wall_ms - self.timestamp) <= SPAN_MS_MAX
+        fits = fits and abs(wall_ms - self.timestamp) <= span_ms_max
         return fits and not self.sealed and self.over_length == published.over_length
 
     def split(self, bytes_max: int) -> Iterable["PublishBatch"]:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from headrace.model.errors import HeadraceError
 from headrace.ports.clock import Clock
 from headrace.queue_stores.log.log_writing import Crowded
-from headrace.queue_stores.queue_settings import Published, QueueSettings
+from headrace.queue_stores.queue_settings import Published, QueueSettings, QueueType
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.port import (
     ConsumeDone,
@@ -108,14 +108,17 @@ class RemoteQueue:
         self.consumer_timeout_ms = queue.settings.consumer_timeout_ms
         self._moves = moves
         self._left = left
+        settings = queue.settings
+        timed = settings.ttl_ms is not None or settings.queue_type is QueueType.STREAM
         self._link = link = LeaderLink(vhost, queue.name, title, first_use)
         self._publishes = RemotePublishes(
             link,
             clock,
             [] if crowded is None else crowded,
             producer_id,
-            queue.settings.priority_max,
+            settings.priority_max,
             renew,
+            timed=timed,
         )
         self._settlements = RemoteSettlements(link, moves=moves)
         self._consumers = RemoteConsumers(link, self._settlements, clock, touched)

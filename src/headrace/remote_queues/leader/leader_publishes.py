@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.queue_stores.queue_settings import Published
 from headrace.queues.engine.closed_queue import ClosedQueue
-from headrace.queues.model.published_properties import published, traits_of
+from headrace.queues.model.published_properties import traits_of
 from headrace.remote_queues.messages import Publish
 
 if TYPE_CHECKING:
@@ -27,10 +28,7 @@ def published_to(host: "QueueHost", queue: "AnyQueue", call: Publish, awaited: "
 
     A batch that the log has already, from an earlier attempt of its home, is not appended again.
     """
-    contents = [
-        published(message, traits_of(message.header))._replace(over_length=call.over_length)
-        for message in call.messages
-    ]
+    contents = _contents(call)
     numbers = range(call.first, call.first + len(contents))
     if call.producer.producer_id >= 0:
         if isinstance(queue, ClosedQueue) or not queue.takes_batch(contents):
@@ -46,3 +44,25 @@ def published_to(host: "QueueHost", queue: "AnyQueue", call: Publish, awaited: "
         if not host.publish(route, content, awaited, queues=host.queues)
     ]
     return Taken(refused)
+
+
+def _contents(call: Publish) -> list[Published]:
+    """Return the messages of a call with the properties that queues need.
+
+    Neighbours mostly have equal headers, which are decoded once.
+    """
+    contents: list[Published] = []
+    header, traits = b"", None
+    for message in call.messages:
+        if traits is None or message.header != header:
+            header, traits = message.header, traits_of(message.header)
+        contents.append(
+            Published(
+                message,
+                traits.priority,
+                traits.expiration_ms,
+                traits.persistent,
+                call.over_length,
+            )
+        )
+    return contents

@@ -21,7 +21,7 @@ from headrace.record.batch import (
 )
 from headrace.record.batch_layout import HEADER_BYTES
 from headrace.record.compression import Codec, CorruptBatch, decompress
-from headrace.record.record import keyless
+from headrace.record.keyless import keyless
 from headrace.record.stored_codec import level_of, stored_codec
 from headrace.wire.kafka.hot.produce import RecordError
 

@@ -44,9 +44,10 @@ class BatchQueue(MessageQueue):
 
     def takes_batch(self, contents: Sequence[Published]) -> bool:
         """Tell whether `publish_batch` may be called: all messages go to one open log."""
-        priorities = {min(each.priority, self._width - 1) for each in contents}
+        width = self._width
         store = self._batch_level(contents).store
-        return len(priorities) == 1 and isinstance(store, BatchStore)
+        one_log = width == 1 or len({min(each.priority, width - 1) for each in contents}) == 1
+        return one_log and isinstance(store, BatchStore)
 
     def publish_batch(self, contents: Sequence[Published], batch: bytes, now: float) -> int:
         """Accept the messages of a batch, unless the log has them; raise HeadraceError.
