@@ -83,10 +83,10 @@ class RemoteSettlements:
         self._forget_settled(key)
         link, session = self._link, self._link.session
         if session is not None:
-            last = session.calls.last_growing()
+            number, last = session.calls.last_growing() or (0, None)
             if isinstance(last, Settle) and last[:3] == (link.queue, key, disposition):
                 last.positions.extend(own)
-                session.calls.grow(POSITION_BYTES * len(own))
+                session.calls.grow(number, POSITION_BYTES * len(own))
                 return True
         repeats = self.moves and disposition is not Disposition.REQUEUED
         call = Settle(link.queue, key, disposition, own, link.key() if repeats else 0)

@@ -26,6 +26,10 @@ from headrace.wire.amqp.control_methods import (
 from headrace.wire.amqp.frames import FRAME_METHOD, PROTOCOL_HEADER, walk_frames
 from headrace.wire.amqp.methods import Method, decode_method, encode_method
 from headrace.wire.amqp.model_methods import (
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
     ExchangeDeclare,
     ExchangeDeclareOk,
     QueueBind,
@@ -147,6 +151,27 @@ def test_publish_behind_declarations_waits_until_its_broker_routes_by_them(numbe
         )
         assert await client.ask(QueueDelete(queue="q")) == QueueDeleteOk(1)
         assert "q" not in home.host.queues
+
+    played(story)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("durable", [False, True])
+def test_consumer_is_cancelled_once_its_auto_delete_queue_is_deleted(
+    number: int, durable: bool
+) -> None:
+    async def story(*homes: Home) -> None:
+        at, other = Client(homes[0]), Client(homes[number])
+        declare = QueueDeclare(queue="q", durable=durable, auto_delete=True)
+        assert await at.ask(declare) == QueueDeclareOk("q", 0, 0)
+        for client in (at, other):
+            assert await client.ask(BasicConsume(queue="q", consumer_tag="c")) == BasicConsumeOk(
+                "c"
+            )
+        assert await at.ask(BasicCancel("c")) == BasicCancelOk("c")
+        assert all("q" in home.host.model.queues for home in homes)
+        assert await other.ask(BasicCancel("c")) == BasicCancelOk("c")
+        assert "q" not in homes[number].host.model.queues
 
     played(story)
 

@@ -181,8 +181,6 @@ def _counts(
 
     A leader that does not answer may have messages: as in RabbitMQ, the queue is not empty then.
     """
-    # A single broker has no such queues.
-    from headrace.remote_queues.home.remote_queue import RemoteQueue
 
     def counted(info: QueueInfo | None) -> None:
         if info is None:
@@ -195,7 +193,35 @@ def _counts(
     except (Refused, KeyError):
         counted(NO_INFO)
         return
+    _count(queue, counted)
+
+
+def _count(queue: "Queue", done: "Done[QueueInfo | None]") -> None:
+    """Have a queue's leader count its messages and consumers; None: it does not answer."""
+    # A single broker has no such queues.
+    from headrace.remote_queues.home.remote_queue import RemoteQueue
+
     if isinstance(queue, RemoteQueue):
-        queue.ask_counts(counted)
+        queue.ask_counts(done)
     else:
-        queue.ask_info(counted)
+        queue.ask_info(done)
+
+
+def when_left(channel: "QueueChannel", queue: "Queue", done: "Callable[[], None]") -> None:
+    """Call `done` once a queue whose consumer was cancelled is deleted, or if it is not to be.
+
+    An auto-delete queue is deleted by its leader with its last consumer.
+    """
+    declarations, host = channel.client.declarations, channel.host
+    declared = host.model.queues.get(queue.name)
+    if declarations is None or declared is None or not declared.auto_delete:
+        done()
+        return
+
+    def counted(info: QueueInfo | None) -> None:
+        if info is None or info.consumers:
+            done()
+        else:
+            declarations.when_deleted(host.name, declared, done)
+
+    _count(queue, counted)
