@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from headrace.frontends.amqp.channel.channel import QueueChannel
     from headrace.ports.callbacks import Done
+    from headrace.queues.port import Queue
     from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
     from headrace.vhosts.declarations.messages import Answer
     from headrace.wire.amqp.methods import Method
