@@ -74,6 +74,13 @@ class QueueLogs:
         self.crowded: list[Crowded] = []
         """Queues with too many waiting messages, since publishers were last paused."""
 
+    def begin_pass(self) -> None:
+        """Forget which queues were crowded before this pass: dead letters are of no client.
+
+        A publisher that adds to a crowded queue is paused by its own pass.
+        """
+        self.crowded.clear()  # not replaced: queues hold the list
+
     def hold_up(self, go_on: Callable[[], None]) -> int:
         """Call `go_on` for each crowded queue once less waits or it failed; return the number."""
         waiting = [messages for messages in self.crowded if messages.is_crowded]

@@ -37,7 +37,7 @@ REFUSED_SECONDS = 0.05
 REFUSALS_MAX = 40
 """Refusals after which a broker is tried less often, each AGAIN_SECONDS."""
 SHORT_MAX = 3
-"""Connections in a row, each shorter than AGAIN_SECONDS, after which there is a pause."""
+"""Connections in a row that failed, or were shorter than AGAIN_SECONDS, before a pause."""
 AGAIN_SECONDS = 1.0
 """Seconds until a broker that could not be reached is tried again."""
 
@@ -115,7 +115,11 @@ class _Watch:
                 if refused < REFUSALS_MAX and not self._is_decided:
                     seconds = REFUSED_SECONDS
             except HeadraceError:
-                refused = 0
+                refused, short = 0, short + 1
+                if was_connected and short <= SHORT_MAX:
+                    # The kernel of a killed process ends its connections before it stops accepting
+                    # new ones: it resets these.
+                    seconds = REFUSED_SECONDS
             else:
                 was_connected, refused = True, 0
                 self._believe()

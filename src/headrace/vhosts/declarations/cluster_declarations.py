@@ -22,6 +22,7 @@ from headrace.posix.awaiting import called_back
 from headrace.queue_stores.message_store import MessageStore, TopicStore
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.model.bindings import Removed
+from headrace.queues.model.declaration_table import Applied
 from headrace.queues.model.declarations import ConnectionOwner, DeclaredQueue
 from headrace.queues.model.durability import Declared, KeptDone, Model
 from headrace.queues.model.stored_model import QueueRecord
@@ -48,6 +49,7 @@ from headrace.vhosts.declarations.tables import DeclarationTables
 from headrace.vhosts.declarations.takeover import ClusterTakeover, DeclarationNodes
 from headrace.wire.amqp.methods import Method
 from headrace.wire.amqp.model_methods import QueueDelete
+from headrace.wire.amqp.settings import AmqpKeys
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -57,7 +59,8 @@ if TYPE_CHECKING:
     from headrace.vhosts.queue_topics import QueueTopics
 
 CLOSED_SECONDS_MAX = 5.0
-"""Seconds for which the answer to connection.close waits for the deletion of exclusive queues."""
+"""Seconds for which the answer to connection.close waits for the deletion of exclusive queues, and
+that to basic.cancel for the deletion of an auto-delete queue."""
 RETRY_SECONDS = 1.0
 """Seconds after which a command of the broker itself is repeated."""
 ASK_SECONDS = 30.0
@@ -108,6 +111,9 @@ class ClusterDeclarations:
         self._creating = False
         self._open = True
         self._connections = 0
+        self._deleted: dict[QueueName, list[Once[object]]] = {}
+        """Callbacks that wait for the deletion of a queue."""
+        self.tables.changed.append(self._changed)
         self._ask: AskLeader[Command, Answer] = AskLeader(
             broker.broker_id,
             self._leader_of,
@@ -185,6 +191,32 @@ class ClusterDeclarations:
             once(answer)
 
         self._ask_until_done(command, done=deleted)
+
+    def when_deleted(self, vhost: str, queue: DeclaredQueue, done: Callable[[], None]) -> None:
+        """Call `done` once this broker has applied the deletion of a queue that has ended.
+
+        After `CLOSED_SECONDS_MAX` at the latest.
+        """
+        name = QueueName(vhost, queue.name)
+        host = self.tables.virtual_hosts.hosts.get(vhost)
+        if host is None or host.model.queues.get(queue.name) is not queue:
+            done()
+            return
+        once: Once[object] = Once(lambda _: done())
+        self._deleted.setdefault(name, []).append(once)
+
+        def late() -> None:
+            waiting = self._deleted.get(name, [])
+            if once in waiting:
+                waiting.remove(once)
+            once(None)
+
+        self._broker.clock.call_later(CLOSED_SECONDS_MAX, late)
+
+    def _changed(self, vhost: str, applied: Applied) -> None:
+        for name in applied.removed.queues:
+            for done in self._deleted.pop(QueueName(vhost, name), ()):
+                done(None)
 
     async def delete_vhost(self, vhost: str) -> None:
         """Delete all declarations of a vhost, whose definition is deleted next. Raises ApiError."""
@@ -305,7 +337,10 @@ class ClusterDeclarations:
             return record.replicas
         # It was declared on a single broker, before that one joined a cluster.
         brokers = list(self._broker.image.brokers_with(AMQP.feature))
-        return planned_replicas(queue, self._broker.broker_id, brokers, {})
+        keys = AmqpKeys.of(self._broker.config.values)
+        return planned_replicas(
+            queue, self._broker.broker_id, brokers, {}, keys.amqp_queue_replication_factor
+        )
 
     # `queues.model.durability.Durability`
 

@@ -11,6 +11,7 @@ from headrace.frontends.amqp.connection.connection import AmqpConnection
 from headrace.frontends.amqp.connection.negotiation import Settings
 from headrace.frontends.amqp.connection.ports import Credentials, LoginDone, Peer
 from headrace.frontends.amqp.queue_broker import QueueBroker
+from headrace.remote_queues.home.leader_link import unreachable
 from headrace.remote_queues.leader.led_queue import LedQueue
 from headrace.security.identity import USER, Principal
 from headrace.testing.sim.cluster import SimCluster
@@ -25,6 +26,10 @@ from headrace.wire.amqp.control_methods import (
 from headrace.wire.amqp.frames import FRAME_METHOD, PROTOCOL_HEADER, walk_frames
 from headrace.wire.amqp.methods import Method, decode_method, encode_method
 from headrace.wire.amqp.model_methods import (
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
     ExchangeDeclare,
     ExchangeDeclareOk,
     QueueBind,
@@ -150,6 +155,27 @@ def test_publish_behind_declarations_waits_until_its_broker_routes_by_them(numbe
     played(story)
 
 
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("durable", [False, True])
+def test_consumer_is_cancelled_once_its_auto_delete_queue_is_deleted(
+    number: int, durable: bool
+) -> None:
+    async def story(*homes: Home) -> None:
+        at, other = Client(homes[0]), Client(homes[number])
+        declare = QueueDeclare(queue="q", durable=durable, auto_delete=True)
+        assert await at.ask(declare) == QueueDeclareOk("q", 0, 0)
+        for client in (at, other):
+            assert await client.ask(BasicConsume(queue="q", consumer_tag="c")) == BasicConsumeOk(
+                "c"
+            )
+        assert await at.ask(BasicCancel("c")) == BasicCancelOk("c")
+        assert all("q" in home.host.model.queues for home in homes)
+        assert await other.ask(BasicCancel("c")) == BasicCancelOk("c")
+        assert "q" not in homes[number].host.model.queues
+
+    played(story)
+
+
 def test_queue_whose_leader_does_not_answer_is_not_deleted_as_empty(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -176,6 +202,35 @@ def test_refusal_of_the_coordinator_closes_the_channel() -> None:
             assert isinstance(closed, ChannelClose)
             text = "NOT_FOUND - no exchange 'none' in vhost '/'"
             assert closed == ChannelClose(404, text, 50, 20)
+
+    played(story)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_declaration_opens_no_queue_elsewhere(number: int) -> None:
+    async def story(*homes: Home) -> None:
+        client = Client(homes[number])
+        for passive in (False, False, True):
+            declared = QueueDeclare(queue="q", durable=True, passive=passive)
+            assert await client.ask(declared) == QueueDeclareOk("q", 0, 0)
+        assert not any(home.host.targets.elsewhere for home in homes)
+
+    played(story)
+
+
+def test_declaration_of_a_queue_whose_broker_is_down_is_refused() -> None:
+    async def story(*homes: Home) -> None:
+        declared = QueueDeclare(queue="q", durable=True)
+        assert await Client(homes[0]).ask(declared) == QueueDeclareOk("q", 0, 0)
+
+        def known(name: str) -> None:
+            raise unreachable(f"queue '{name}' in vhost '/'")
+
+        homes[0].host.targets.known_counts = known
+        text = "NOT_FOUND - failed to perform operation on queue 'q' in vhost '/' due to timeout"
+        for method in (declared, declared._replace(passive=True)):
+            closed = await Client(homes[0]).ask(method)
+            assert closed == ChannelClose(404, text, 50, 10)
 
     played(story)
 

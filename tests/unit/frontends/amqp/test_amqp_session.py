@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 from headrace.frontends.amqp.connection.negotiation import Settings
@@ -12,6 +13,7 @@ from headrace.net.table import ConnectionTable
 from headrace.net.write_pass import WritePass
 from headrace.posix.clock import RealClock
 from headrace.posix.network import RealNetwork
+from headrace.queue_stores.log.log_writing import QueueLogs
 from headrace.wire.amqp.control_methods import (
     ChannelOpen,
     ConnectionBlocked,
@@ -73,6 +75,9 @@ class CrowdedLogs:
         self.logs: Any = self
         self.writes = WritePass(None)
         self.appended: list[object] = []
+
+    def begin_pass(self) -> None:
+        """Crowded by the pass that begins."""
 
     def hold_up(self, go_on: Callable[[], None]) -> int:
         self.crowded = False
@@ -254,6 +259,20 @@ def test_no_more_is_read_of_who_crowds_logs_until_all_are_made() -> None:
         kept.go_on[1]()
         await client.method()
         assert len(broker.channels) == 2
+
+    with_client(test, kept)
+
+
+def test_client_without_publishes_is_read_while_dead_letters_wait() -> None:
+    kept, dead_letters = CrowdedLogs(), SimpleNamespace(is_crowded=True, held_up=[])
+    unused: Any = None
+    kept.logs = QueueLogs(unused, unused, unused)
+    kept.logs.crowded.append(dead_letters)
+
+    async def test(frontend: AmqpFrontend, broker: NotedBroker, client: Socket) -> None:
+        async with asyncio.timeout(5):
+            await client.open()
+        assert dead_letters.held_up == []
 
     with_client(test, kept)
 

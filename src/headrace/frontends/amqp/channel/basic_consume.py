@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.frontends.amqp.channel import direct_replies
+from headrace.frontends.amqp.channel.cluster_methods import when_left
 from headrace.frontends.amqp.replies import reply_to
 from headrace.model.errors import HeadraceError
 from headrace.queue_stores.queue_settings import QueueType
@@ -151,9 +152,18 @@ def cancel(channel: "QueueChannel", method: BasicCancel) -> None:
     consumer = channel.consumers.take(tag)
     if consumer is not None:
         channel.host.cancel(consumer)
+        if channel.client.declarations is not None:
+            _answer_deleted(channel, method, consumer.queue)
+            return
     elif tag == channel.reply_tag:
         forget_replies(channel)
     channel.answer(BasicCancelOk(tag), nowait=method.nowait)
+
+
+def _answer_deleted(channel: "QueueChannel", method: BasicCancel, queue: Queue) -> None:
+    """Answer basic.cancel; as in RabbitMQ, an auto-delete queue has gone with its last consumer."""
+    answered = channel.answer_later(nowait=method.nowait)
+    when_left(channel, queue, lambda: answered(BasicCancelOk(method.consumer_tag)))
 
 
 def get(channel: "QueueChannel", method: BasicGet) -> None:

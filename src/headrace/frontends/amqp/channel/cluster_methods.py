@@ -6,15 +6,14 @@ it is routed by it. Passive declarations, and names of direct replies, are answe
 
 from typing import TYPE_CHECKING, cast
 
-from headrace.frontends.amqp.channel import direct_replies
+from headrace.frontends.amqp.channel import direct_replies, queue_methods
 from headrace.frontends.amqp.channel.exchange_methods import no_topic
-from headrace.frontends.amqp.channel.queue_methods import binding_of
 from headrace.frontends.amqp.replies import reply_to
 from headrace.model.errors import ApiError, HeadraceError
 from headrace.model.nouns import Offset
 from headrace.queues.model.declarations import ConnectionOwner, QueueCounts
 from headrace.queues.model.exchange_topic import stored_in
-from headrace.queues.port import QueueInfo
+from headrace.queues.port import NO_INFO, QueueInfo
 from headrace.queues.refusals import Refused
 from headrace.vhosts.declarations.messages import Result
 from headrace.wire.amqp.field_kinds import IDS
@@ -30,7 +29,6 @@ from headrace.wire.amqp.model_methods import (
     QueueBind,
     QueueBindOk,
     QueueDeclare,
-    QueueDeclareOk,
     QueueDelete,
     QueueDeleteOk,
     QueueUnbind,
@@ -59,7 +57,6 @@ _ANSWERS: dict[type, type] = {
 """The answers of methods that have no fields."""
 
 
-_NO_INFO = QueueInfo(0, 0, 0, 0)
 NO_RESULT = Result(Offset(0))
 """The result of a method that is refused."""
 
@@ -85,7 +82,8 @@ def ask(channel: "QueueChannel", method: "Method", declarations: "ClusterDeclara
     def end(error: "AmqpError | None", result: Result) -> None:
         release_input()
         if error is None:
-            _answer(channel, method, result)
+            error = _answer(channel, method, result)
+        if error is None:
             release(b"")
         else:
             channel.outlet.fail(error, IDS[type(method)])
@@ -145,7 +143,7 @@ def _resolved(channel: "QueueChannel", method: "Method") -> "Method":
     """Return a method with the queue that an empty name stands for. Raises Refused."""
     match method:
         case QueueBind() | QueueUnbind():
-            binding = binding_of(channel, method)
+            binding = queue_methods.binding_of(channel, method)
             name, key = binding.destination.name, binding.routing_key
             return method._replace(queue=name, routing_key=key)
         case QueueDelete():
@@ -153,22 +151,21 @@ def _resolved(channel: "QueueChannel", method: "Method") -> "Method":
     return method
 
 
-def _answer(channel: "QueueChannel", method: "Method", result: Result) -> None:
-    """Send the answer of a method that was carried out."""
+def _answer(channel: "QueueChannel", method: "Method", result: Result) -> "AmqpError | None":
+    """Send the answer of a method that was carried out; return an error instead, if any."""
     if isinstance(method, QueueDeclare):
-        channel.last_queue = name = result.name
-        if not method.nowait:
-            answered = channel.answer_later()
-            _info(
-                channel,
-                name,
-                lambda info: answered(QueueDeclareOk(name, info.ready, info.consumers)),
-            )
+        is_new = result.created or result.name not in channel.host.model.queues
+        info = NO_INFO if is_new else None
+        try:
+            queue_methods.answer_declared(channel, result.name, info, nowait=method.nowait)
+        except Refused as refused:
+            return reply_to(refused)
     elif isinstance(method, QueueDelete):
         channel.answer(QueueDeleteOk(result.messages), nowait=method.nowait)
     else:
         nowait: bool = getattr(method, "nowait", False)
         channel.answer(cast("Callable[[], Method]", _ANSWERS[type(method)])(), nowait=nowait)
+    return None
 
 
 def _error(answer: Refused | ApiError) -> AmqpError:
@@ -178,17 +175,6 @@ def _error(answer: Refused | ApiError) -> AmqpError:
     return ConnectionClosing(ReplyCode.INTERNAL_ERROR, problem)
 
 
-def _info(channel: "QueueChannel", name: str, done: "Done[QueueInfo]") -> None:
-    """Ask a queue for its counts; they are 0 where no broker has its messages yet."""
-    queue: Queue
-    try:
-        queue = channel.host.queue(name, channel.client.owner)
-    except (Refused, KeyError):
-        done(_NO_INFO)
-        return
-    queue.ask_info(done)
-
-
 def _counts(
     channel: "QueueChannel", method: QueueDelete, done: "Callable[[QueueCounts], None]"
 ) -> None:
@@ -196,8 +182,6 @@ def _counts(
 
     A leader that does not answer may have messages: as in RabbitMQ, the queue is not empty then.
     """
-    # A single broker has no such queues.
-    from headrace.remote_queues.home.remote_queue import RemoteQueue
 
     def counted(info: QueueInfo | None) -> None:
         if info is None:
@@ -208,9 +192,37 @@ def _counts(
     try:
         queue = channel.host.queue(method.queue, channel.client.owner)
     except (Refused, KeyError):
-        counted(_NO_INFO)
+        counted(NO_INFO)
         return
+    _count(queue, counted)
+
+
+def _count(queue: "Queue", done: "Done[QueueInfo | None]") -> None:
+    """Have a queue's leader count its messages and consumers; None: it does not answer."""
+    # A single broker has no such queues.
+    from headrace.remote_queues.home.remote_queue import RemoteQueue
+
     if isinstance(queue, RemoteQueue):
-        queue.ask_counts(counted)
+        queue.ask_counts(done)
     else:
-        queue.ask_info(counted)
+        queue.ask_info(done)
+
+
+def when_left(channel: "QueueChannel", queue: "Queue", done: "Callable[[], None]") -> None:
+    """Call `done` once a queue whose consumer was cancelled is deleted, or if it is not to be.
+
+    An auto-delete queue is deleted by its leader with its last consumer.
+    """
+    declarations, host = channel.client.declarations, channel.host
+    declared = host.model.queues.get(queue.name)
+    if declarations is None or declared is None or not declared.auto_delete:
+        done()
+        return
+
+    def counted(info: QueueInfo | None) -> None:
+        if info is None or info.consumers:
+            done()
+        else:
+            declarations.when_deleted(host.name, declared, done)
+
+    _count(queue, counted)

@@ -57,6 +57,9 @@ class AmqpSession:
 
     def frames(self, view: memoryview, at: int, filled: int) -> int:
         """Handle the whole frames in `view[at:filled]`; return the index of the first left byte."""
+        kept = self._frontend.kept
+        if kept is not None and kept.logs.crowded:
+            kept.logs.begin_pass()
         taken = self.amqp.take(bytes(view[at:filled]), self._clock.monotonic())
         self._look()
         return at + taken
