@@ -8,6 +8,7 @@ from pika.exceptions import NackError, UnroutableError
 
 from headrace.wire.amqp.reply_codes import ReplyCode
 from tests.support.cluster.amqp_clients import (
+    PERSISTENT,
     bodies,
     consume,
     exists,
@@ -104,6 +105,41 @@ def test_queues_in_memory_end_with_their_broker(amqp: AmqpCluster) -> None:
             with pytest.raises(UnroutableError):
                 publish(publisher, queue, b"3")
         assert consumer.queue_declare("of-0").method.message_count == 0
+
+
+def test_queue_with_one_replica_is_refused_at_once_and_back_with_its_broker(
+    amqp: AmqpCluster,
+) -> None:
+    arguments = {"x-max-priority": 2}
+    with amqp.channel(0, confirms=True) as owner:
+        owner.queue_declare("single", durable=True, arguments=arguments)
+        publish(owner, "single", b"1")
+    with amqp.channel(1, confirms=True) as publisher, amqp.channel(2) as consumer:
+        cancelled: list[object] = []
+        consumer.add_on_cancel_callback(cancelled.append)
+        consume(consumer, "single")
+        amqp.brokers[0].kill()
+        wait(consumer.connection, lambda: cancelled, "basic.cancel")
+        for mandatory in (False, True):
+            with pytest.raises(NackError):
+                publisher.basic_publish("", "single", b"2", PERSISTENT, mandatory)
+        consumer.basic_publish("", "single", b"3")  # without confirms
+        consumer.connection.process_data_events(0.5)
+        assert consumer.is_open
+    for use in (
+        lambda channel: channel.queue_declare("single", passive=True),
+        lambda channel: channel.queue_declare("single", durable=True, arguments=arguments),
+        lambda channel: channel.basic_get("single"),
+        lambda channel: channel.basic_consume("single", lambda *_: None),
+        lambda channel: channel.queue_purge("single"),
+    ):
+        assert refusal(amqp, 1, use) == ReplyCode.NOT_FOUND
+    amqp.mend()
+    until(lambda: exists(amqp, 1, "single"), "the queue is back with its broker")
+    with amqp.channel(2, confirms=True) as publisher:
+        publish(publisher, "single", b"4")
+    with amqp.channel(1) as consumer:
+        assert b"4" in bodies(consumer, "single", 1)
 
 
 # Direct replies

@@ -106,6 +106,10 @@ class QueueInfo(NamedTuple):
     consumers: int
 
 
+NO_INFO = QueueInfo(0, 0, 0, 0)
+"""The counts of an empty queue without consumers."""
+
+
 class Subscriber(Protocol):
     """A channel, as the queues of its consumers see it: its credit, and the events."""
 

@@ -28,6 +28,8 @@ class CallsOut:
         self.size = 0
         """Bytes of calls that are not answered."""
         self._calls: deque[Call] = deque()
+        self._sizes: deque[int] = deque()
+        """Their bytes."""
         self._first = 0
         """Number of the first call that is not answered."""
         self._sent = 0
@@ -43,22 +45,25 @@ class CallsOut:
 
     def add(self, call: Call) -> int:
         """Append a call; return its number. It may be extended while it `may_grow`."""
+        size = size_of(call)
         self._calls.append(call)
-        self.size += size_of(call)
+        self._sizes.append(size)
+        self.size += size
         return self._first + len(self._calls) - 1
 
-    def grow(self, size: int) -> None:
-        """Count the bytes by which a call was extended."""
+    def grow(self, number: int, size: int) -> None:
+        """Count the bytes by which a call was extended that `may_grow`."""
+        self._sizes[number - self._first] += size
         self.size += size
 
     def may_grow(self, number: int) -> bool:
         """Tell whether the call of a number may be extended: the leader cannot have it yet."""
         return number >= self._sealed
 
-    def last_growing(self) -> Call | None:
-        """Return the call added last; None: it was sent."""
-        unsent = self._sealed < self._first + len(self._calls)
-        return self._calls[-1] if unsent else None
+    def last_growing(self) -> tuple[int, Call] | None:
+        """Return the call added last, with its number; None: it was sent."""
+        number = self._first + len(self._calls) - 1
+        return (number, self._calls[-1]) if self.may_grow(number) else None
 
     def take(self) -> tuple[int, Sequence[Call]] | None:
         """Return the next request, the number of its first call and its calls; None: not now."""
@@ -67,10 +72,10 @@ class CallsOut:
             return None
         taken: list[Call] = []
         size = 0
-        for call in islice(self._calls, begin, None):
+        for call, bytes_of_call in islice(zip(self._calls, self._sizes, strict=True), begin, None):
             if size >= REQUEST_BYTES_MAX:
                 break
-            size += size_of(call)
+            size += bytes_of_call
             taken.append(call)
         first, self._sent = self._sent, self._sent + len(taken)
         self._sealed = max(self._sealed, self._sent)
@@ -80,7 +85,8 @@ class CallsOut:
     def answered(self, below: int) -> None:
         """Forget the calls below a number, which the leader has taken; one request is answered."""
         while self._calls and self._first < below:
-            self.size -= size_of(self._calls.popleft())
+            self._calls.popleft()
+            self.size -= self._sizes.popleft()
             self._first += 1
         self._sent = max(self._sent, self._first)
         self._in_flight = max(self._in_flight - 1, 0)

@@ -27,52 +27,24 @@ LOOK_SECONDS = 0.005
 TO_END = -1
 
 
-class TopicsOfQueues:
-    """The topics of all durable queues. Implements `broker.topic_keepers.TopicKeeper`."""
+class QueuePurges:
+    """Kafka's DeleteRecords on the topics of queues that this broker runs."""
 
     def __init__(
-        self,
-        broker: "Broker",
-        durable: DurableQueues,
-        virtual_hosts: "VirtualHosts",
-        admission: Admission,
+        self, broker: "Broker", virtual_hosts: "VirtualHosts", admission: Admission
     ) -> None:
         self._broker = broker
-        self._durable = durable
         self._virtual_hosts = virtual_hosts
         self._admission = admission
-
-    async def make(self, topic: str) -> ApiError | None:
-        """Create the topic of a declared queue; return the error, None: the topic exists."""
-        found = self._queue_of(topic)
-        if found is not None:
-            for store in _stores_of(found[1]):
-                store.want_log()
-                await self._durable.topic_made()
-        return None if topic in self._broker.image.topics else _no_queue(topic)
-
-    async def delete(self, topic: str) -> ApiError | None:
-        """Delete a topic with its queue, whose consumers are cancelled; return the error."""
-        found = self._queue_of(topic)
-        if found is None:
-            return _no_queue(topic)
-        host, queue = found
-        host.delete_queue(queue.name, None, if_unused=False, if_empty=False)
-        self._virtual_hosts.turns.soon()
-        try:
-            await called_back(self._durable.when_kept)
-        except HeadraceError as error:
-            return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
-        return None
 
     def may_purge(self, identity: "Identity", topic: str) -> bool:
         """Tell whether a user has the permission for queue.purge on the queue of a topic."""
         found = self._queue_of(topic)
-        if found is None:
-            return False
-        host, queue = found
+        return found is not None and self._may_read(identity, found[0].name, found[1].name)
+
+    def _may_read(self, identity: "Identity", vhost: str, queue: str) -> bool:
         try:
-            self._admission.access(identity, host.name).check(Permission.READ, QUEUE, queue.name)
+            self._admission.access(identity, vhost).check(Permission.READ, QUEUE, queue)
         except Refused:
             return False
         return True
@@ -85,7 +57,7 @@ class TopicsOfQueues:
         """
         found = self._queue_of(topic)
         if found is None:
-            raise _no_queue(topic)
+            raise no_queue(topic)
         host, queue = found
         if queue.refused is not None:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(queue.refused))
@@ -103,7 +75,7 @@ class TopicsOfQueues:
         await _counted(queue, partition, below)
         while (purged := queue.purge_below(partition, below)) is not Purged.ALL:
             if queue.deleted:
-                raise _no_queue(topic)
+                raise no_queue(topic)
             await asyncio.sleep(LOOK_SECONDS if purged is Purged.BEING_READ else 0)
         host.touched([queue])
         if queue.settings.keeps_settled:
@@ -120,7 +92,7 @@ class TopicsOfQueues:
         store.write_settled()
         while store.settled().durably < start:
             if queue.deleted or log.refusal is not None or log.log.closed:
-                raise _no_queue(log.topic_partition.topic)
+                raise no_queue(log.topic_partition.topic)
             await asyncio.sleep(LOOK_SECONDS)
         log.delete_records(start)
         await called_back(self._broker.checkpoint)
@@ -135,6 +107,43 @@ class TopicsOfQueues:
                 durable = queue is not None and queue.declared.durable
                 if queue is not None and durable and queue_topic(host.name, queue.name) == topic:
                     return host, queue
+        return None
+
+
+class TopicsOfQueues(QueuePurges):
+    """The topics of a single broker's queues. Implements `broker.topic_keepers.TopicKeeper`."""
+
+    def __init__(
+        self,
+        broker: "Broker",
+        durable: DurableQueues,
+        virtual_hosts: "VirtualHosts",
+        admission: Admission,
+    ) -> None:
+        super().__init__(broker, virtual_hosts, admission)
+        self._durable = durable
+
+    async def make(self, topic: str) -> ApiError | None:
+        """Create the topic of a declared queue; return the error, None: the topic exists."""
+        found = self._queue_of(topic)
+        if found is not None:
+            for store in _stores_of(found[1]):
+                store.want_log()
+                await self._durable.topic_made()
+        return None if topic in self._broker.image.topics else no_queue(topic)
+
+    async def delete(self, topic: str) -> ApiError | None:
+        """Delete a topic with its queue, whose consumers are cancelled; return the error."""
+        found = self._queue_of(topic)
+        if found is None:
+            return no_queue(topic)
+        host, queue = found
+        host.delete_queue(queue.name, None, if_unused=False, if_empty=False)
+        self._virtual_hosts.turns.soon()
+        try:
+            await called_back(self._durable.when_kept)
+        except HeadraceError as error:
+            return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
         return None
 
 
@@ -155,7 +164,8 @@ def _stores_of(queue: AnyQueue, priority: int | None = None) -> Sequence[Durable
     return [store for store in stores if priority is None or store.priority == priority]
 
 
-def _no_queue(topic: str) -> ApiError:
+def no_queue(topic: str) -> ApiError:
+    """Return the error for a topic that no declared queue has."""
     if topic == DECLARATIONS_TOPIC:
         text = f"{topic} has the declarations of AMQP's exchanges, queues and bindings"
         return ApiError(ErrorCode.POLICY_VIOLATION, text)

@@ -23,7 +23,8 @@ from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.durability import Durability
-from headrace.queues.queue_names import QueueName, is_queue_topic, queue_of_topic, queue_topic
+from headrace.queues.queue_names import QueueName, is_queue_topic, queue_topic
+from headrace.vhosts.queue_topics import declared_queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,20 +157,7 @@ class LedQueues:
 
     def _queue_of(self, topic: str) -> tuple[QueueHost, DeclaredQueue] | None:
         """Return the declared queue of a topic; None: no declared queue has it."""
-        if not is_queue_topic(topic):
-            return None
-        name = queue_of_topic(topic)
-        for host in self._virtual_hosts.hosts.values():
-            if name is not None and name.vhost != host.name:
-                continue
-            queues = host.model.queues
-            if name is not None:
-                queue = queues.get(name.queue)
-                return None if queue is None else (host, queue)
-            for queue in queues.values():  # the topic's name is a hash
-                if queue_topic(host.name, queue.name) == topic:
-                    return host, queue
-        return None
+        return declared_queue(self._virtual_hosts, topic)
 
     def _run(self, host: QueueHost, queue: DeclaredQueue) -> None:
         """Run a queue on its partitions that are led here, loaded again if it ran before."""

@@ -22,11 +22,14 @@ from headrace.queue_stores.message_store import LateStore, TopicStore
 from headrace.queue_stores.queue_settings import QueueSettings, QueueType, StoredQueue
 from headrace.queue_stores.stream.durable_stream import DurableStream
 from headrace.queues.model.declarations import DeclaredQueue
+from headrace.queues.queue_names import is_queue_topic, queue_of_topic, queue_topic
 from headrace.vhosts.exchange_topics import ExchangeTopics
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.broker.partition import Partition
+    from headrace.queues.engine.queue_host import QueueHost
+    from headrace.queues.engine.virtual_hosts import VirtualHosts
 
 _logger = logging.getLogger(__name__)
 
@@ -47,6 +50,26 @@ _TOPIC_CONFIG = {
     "retention.ms": "-1",
     "segment.bytes": str(SEGMENT_BYTES),
 }
+
+
+def declared_queue(
+    virtual_hosts: "VirtualHosts", topic: str
+) -> "tuple[QueueHost, DeclaredQueue] | None":
+    """Return the declared queue of a topic with its vhost; None: no declared queue has it."""
+    if not is_queue_topic(topic):
+        return None
+    name = queue_of_topic(topic)
+    for host in virtual_hosts.hosts.values():
+        if name is not None and name.vhost != host.name:
+            continue
+        queues = host.model.queues
+        if name is not None:
+            queue = queues.get(name.queue)
+            return None if queue is None else (host, queue)
+        for queue in queues.values():  # the topic's name is a hash
+            if queue_topic(host.name, queue.name) == topic:
+                return host, queue
+    return None
 
 
 def topic_config(settings: QueueSettings) -> Mapping[str, str]:

@@ -92,7 +92,7 @@ def test_unanswered_calls_are_sent_again_after_a_lost_connection() -> None:
     assert out.last_growing() is None
     number = out.add(Purge(1, 9))
     assert out.may_grow(number)
-    assert out.last_growing() == Purge(1, 9)
+    assert out.last_growing() == (number, Purge(1, 9))
 
 
 def test_calls_that_the_leader_did_not_take_are_sent_again() -> None:
@@ -114,9 +114,9 @@ def test_leader_skips_repeated_calls_and_takes_none_after_a_gap() -> None:
 def test_growing_calls_are_counted_until_they_are_answered() -> None:
     out = CallsOut()
     call = Publish(1, 1, False, [message()])
-    out.add(call)
+    number = out.add(call)
     call.messages.append(message(b"second"))
-    out.grow(size_of(call) - out.size)
+    out.grow(number, size_of(call) - out.size)
     assert out.size == size_of(call)
     out.take()
     out.answered(1)

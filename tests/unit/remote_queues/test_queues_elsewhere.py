@@ -8,12 +8,14 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId
 from headrace.ports.callbacks import Done, ignore_result
 from headrace.queues.model.declarations import DeclaredQueue
-from headrace.queues.port import Consumer
+from headrace.queues.port import Consumer, Getter
 from headrace.queues.queue_names import QueueName
+from headrace.queues.refusals import Refused
 from headrace.remote_queues.home.home_session import HomeSession
 from headrace.remote_queues.home.queues_elsewhere import QueuesElsewhere
 from headrace.remote_queues.leader.queue_sessions import LOST_SECONDS
 from tests.support.queues.moving_place import MovingPlace
+from tests.support.queues.port_place import persistent
 
 Q = QueueName("/", "q")
 
@@ -27,6 +29,7 @@ class Elsewhere(MovingPlace):
         self.present: BrokerId | None = BrokerId(1)
         self.registered = True
         self.unused = False
+        self.down = False
         self.used: list[str] = []
         self.ids = iter(range(100, 200))
         self.wanted: list[Done[int | ApiError]] = []
@@ -64,6 +67,9 @@ class Elsewhere(MovingPlace):
 
     def is_unused(self, name: QueueName) -> bool:
         return self.unused
+
+    def is_down(self, name: QueueName) -> bool:
+        return self.down
 
     def use(self, vhost: str, queue: DeclaredQueue) -> None:
         self.used.append(queue.name)
@@ -305,3 +311,47 @@ def test_publish_while_the_topic_of_the_queue_before_it_exists_is_a_first_use() 
     here.present, here.unused = None, True
     other.look(Q)
     assert here.used == ["q"]
+
+
+def _broker_dies(here: Elsewhere) -> None:
+    """End the only broker with the queue's messages; the metadata image says so."""
+    here.move()
+    here.present, here.down = None, True
+    here.elsewhere.look(Q)
+
+
+def test_queue_whose_only_broker_is_down_refuses_everything_at_once() -> None:
+    here = Elsewhere()
+    here.consume(prefetch=1)
+    here.publish("a")
+    assert here.sent() == ["1:c:a"]
+    told = here.publish_soon("b")
+    _broker_dies(here)
+    assert here.cancelled == ["c"]
+    assert [*map(bool, told)] == [True]
+    assert not here.remote.publish(persistent("c"), 0.0)
+    consumer = Consumer(here.remote, here.channel, "d")
+    with pytest.raises(Refused, match="failed to perform operation on queue 'q'"):
+        here.remote.consume(consumer, 0.0, ignore_result)
+    with pytest.raises(Refused, match="due to timeout"):
+        here.remote.get(Getter(consumer, ignore_result), 0.0)
+    with pytest.raises(Refused, match="due to timeout"):
+        here.remote.ask_purge(ignore_result)
+
+
+def test_queue_whose_only_broker_is_back_is_used_again() -> None:
+    here = Elsewhere()
+    here.consume(prefetch=1)
+    here.publish("a", "b")
+    assert here.sent() == ["1:c:a"]
+    _broker_dies(here)
+    here.channel.ack(1, multiple=False)  # stored once the broker is back
+    here.present, here.down = BrokerId(1), False
+    here.elsewhere.look(Q)
+    here.settle()
+    told = here.publish_soon("c")
+    here.settle()
+    assert [*map(bool, told)] == [False]
+    here.consume("again")
+    assert [each.split(":")[-1].rstrip("*") for each in here.sent()] == ["b", "c"]
+    assert here.cancelled == ["c"]

@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.callbacks import ignore_result
 from headrace.posix.awaiting import called_back
 from headrace.queues.port import Consumer
 from headrace.queues.queue_names import queue_topic
+from headrace.queues.refusals import Refused
 from headrace.remote_queues.home.remote_queue import HomeFigures, RemoteQueue
 from headrace.server.cluster.queue_figures import RemoteSurvey
 from headrace.testing.sim.cluster import SimCluster
@@ -209,6 +212,34 @@ def test_publishes_keep_their_order_when_their_broker_begins_to_lead() -> None:
     played(story, 2)
 
 
+def test_queue_with_one_replica_is_refused_while_its_broker_is_down() -> None:
+    async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
+        await leader.declare("q", durable=True, arguments={"x-max-priority": 2})
+        home.consume("q")
+        told: list[Any] = []
+        awaited: Any = {}
+        assert home.host.publish(["q"], persistent("a"), awaited)
+        home.host.when_stored(awaited, told.append)
+        await until(lambda: home.bodies == ["a"] and len(told) == 1)
+        home.channel.ack(0, multiple=True)
+        await asyncio.sleep(3)  # its settlement is on the disk
+        cluster.kill(LEADER)
+        await until(lambda: home.cancelled == ["c"])
+        await asyncio.sleep(1)
+        assert not home.host.publish(["q"], persistent("b"))
+        known = home.host.targets.known_counts
+        assert known is not None
+        with pytest.raises(Refused, match="failed to perform operation on queue 'q'"):
+            known("q")
+        await cluster.start_again(LEADER)
+        await until(lambda: home.host.publish(["q"], persistent("c")))
+        home.consume("q", "again")
+        await until(lambda: home.bodies == ["a", "c"])
+        assert known("q") is None
+
+    played(story, 2)
+
+
 def test_single_active_consumer_stays_when_a_follower_dies() -> None:
     async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
         single: FieldTable = {"x-queue-type": "quorum", "x-single-active-consumer": True}
@@ -227,6 +258,21 @@ def test_single_active_consumer_stays_when_a_follower_dies() -> None:
         home.channel.ack(0, multiple=True)
         await until(lambda: home.bodies == ["a", "b", "c", "d"])
         assert leader.bodies == []
+
+    played(story, 2)
+
+
+def test_quorum_queue_with_one_replica_waits_for_its_broker() -> None:
+    async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
+        arguments: FieldTable = {"x-queue-type": "quorum", "x-quorum-initial-group-size": 1}
+        await leader.declare("q", durable=True, arguments=arguments)
+        home.consume("q")
+        assert home.host.publish(["q"], persistent("a"))
+        await until(lambda: home.bodies == ["a"])
+        cluster.kill(LEADER)
+        await asyncio.sleep(30)
+        assert home.host.publish(["q"], persistent("b"))
+        assert home.cancelled == []
 
     played(story, 2)
 

@@ -35,6 +35,20 @@ def test_replicas_follow_the_arguments(arguments: FieldTable, replicas: tuple[in
     assert planned_replicas(declared(arguments), BrokerId(3), BROKERS, LED) == replicas
 
 
+@pytest.mark.parametrize(
+    ("arguments", "replicas"),
+    [
+        ({}, (3,)),
+        (QUORUM, (3, 4, 1)),
+        ({"x-queue-type": "stream"}, (3, 4, 1)),
+    ],
+)
+def test_setting_is_the_number_of_replicas_of_classic_queues(
+    arguments: FieldTable, replicas: tuple[int, ...]
+) -> None:
+    assert planned_replicas(declared(arguments), BrokerId(3), BROKERS, LED, 1) == replicas
+
+
 def test_transient_queue_has_no_replicas() -> None:
     assert planned_replicas(declared({}, durable=False), BrokerId(3), BROKERS, LED) == ()
 

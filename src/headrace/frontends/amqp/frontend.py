@@ -112,6 +112,7 @@ def _of_cluster(
 
     broker, memory = parts.broker, MemoryUse(bounds.memory_bytes_max)
     topics = queue_topics(parts, cluster, memory)
+    declarations = cluster.follow(topics, admission.access, DeclarationNodes(store))
     queues = QueueBroker(
         broker.clock,
         broker.random,
@@ -119,9 +120,9 @@ def _of_cluster(
         admission,
         bounds=bounds,
         memory=memory,
-        declarations=cluster.follow(topics, admission.access, DeclarationNodes(store)),
+        declarations=declarations,
     )
-    return queues, ClusterState(parts, cluster, topics, queues)
+    return queues, ClusterState(parts, cluster, topics, queues, declarations, admission)
 
 
 def _awaited(broker: Broker, declarations: "ClusterDeclarations") -> "AwaitedDeclarations":

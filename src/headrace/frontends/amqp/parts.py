@@ -13,6 +13,7 @@ from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.vhosts.queue_topics import QueueTopics
 
 if TYPE_CHECKING:
+    from headrace.queues.model.declarations import DeclaredQueue
     from headrace.remote_queues.home.replies_elsewhere import RepliesElsewhere
     from headrace.remote_queues.leader.leader_session import DeliverReply
     from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
@@ -67,6 +68,9 @@ class QueueCluster(Protocol):
 
     def serve(self, virtual_hosts: VirtualHosts, topics: QueueTopics) -> None:
         """Run the queues of the vhosts that have the declarations, here or on other brokers."""
+
+    def use(self, vhost: str, queue: "DeclaredQueue") -> None:
+        """Have the topic of a durable queue created, unless it exists; call it after `serve`."""
 
     def share_alarms(self, block: Callable[[str | None], None]) -> Callable[[frozenset[str]], None]:
         """Block publishers by the alarms of all brokers; return the function that takes ours.

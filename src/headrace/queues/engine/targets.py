@@ -11,7 +11,7 @@ from headrace.queue_stores.message_store import TopicStore
 from headrace.queue_stores.queue_settings import ExchangeTopic, Published
 from headrace.queues.engine.hosted_queue import as_stored
 from headrace.queues.model.exchange_topic import is_target, topic_of_target
-from headrace.queues.port import Queue, Target, UnstoredDone
+from headrace.queues.port import Queue, QueueInfo, Target, UnstoredDone
 from headrace.queues.refusals import KAFKA_TOPIC, resource_text
 
 TOPICS_KEPT_MAX = 1024
@@ -54,6 +54,10 @@ class Targets(dict[str, Target]):
         super().__init__()
         self.open: Callable[[str], Queue | None] | None = None
         """Returns a declared queue that this broker does not host; None: it hosts all."""
+        self.known_counts: Callable[[str], QueueInfo | None] | None = None
+        """Returns the counts of a queue elsewhere that its leader need not be asked for, if any.
+
+        Raises Refused if no broker can serve the queue. None: this broker hosts all."""
         self.elsewhere: dict[str, Queue] = {}
         """Queues that other brokers lead: used by name where this broker hosts none."""
         self._store_of = store_of

@@ -58,10 +58,11 @@ class LeaderLink:
     def open_session(self) -> HomeSession:
         """Return the session; raise Refused without one."""
         if self.session is None:
-            raise self.unreachable()
+            raise unreachable(self.title)
         return self.session
 
-    def unreachable(self) -> Refused:
-        """Return the refusal of calls that no leader answers."""
-        text = f"the leader of {self.title} is down or cannot be reached"
-        return Refused(RefusalKind.NOT_FOUND, QUEUE, text)
+
+def unreachable(title: str) -> Refused:
+    """Return the refusal of calls that no leader of a queue answers, with RabbitMQ's text."""
+    text = f"failed to perform operation on {title} due to timeout"
+    return Refused(RefusalKind.NOT_FOUND, QUEUE, text)

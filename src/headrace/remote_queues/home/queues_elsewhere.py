@@ -40,6 +40,9 @@ class Leaders(Protocol):
     def is_unused(self, name: QueueName) -> bool:
         """Return whether a queue was never used: no broker leads it, and it has no message."""
 
+    def is_down(self, name: QueueName) -> bool:
+        """Return whether the only broker with a durable classic queue's messages is down."""
+
     def use(self, vhost: str, queue: DeclaredQueue) -> None:
         """Have the controller make a broker lead a queue, unless one does."""
 
@@ -134,6 +137,14 @@ class QueuesElsewhere:
         known = self._known.get(name)
         if known is None:
             return
+        if self._leaders.is_down(name):
+            known.leader = None
+            if not known.remote.is_down:
+                known.remote.go_down()  # calls `_left`
+            else:
+                self._look_later(name, known)
+            return
+        known.remote.is_down = False
         leader = self._leaders.leader_of(name)
         if known.remote.in_session:
             if leader is None or leader == known.leader:

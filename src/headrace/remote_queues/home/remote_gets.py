@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.ports.clock import Clock
 from headrace.queues.port import Deliveries, Disposition, Getter, Got
-from headrace.queues.refusals import QUEUE, RefusalKind, Refused
+from headrace.queues.refusals import Refused
 from headrace.remote_queues.home.home_session import HomeSession
-from headrace.remote_queues.home.leader_link import LeaderLink
+from headrace.remote_queues.home.leader_link import LeaderLink, unreachable
 from headrace.remote_queues.home.remote_settlements import RemoteSettlements, named
 from headrace.remote_queues.messages import Get, GotMessage
 
@@ -59,8 +59,7 @@ class RemoteGets:
         self._asked[request] = _Asked(getter, timer)
 
     def _late(self, request: int) -> None:
-        text = f"failed to perform operation on {self._link.title} due to timeout"  # RabbitMQ's
-        self._asked.pop(request).getter.done(Refused(RefusalKind.NOT_FOUND, QUEUE, text))
+        self._asked.pop(request).getter.done(unreachable(self._link.title))
 
     def got(self, event: GotMessage) -> None:
         """Pass the leader's answer to its basic.get; requeue a message for a closed channel."""

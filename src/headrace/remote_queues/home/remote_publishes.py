@@ -137,7 +137,8 @@ class RemotePublishes:
                 self._crowded.append(self)
         elif self._link.session is not None:
             message = published.message
-            self._link.session.calls.grow(CALL_BYTES + len(message.body) + len(message.header))
+            size = CALL_BYTES + len(message.body) + len(message.header)
+            self._link.session.calls.grow(batch.call, size)
 
     def _extensible(
         self, published: Published, size: int, sequence: PublishSequence

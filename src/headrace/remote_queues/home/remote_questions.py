@@ -4,21 +4,20 @@ from collections.abc import Callable
 
 from headrace.ports.callbacks import Done, Once
 from headrace.ports.clock import Clock
-from headrace.queues.port import PurgeDone, QueueInfo
+from headrace.queues.port import NO_INFO, PurgeDone, QueueInfo
 from headrace.queues.refusals import Refused
 from headrace.remote_queues.home.leader_link import LeaderLink
 from headrace.remote_queues.messages import Counted, Info, Purge, PurgeEnded
 
 INFO_SECONDS_MAX = 1.0
 """Seconds after which counts known last are reported."""
-_NOTHING = QueueInfo(0, 0, 0, 0)
 
 
 class RemoteQuestions:
     """The questions of one queue that the leader has not answered."""
 
     def __init__(self, link: LeaderLink, clock: Clock) -> None:
-        self.known = _NOTHING
+        self.known = NO_INFO
         """The counts known last."""
         self._link = link
         self._clock = clock
@@ -45,7 +44,7 @@ class RemoteQuestions:
         """Call `done` with the leader's counts; None: it has not answered in a second."""
         session, request = self._link.session, self._link.key()
         if session is None:
-            done(_NOTHING if self._link.is_unused else None)
+            done(NO_INFO if self._link.is_unused else None)
             return
         once = Once(done)
 

@@ -5,7 +5,7 @@
 
 A queue that `moves` has another leader then. Its consumers stay: `begin` names to the new leader
 the positions that their channels hold, adds them again, and repeats the settlements that the new
-leader may not have.
+leader may not have. While the queue `is_down`, there is no other leader, and all is refused.
 
 A delivery's position, as channels know it, is the leader's position and above it the number of the
 consumer, which is never used again: a settlement for a consumer that has ended with its session is
@@ -32,7 +32,7 @@ from headrace.queues.port import (
     UnstoredDone,
 )
 from headrace.remote_queues.home.home_session import HomeSession
-from headrace.remote_queues.home.leader_link import FirstUse, LeaderLink
+from headrace.remote_queues.home.leader_link import FirstUse, LeaderLink, unreachable
 from headrace.remote_queues.home.remote_consumers import RemoteConsumers
 from headrace.remote_queues.home.remote_gets import RemoteGets
 from headrace.remote_queues.home.remote_publishes import WAITING_BYTES_MAX, RemotePublishes
@@ -106,6 +106,8 @@ class RemoteQueue:
         self.declared = queue
         self.settings: QueueSettings = queue.settings
         self.consumer_timeout_ms = queue.settings.consumer_timeout_ms
+        self.is_down = False
+        """Whether the only broker with the queue's messages is down: all is refused then."""
         self._moves = moves
         self._left = left
         settings = queue.settings
@@ -155,17 +157,31 @@ class RemoteQueue:
         Implements `SessionQueue`.
         """
         self._link.session = None
-        self._publishes.lost(keep=self._moves)
-        refused = self._link.unreachable()
-        if self._moves:
+        self._publishes.lost(keep=self._waits)
+        refused = unreachable(self._link.title)
+        if self._waits:
             self._gets.lost()
         else:
-            self._settlements.lost()
+            if not self._moves:
+                self._settlements.lost()
             self._consumers.cancel_all(refused)
             self._gets.refuse(refused)
         self._questions.lost(refused)
         if self._left is not None:
             self._left()
+
+    @property
+    def _waits(self) -> bool:
+        """Whether calls without a session wait for the next one."""
+        return self._moves and not self.is_down
+
+    def go_down(self) -> None:
+        """Refuse everything from now on, and cancel the consumers.
+
+        Deliveries that channels hold are settled once the queue's only broker is back.
+        """
+        self.is_down = True
+        self.leave()
 
     @property
     def is_used(self) -> bool:
@@ -204,10 +220,13 @@ class RemoteQueue:
         return self._publishes.last
 
     def publish(self, published: Published, now: float) -> bool:
-        """Send a message to the leader; raise HeadraceError if too many wait for it."""
+        """Send a message to the leader; return False if no leader is waited for.
+
+        Raises HeadraceError if too many messages wait.
+        """
         session, publishes = self._link.session, self._publishes
-        if session is None and not (self._moves and publishes.repeats):
-            raise HeadraceError(str(self._link.unreachable()))
+        if session is None and not (self._waits and publishes.repeats):
+            return False
         full = session is not None and session.is_full
         if full or publishes.waiting_bytes > WAITING_BYTES_MAX:
             raise HeadraceError("too many messages wait for the queue's leader: publish later")
@@ -226,7 +245,7 @@ class RemoteQueue:
         Raises Refused without a session, unless another broker leads the queue soon.
         """
         self._publishes.close_call()
-        if not self._moves:
+        if not self._waits:
             self._link.open_session()
         self._consumers.add(consumer, done)
 
@@ -269,7 +288,7 @@ class RemoteQueue:
         Raises Refused without a session, unless another broker leads the queue soon.
         """
         self._publishes.close_call()
-        if not self._moves:
+        if not self._waits:
             self._link.open_session()
         self._gets.ask(getter)
 

@@ -83,10 +83,10 @@ class RemoteSettlements:
         self._forget_settled(key)
         link, session = self._link, self._link.session
         if session is not None:
-            last = session.calls.last_growing()
+            number, last = session.calls.last_growing() or (0, None)
             if isinstance(last, Settle) and last[:3] == (link.queue, key, disposition):
                 last.positions.extend(own)
-                session.calls.grow(POSITION_BYTES * len(own))
+                session.calls.grow(number, POSITION_BYTES * len(own))
                 return True
         repeats = self.moves and disposition is not Disposition.REQUEUED
         call = Settle(link.queue, key, disposition, own, link.key() if repeats else 0)
@@ -123,12 +123,11 @@ class RemoteSettlements:
             session.call(self._uncopied[number])
 
     def lost(self) -> None:
-        """Forget all deliveries of a session that has ended, unless the queue moves."""
-        if not self.moves:
-            self._held.clear()
-            self._adopted.clear()
-            self._open.clear()
-            self.gets = 0
+        """Forget all deliveries of a session that has ended, after which there is no other."""
+        self._held.clear()
+        self._adopted.clear()
+        self._open.clear()
+        self.gets = 0
 
 
 def named(key: int, positions: Sequence[int]) -> list[int]:

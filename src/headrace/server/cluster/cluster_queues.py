@@ -18,15 +18,17 @@ from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.callbacks import Done
 from headrace.queue_stores.log.log_writing import Crowded
+from headrace.queue_stores.queue_settings import QueueType
 from headrace.queues.engine.delivery_turns import AnyQueue
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.model.declaration_table import Applied
 from headrace.queues.model.declarations import DeclaredQueue
-from headrace.queues.port import Consumer, Queue
+from headrace.queues.port import NO_INFO, Consumer, Queue, QueueInfo
 from headrace.queues.queue_names import QueueName, is_queue_topic, queue_of_topic, queue_topic
 from headrace.queues.refusals import QUEUE, resource_text
 from headrace.remote_queues.home.home_session import HomeSession
+from headrace.remote_queues.home.leader_link import unreachable
 from headrace.remote_queues.home.queues_elsewhere import QueuesElsewhere
 from headrace.remote_queues.home.remote_queue import RemoteQueue
 from headrace.remote_queues.leader.queue_sessions import QueueSessions
@@ -144,6 +146,7 @@ class ClusterQueues:
         host = self._virtual_hosts.hosts[vhost]
         if host.targets.open is None:
             host.targets.open = partial(self._open, host)
+            host.targets.known_counts = partial(self._known_counts, host)
         return host
 
     def _open(
@@ -157,6 +160,18 @@ class ClusterQueues:
         remote = self._elsewhere.open(host.name, queue, title, consumers)
         host.targets.elsewhere[name] = host.targets[name] = remote
         return remote
+
+    def _known_counts(self, host: QueueHost, name: str) -> QueueInfo | None:
+        """Return the counts of a queue that was never used, for which none need be opened.
+
+        None: its leader is to be asked. Raises Refused if its only broker is down.
+        """
+        queue = QueueName(host.name, name)
+        if self.is_down(queue):
+            raise unreachable(resource_text(QUEUE, name, host.name))
+        declared = self._queue(queue)
+        durable = declared is not None and declared.durable
+        return NO_INFO if durable and self.is_unused(queue) else None
 
     def moved(self, host: QueueHost, queue: AnyQueue) -> None:
         """Have channels use a queue elsewhere that this broker does not lead any more.
@@ -190,6 +205,21 @@ class ClusterQueues:
         queue = self._queue(name)
         reads = queue is not None and queue.settings.topic is not None
         return not reads and not self.topics.exists(name)
+
+    def is_down(self, name: QueueName) -> bool:
+        """Return whether the only broker with a durable classic queue's messages is down."""
+        queue, image = self._queue(name), self._broker.image
+        if queue is None or not queue.durable:
+            return False
+        topic = image.topics.get(queue_topic(*name))
+        if topic is None or queue.settings.queue_type is not QueueType.CLASSIC:
+            return False
+        partition = topic.partitions[0]
+        if len(partition.replicas) > 1:
+            return False
+        (only,) = partition.replicas
+        reachable = any(only == broker.broker_id for broker in image.reachable_brokers())
+        return only in partition.offline or not reachable
 
     def use(self, vhost: str, queue: DeclaredQueue) -> None:
         """Have the topic of a durable queue created, unless it exists."""

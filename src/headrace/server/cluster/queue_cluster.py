@@ -21,6 +21,7 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.posix.awaiting import called_back
 from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.engine.virtual_hosts import VirtualHosts
+from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.queue_names import DECLARATIONS_TOPIC
 from headrace.remote_queues.home.replies_elsewhere import RepliesElsewhere
 from headrace.remote_queues.leader.leader_session import DeliverReply
@@ -165,6 +166,10 @@ class QueueCluster:
         if info is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return self._controller.settings.log_config(topic, info.config)
+
+    def use(self, vhost: str, queue: DeclaredQueue) -> None:
+        """Have the topic of a durable queue created, unless it exists; call it after `serve`."""
+        self.queues.use(vhost, queue)
 
     def share_alarms(self, block: Callable[[str | None], None]) -> Callable[[frozenset[str]], None]:
         """Block publishers by the alarms of all brokers; return the function that takes ours.

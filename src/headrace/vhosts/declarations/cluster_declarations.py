@@ -49,6 +49,7 @@ from headrace.vhosts.declarations.tables import DeclarationTables
 from headrace.vhosts.declarations.takeover import ClusterTakeover, DeclarationNodes
 from headrace.wire.amqp.methods import Method
 from headrace.wire.amqp.model_methods import QueueDelete
+from headrace.wire.amqp.settings import AmqpKeys
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -336,7 +337,10 @@ class ClusterDeclarations:
             return record.replicas
         # It was declared on a single broker, before that one joined a cluster.
         brokers = list(self._broker.image.brokers_with(AMQP.feature))
-        return planned_replicas(queue, self._broker.broker_id, brokers, {})
+        keys = AmqpKeys.of(self._broker.config.values)
+        return planned_replicas(
+            queue, self._broker.broker_id, brokers, {}, keys.amqp_queue_replication_factor
+        )
 
     # `queues.model.durability.Durability`
 

@@ -43,6 +43,7 @@ from headrace.vhosts.declarations.stored_changes import PARTITIONS
 from headrace.vhosts.declarations.tables import DeclarationTables
 from headrace.vhosts.declarations.takeover import Found, apply_found
 from headrace.wire.amqp.model_methods import QueueDeclare, QueueDelete
+from headrace.wire.amqp.settings import AmqpKeys
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -82,6 +83,8 @@ class Coordinator:
         self._broker = broker
         self._tables = tables
         self._access = access
+        keys = AmqpKeys.of(broker.config.values)
+        self._classic_replicas = keys.amqp_queue_replication_factor
         self._world = World(broker.clock, broker.random, broker.disk)
         self._led: LedShards[CoordinatorShard] = LedShards(
             DECLARATIONS_TOPIC,
@@ -174,7 +177,9 @@ class Coordinator:
             done(outcome._replace(offset=offset) if isinstance(outcome, Result) else outcome)
 
         brokers = list(self._broker.image.brokers_with(AMQP.feature))
-        new = NewRecords(shard.table, held, model, command, brokers, self._topic_id)
+        new = NewRecords(
+            shard.table, held, model, command, brokers, self._topic_id, self._classic_replicas
+        )
         records = new.of(collected)
         if records:
             shard.append(held, records, stored)

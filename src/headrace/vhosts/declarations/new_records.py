@@ -39,9 +39,11 @@ class NewRecords:
         command: Command,
         brokers: Sequence[BrokerId],
         topic_id: Callable[[str], str],
+        classic_replicas: int,
     ) -> None:
         """`held` gets the former values of the records. `brokers`: those that may have queues.
 
+        `classic_replicas`: the number of replicas of a classic queue.
         `topic_id` returns a topic's id in hexadecimal digits; empty: it is not known.
         """
         self._table = table
@@ -50,6 +52,7 @@ class NewRecords:
         self._command = command
         self._brokers = brokers
         self._topic_id = topic_id
+        self._classic_replicas = classic_replicas
         self.deleting: dict[bytes, Deleted] = {}
         """Deleted queues whose topics are to be deleted, by the keys of their records."""
 
@@ -102,7 +105,9 @@ class NewRecords:
         if self._command.kind is CommandKind.QUEUE_REPLICAS:
             return record._replace(replicas=self._command.replicas)
         home, led = self._command.broker, self._table.planned_leaders
-        return record._replace(replicas=planned_replicas(queue, home, self._brokers, led))
+        return record._replace(
+            replicas=planned_replicas(queue, home, self._brokers, led, self._classic_replicas)
+        )
 
     def _home(self, queue: DeclaredQueue) -> tuple[int, ...]:
         """Return where a transient queue's messages are: on the broker of the client."""

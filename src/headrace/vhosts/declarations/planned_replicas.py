@@ -6,23 +6,29 @@ The topic is created on them with the queue's first use.
 from collections.abc import Mapping, Sequence
 
 from headrace.model.nouns import BrokerId
+from headrace.queue_stores.queue_settings import QueueType
 from headrace.queues.model.declarations import DeclaredQueue
 
 REPLICAS = 3
-"""Replicas of a queue, where there are so many brokers."""
+"""Replicas of a quorum queue or a stream, where there are so many brokers."""
 _LOCATORS = ("x-queue-leader-locator", "x-queue-master-locator")
 _SIZES = ("x-quorum-initial-group-size", "x-initial-cluster-size")
 _CLIENT_LOCAL = "client-local"
 
 
 def planned_replicas(
-    queue: DeclaredQueue, home: BrokerId, brokers: Sequence[BrokerId], led: Mapping[int, int]
+    queue: DeclaredQueue,
+    home: BrokerId,
+    brokers: Sequence[BrokerId],
+    led: Mapping[int, int],
+    classic: int = REPLICAS,
 ) -> tuple[int, ...]:
     """Return the replicas of a queue, its first leader in front; none for a transient queue.
 
     `home`: the client's broker, which leads if the locator is client-local, as it is by default;
     else the broker that leads fewest queues does. `led`: queues that are planned to be led by each
-    broker. A queue with priorities has one replica, as its partitions must have one leader.
+    broker. `classic`: replicas of a classic queue. A queue with priorities has one replica, as its
+    partitions must have one leader.
     """
     if not queue.durable or queue.settings.topic is not None or not brokers:
         return ()
@@ -32,8 +38,9 @@ def planned_replicas(
     if locator != _CLIENT_LOCAL or home not in ring:
         leader = min(ring, key=lambda broker: (led.get(broker, 0), broker))
     at = ring.index(leader)
-    size = _argument(queue, _SIZES, REPLICAS)
-    count = 1 if queue.settings.priority_max else size if isinstance(size, int) else REPLICAS
+    default = classic if queue.settings.queue_type is QueueType.CLASSIC else REPLICAS
+    size = _argument(queue, _SIZES, default)
+    count = 1 if queue.settings.priority_max else size if isinstance(size, int) else default
     return tuple((ring[at:] + ring[:at])[:count])
 
 

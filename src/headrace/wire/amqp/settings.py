@@ -100,6 +100,15 @@ class AmqpKeys(Keys):
         "The largest body of an AMQP message, as RabbitMQ's max_message_size.",
         between=(1, 536_870_912),
     )
+    amqp_queue_replication_factor = key(
+        Kind.INT,
+        3,
+        "In a cluster, the replicas of a durable classic queue, where there are so many brokers"
+        " with an AMQP listener. 1: the queue is on one broker, as in RabbitMQ, and is not"
+        " available while that broker is down. Quorum queues and streams have three, or the number"
+        " that they are declared with. Existing queues keep theirs.",
+        at_least=1,
+    )
     amqp_unfinished_bytes_max = key(
         Kind.LONG,
         134_217_728,

@@ -11,6 +11,7 @@ from headrace.frontends.amqp.connection.connection import AmqpConnection
 from headrace.frontends.amqp.connection.negotiation import Settings
 from headrace.frontends.amqp.connection.ports import Credentials, LoginDone, Peer
 from headrace.frontends.amqp.queue_broker import QueueBroker
+from headrace.remote_queues.home.leader_link import unreachable
 from headrace.remote_queues.leader.led_queue import LedQueue
 from headrace.security.identity import USER, Principal
 from headrace.testing.sim.cluster import SimCluster
@@ -201,6 +202,35 @@ def test_refusal_of_the_coordinator_closes_the_channel() -> None:
             assert isinstance(closed, ChannelClose)
             text = "NOT_FOUND - no exchange 'none' in vhost '/'"
             assert closed == ChannelClose(404, text, 50, 20)
+
+    played(story)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_declaration_opens_no_queue_elsewhere(number: int) -> None:
+    async def story(*homes: Home) -> None:
+        client = Client(homes[number])
+        for passive in (False, False, True):
+            declared = QueueDeclare(queue="q", durable=True, passive=passive)
+            assert await client.ask(declared) == QueueDeclareOk("q", 0, 0)
+        assert not any(home.host.targets.elsewhere for home in homes)
+
+    played(story)
+
+
+def test_declaration_of_a_queue_whose_broker_is_down_is_refused() -> None:
+    async def story(*homes: Home) -> None:
+        declared = QueueDeclare(queue="q", durable=True)
+        assert await Client(homes[0]).ask(declared) == QueueDeclareOk("q", 0, 0)
+
+        def known(name: str) -> None:
+            raise unreachable(f"queue '{name}' in vhost '/'")
+
+        homes[0].host.targets.known_counts = known
+        text = "NOT_FOUND - failed to perform operation on queue 'q' in vhost '/' due to timeout"
+        for method in (declared, declared._replace(passive=True)):
+            closed = await Client(homes[0]).ask(method)
+            assert closed == ChannelClose(404, text, 50, 10)
 
     played(story)
 

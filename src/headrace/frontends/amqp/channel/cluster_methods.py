@@ -6,15 +6,14 @@ it is routed by it. Passive declarations, and names of direct replies, are answe
 
 from typing import TYPE_CHECKING, cast
 
-from headrace.frontends.amqp.channel import direct_replies
+from headrace.frontends.amqp.channel import direct_replies, queue_methods
 from headrace.frontends.amqp.channel.exchange_methods import no_topic
-from headrace.frontends.amqp.channel.queue_methods import binding_of
 from headrace.frontends.amqp.replies import reply_to
 from headrace.model.errors import ApiError, HeadraceError
 from headrace.model.nouns import Offset
 from headrace.queues.model.declarations import ConnectionOwner, QueueCounts
 from headrace.queues.model.exchange_topic import stored_in
-from headrace.queues.port import QueueInfo
+from headrace.queues.port import NO_INFO, QueueInfo
 from headrace.queues.refusals import Refused
 from headrace.vhosts.declarations.messages import Result
 from headrace.wire.amqp.field_kinds import IDS
@@ -30,7 +29,6 @@ from headrace.wire.amqp.model_methods import (
     QueueBind,
     QueueBindOk,
     QueueDeclare,
-    QueueDeclareOk,
     QueueDelete,
     QueueDeleteOk,
     QueueUnbind,
@@ -59,7 +57,6 @@ _ANSWERS: dict[type, type] = {
 """The answers of methods that have no fields."""
 
 
-_NO_INFO = QueueInfo(0, 0, 0, 0)
 NO_RESULT = Result(Offset(0))
 """The result of a method that is refused."""
 
@@ -85,7 +82,8 @@ def ask(channel: "QueueChannel", method: "Method", declarations: "ClusterDeclara
     def end(error: "AmqpError | None", result: Result) -> None:
         release_input()
         if error is None:
-            _answer(channel, method, result)
+            error = _answer(channel, method, result)
+        if error is None:
             release(b"")
         else:
             channel.outlet.fail(error, IDS[type(method)])
@@ -145,7 +143,7 @@ def _resolved(channel: "QueueChannel", method: "Method") -> "Method":
     """Return a method with the queue that an empty name stands for. Raises Refused."""
     match method:
         case QueueBind() | QueueUnbind():
-            binding = binding_of(channel, method)
+            binding = queue_methods.binding_of(channel, method)
             name, key = binding.destination.name, binding.routing_key
             return method._replace(queue=name, routing_key=key)
         case QueueDelete():
@@ -153,22 +151,21 @@ def _resolved(channel: "QueueChannel", method: "Method") -> "Method":
     return method
 
 
-def _answer(channel: "QueueChannel", method: "Method", result: Result) -> None:
-    """Send the answer of a method that was carried out."""
+def _answer(channel: "QueueChannel", method: "Method", result: Result) -> "AmqpError | None":
+    """Send the answer of a method that was carried out; return an error instead, if any."""
     if isinstance(method, QueueDeclare):
-        channel.last_queue = name = result.name
-        if not method.nowait:
-            answered = channel.answer_later()
-            _info(
-                channel,
-                name,
-                lambda info: answered(QueueDeclareOk(name, info.ready, info.consumers)),
-            )
+        is_new = result.created or result.name not in channel.host.model.queues
+        info = NO_INFO if is_new else None
+        try:
+            queue_methods.answer_declared(channel, result.name, info, nowait=method.nowait)
+        except Refused as refused:
+            return reply_to(refused)
     elif isinstance(method, QueueDelete):
         channel.answer(QueueDeleteOk(result.messages), nowait=method.nowait)
     else:
         nowait: bool = getattr(method, "nowait", False)
         channel.answer(cast("Callable[[], Method]", _ANSWERS[type(method)])(), nowait=nowait)
+    return None
 
 
 def _error(answer: Refused | ApiError) -> AmqpError:
@@ -176,17 +173,6 @@ def _error(answer: Refused | ApiError) -> AmqpError:
         return reply_to(answer)
     problem = f"the changed declarations could not be stored: {answer}"
     return ConnectionClosing(ReplyCode.INTERNAL_ERROR, problem)
-
-
-def _info(channel: "QueueChannel", name: str, done: "Done[QueueInfo]") -> None:
-    """Ask a queue for its counts; they are 0 where no broker has its messages yet."""
-    queue: Queue
-    try:
-        queue = channel.host.queue(name, channel.client.owner)
-    except (Refused, KeyError):
-        done(_NO_INFO)
-        return
-    queue.ask_info(done)
 
 
 def _counts(
@@ -206,7 +192,7 @@ def _counts(
     try:
         queue = channel.host.queue(method.queue, channel.client.owner)
     except (Refused, KeyError):
-        counted(_NO_INFO)
+        counted(NO_INFO)
         return
     _count(queue, counted)
 

@@ -24,6 +24,7 @@ from headrace.wire.amqp.model_methods import (
 
 if TYPE_CHECKING:
     from headrace.frontends.amqp.channel.channel import QueueChannel
+    from headrace.queues.port import QueueInfo
 
 
 def declare(channel: "QueueChannel", method: QueueDeclare) -> None:
@@ -33,21 +34,43 @@ def declare(channel: "QueueChannel", method: QueueDeclare) -> None:
         _declare_replies(channel, method)
         return
     if method.passive:
-        queue = channel.host.queue(method.queue, client.owner, passive=True)
-    else:
-        queue = channel.host.declare_queue(
-            method.queue,
-            QueueFlags(method.durable, method.exclusive, method.auto_delete),
-            method.arguments,
-            client.owner,
-            client.access,
-        )
-    channel.last_queue = queue.name
-    if not method.nowait:
-        answered = channel.answer_later()
-        queue.ask_info(
-            lambda info: answered(QueueDeclareOk(queue.name, info.ready, info.consumers))
-        )
+        name = channel.host.model.check_queue(method.queue, client.owner).name
+        answer_declared(channel, name, nowait=method.nowait)
+        return
+    queue = channel.host.declare_queue(
+        method.queue,
+        QueueFlags(method.durable, method.exclusive, method.auto_delete),
+        method.arguments,
+        client.owner,
+        client.access,
+    )
+    answer_declared(channel, queue.name, nowait=method.nowait)
+
+
+def answer_declared(
+    channel: "QueueChannel", name: str, info: "QueueInfo | None" = None, *, nowait: bool
+) -> None:
+    """Answer queue.declare with the counts of a declared queue, those of `info` if they are known.
+
+    Raises Refused if no broker can serve the queue. The answer opens no queue elsewhere that was
+    never used.
+    """
+    host = channel.host
+    if info is None and name not in host.queues and host.targets.known_counts is not None:
+        info = host.targets.known_counts(name)
+    queue = None if info is not None else host.queue(name, channel.client.owner, passive=True)
+    channel.last_queue = name
+    if nowait:
+        return
+    answered = channel.answer_later()
+
+    def counted(found: "QueueInfo") -> None:
+        answered(QueueDeclareOk(name, found.ready, found.consumers))
+
+    if queue is not None:
+        queue.ask_info(counted)
+    elif info is not None:
+        counted(info)
 
 
 def _declare_replies(channel: "QueueChannel", method: QueueDeclare) -> None:
