@@ -31,6 +31,7 @@ def inflict(kind: str, cluster: Cluster, brokers: Brokers, chance: random.Random
     ended = began
     if kind == KILL:
         cluster.kill(number)
+        ended = time.monotonic()
         time.sleep(chance.uniform(0.0, DOWN_SECONDS_MAX))
         cluster.restart(number)
     elif kind == PAUSE:

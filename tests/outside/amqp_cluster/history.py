@@ -18,7 +18,7 @@ UNUSED, SENT, CONFIRMED, REFUSED = range(4)
 
 
 class Fault(NamedTuple):
-    """A fault of a broker: a kill ends as it begins, the others when they are taken back."""
+    """A fault of a broker: a kill ends with the process, the others when they are taken back."""
 
     kind: str
     broker: int

@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
+from tests.outside.amqp_cluster.faults import KILL
 from tests.outside.amqp_cluster.history import (
     Deliveries,
     Fault,
@@ -178,7 +179,7 @@ def _without_faults(began: float, ended: float, faults: Sequence[Fault]) -> floa
 
 def _over(fault: Fault) -> float:
     """Return until when a fault excuses. A kill has no second side, and excuses nothing later."""
-    return fault.ended + (RECONCILED_SECONDS if fault.ended > fault.began else 0.0)
+    return fault.ended + (0.0 if fault.kind == KILL else RECONCILED_SECONDS)
 
 
 def longest_gap(times: "array[float]", began: float, ended: float) -> float:

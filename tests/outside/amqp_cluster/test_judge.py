@@ -104,6 +104,7 @@ def test_a_rejected_message_without_its_dead_letter_is_lost() -> None:
         (98.1, 100.5, [KILLED], False),
         (98.1, 99.5, [KILLED], True),  # delivered before the fault
         (100.1, 100.5, [KILLED], True),  # the next leader had it
+        (100.1, 100.5, [KILLED._replace(ended=100.2)], False),  # before the process had ended
         (97.9, 111.0, [PAUSED], True),
         (98.1, 111.0, [PAUSED], False),
         (111.9, 113.0, [PAUSED], False),
