@@ -15,6 +15,7 @@ from headrace.broker.partition import Partition
 from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.quotas import Quotas
 from headrace.broker.replica.in_sync_replicas import ALONE, Replicas
+from headrace.broker.replica.new_followers import NewFollowers
 from headrace.broker.replica.partition_role import always, ask_nobody
 from headrace.broker.replica.replication_throttles import ReplicationThrottles
 from headrace.broker.topic_keepers import TopicKeepers
@@ -68,8 +69,7 @@ class Broker:
         self.directories, self.cluster_id = tuple(directories), cluster_id
         self.authorizer: Authorizer = AllowsAll() if authorizer is None else authorizer
         """Decides permissions for all frontends, which log refusals to `audit`."""
-        self.audit = Audit(clock)
-        self.failed_attempts = FailedAttempts(clock.monotonic, random)
+        self.audit, self.failed_attempts = Audit(clock), FailedAttempts(clock.monotonic, random)
         self.image = MetadataImage(cluster_id)
         """The cluster's metadata as clients see it; changed by `publish` only."""
         self.producer_ids = ProducerIds()
@@ -86,7 +86,8 @@ class Broker:
         self.reconfigured: list[Callable[[BrokerConfig], None]] = []
         """Called with the broker's new settings."""
         self._offline: set[tuple[str, int]] = set()
-        self.opened: list[PartitionWatcher] = []
+        self.new_followers = NewFollowers(broker_id, clock, self.image, self.partitions)
+        self.opened: list[PartitionWatcher] = [self.new_followers.opened]
         """Called with each partition that this broker starts to lead, or leads in a new epoch."""
         self.closed: list[PartitionWatcher] = []
         """Called with each partition that is no longer led: dropped, or its directory failed."""
@@ -296,13 +297,8 @@ class Broker:
 
     def found(self) -> list[TopicPartition]:
         """Return all partitions with a directory here, sorted, including damaged ones."""
-        return sorted(
-            {
-                key
-                for directory in self.directories
-                for key in (*directory.logs, *directory.quarantined)
-            }
-        )
+        keys = (key for each in self.directories for key in (*each.logs, *each.quarantined))
+        return sorted(set(keys))
 
     def _close(self, partition: Partition, because: ErrorCode) -> None:
         if partition.role.closed:

@@ -6,15 +6,16 @@ such a fetch is answered soon.
 """
 
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple, Protocol
-from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headrace.broker.broker import Broker
+    from headrace.broker.metadata_image import MetadataImage
     from headrace.broker.partition import Partition
     from headrace.model.nouns import BrokerId, LeaderEpoch
+    from headrace.ports.clock import Clock
 
     Key = tuple[str | bytes, int]
     """Topic id, or its name from followers without ids, and partition index."""
@@ -66,30 +67,42 @@ class _New(NamedTuple):
 class NewFollowers:
     """The new partitions that each follower does not fetch yet. On the deciding thread."""
 
-    def __init__(self, broker: "Broker") -> None:
-        """Begin without new partitions, and note those that `broker` leads from now on."""
-        self._broker = broker
+    def __init__(
+        self,
+        own: "BrokerId",
+        clock: "Clock",
+        image: "MetadataImage",
+        led: "Mapping[tuple[str, int], Partition]",
+    ) -> None:
+        """Begin without new partitions. `own`: this broker; `led`: the partitions that it leads."""
+        self._own = own
+        self._clock = clock
+        self._image = image
+        self._led = led
         self._missing: dict[BrokerId, dict[Key, _New]] = {}
         self._waits: dict[BrokerId, list[Wait]] = {}
         """The fetches of each follower that wait, or did so at the last one's begin."""
         self._due: set[BrokerId] = set()
         """Followers whose waiting fetches are answered in `ORDER_SECONDS`."""
-        broker.opened.append(self._opened)
 
-    def _opened(self, partition: "Partition") -> None:
+    def opened(self, partition: "Partition") -> None:
+        """Note a partition that this broker began to lead. Called by `Broker.opened`."""
         term = partition.role.term
         if term is None:
             return
-        clock = self._broker.clock
+        now = self._clock.monotonic()
         key = (partition.topic_id, partition.topic_partition.partition)
-        new = _New(partition, partition.leader_epoch, clock.monotonic() + NEW_SECONDS)
+        new = _New(partition, partition.leader_epoch, now + NEW_SECONDS)
         for follower in term.assigned:
-            if follower == self._broker.broker_id:
+            if follower == self._own:
                 continue
-            self._missing.setdefault(follower, {})[key] = new
+            missing = self._missing.setdefault(follower, {})
+            _forget_before(missing, now)
+            missing.pop(key, None)  # the order is that of `until`
+            missing[key] = new
             if follower in self._waits and follower not in self._due:
                 self._due.add(follower)
-                clock.call_later(ORDER_SECONDS, partial(self._answer, follower))
+                self._clock.call_later(ORDER_SECONDS, partial(self._answer, follower))
 
     def _answer(self, follower: "BrokerId") -> None:
         self._due.discard(follower)
@@ -101,22 +114,28 @@ class NewFollowers:
         missing = self._missing.get(follower)
         if missing is None:
             return asked_ms
-        now = self._broker.clock.monotonic()
-        for key, new in tuple(missing.items()):
+        now = self._clock.monotonic()
+        passed = []
+        for key, new in missing.items():
             entry = fetched.get(key)
             is_fetched = entry is not None and entry.asked.current_leader_epoch >= new.epoch
-            if now < new.until and not (is_fetched and key[0] in self._broker.image.topics_by_id):
-                return min(asked_ms, SOON_MS)
+            if now < new.until and not (is_fetched and key[0] in self._image.topics_by_id):
+                break
+            passed.append(key)
+        for key in passed:
             del missing[key]
+        if missing:
+            return min(asked_ms, SOON_MS)
         del self._missing[follower]
         return asked_ms
 
     def partition(self, follower: "BrokerId", key: "Key") -> "Partition | None":
         """Return a new partition that is led still, which the metadata may not have yet."""
-        new = self._missing.get(follower, {}).get(key)
+        missing = self._missing.get(follower)
+        new = None if missing is None else missing.get(key)
         if new is None or new.partition.leader_epoch != new.epoch:
             return None
-        led = self._broker.partitions.get(new.partition.topic_partition)
+        led = self._led.get(new.partition.topic_partition)
         return led if led is new.partition else None
 
     def waits(self, follower: "BrokerId", wait: Wait | None) -> None:
@@ -127,12 +146,7 @@ class NewFollowers:
         self._waits[follower] = [*others, wait]
 
 
-_OF_BROKERS: "WeakKeyDictionary[Broker, NewFollowers]" = WeakKeyDictionary()
-
-
-def new_followers(broker: "Broker") -> NewFollowers:
-    """Return the followers of a broker's new partitions, which are noted from the first call on."""
-    found = _OF_BROKERS.get(broker)
-    if found is None:
-        found = _OF_BROKERS[broker] = NewFollowers(broker)
-    return found
+def _forget_before(missing: "dict[Key, _New]", now: float) -> None:
+    """Drop the partitions that are not new any more: a follower that is down fetches none."""
+    for key in list(takewhile(lambda key: missing[key].until <= now, missing)):
+        del missing[key]

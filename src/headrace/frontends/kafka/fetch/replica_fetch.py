@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.replica import replica_reads
 from headrace.broker.replica.in_sync_replicas import ReplicaFetch
-from headrace.broker.replica.new_followers import new_followers
 from headrace.frontends.kafka.fetch.fetch_in_hand import LOOK_AGAIN, FetchInHand
 from headrace.frontends.kafka.fetch.fetch_sessions import TOPIC_IDS_FROM
 from headrace.frontends.kafka.fetch.wanted_by_follower import WantedByFollower
@@ -72,9 +71,10 @@ class FollowersFetch(FetchInHand):
         """Partitions whose bytes count for the leader's replication throttle."""
         if isinstance(self.wanted, WantedByFollower):
             self.wanted.asked_at = self.broker.clock.monotonic()
-        new, asked_ms = new_followers(self.broker), self.request.max_wait_ms
+        new, asked_ms = self.broker.new_followers, self.request.max_wait_ms
         wait_ms = new.wait_ms(self._follower, self.wanted.by_key, asked_ms)
-        self.request = self.request._replace(max_wait_ms=wait_ms)
+        if wait_ms != asked_ms:
+            self.request = self.request._replace(max_wait_ms=wait_ms)
         answer = super().begin()
         new.waits(self._follower, self.poll)
         if self._throttled and self.poll is not None:
@@ -86,7 +86,7 @@ class FollowersFetch(FetchInHand):
 
     def _partition(self, key: "Key") -> "Partition":
         topic, index = key
-        if (new := new_followers(self.broker).partition(self._follower, key)) is not None:
+        if (new := self.broker.new_followers.partition(self._follower, key)) is not None:
             return new
         if isinstance(topic, bytes):
             return self.broker.partition_by_id(topic, index)
