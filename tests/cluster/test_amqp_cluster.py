@@ -1,6 +1,6 @@
 """RabbitMQ's clients on three brokers: any of them serves all queues, whichever leads them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from threading import Thread
 from typing import Any, Self
 
@@ -11,24 +11,8 @@ from pika.exceptions import ChannelClosedByBroker, UnroutableError
 
 from tests.support.cluster.amqp_cluster import AmqpCluster
 from tests.support.cluster.broker_cluster import until
-from tests.support.zookeeper import ZooKeeper
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
-
-
-@pytest.fixture(scope="module")
-def brokers(
-    tmp_path_factory: pytest.TempPathFactory, zookeeper: ZooKeeper
-) -> Iterator[AmqpCluster]:
-    with AmqpCluster(tmp_path_factory.mktemp("amqp"), zookeeper.hosts) as found:
-        yield found
-
-
-@pytest.fixture
-def cluster(brokers: AmqpCluster) -> Iterator[AmqpCluster]:
-    """Three brokers, all of which run again for the next test."""
-    yield brokers
-    brokers.mend()
 
 
 def publish(channel: BlockingChannel, queue: str, *bodies: str) -> None:
@@ -87,9 +71,9 @@ def until_heard(holds: Callable[[], object], what: str, *channels: BlockingChann
 class Consuming:
     """A consumer on a thread, which acknowledges all that it is delivered."""
 
-    def __init__(self, cluster: AmqpCluster, number: int, queue: str) -> None:
+    def __init__(self, amqp: AmqpCluster, number: int, queue: str) -> None:
         self.bodies: list[str] = []
-        self._connection = cluster.connect_to(number)
+        self._connection = amqp.connect_to(number)
         self._channel = self._connection.channel()
         self._channel.basic_qos(prefetch_count=20)
         self._channel.basic_consume(queue, self._take)
@@ -114,13 +98,13 @@ class Consuming:
 
 @pytest.mark.parametrize("kind", ["quorum", "classic"])
 def test_queue_is_declared_published_and_consumed_at_three_brokers(
-    kind: str, cluster: AmqpCluster
+    kind: str, amqp: AmqpCluster
 ) -> None:
     arguments: Any = {"x-queue-type": kind}
     with (
-        cluster.channel(0) as first,
-        cluster.channel(1, confirms=True) as second,
-        cluster.channel(2) as third,
+        amqp.channel(0) as first,
+        amqp.channel(1, confirms=True) as second,
+        amqp.channel(2) as third,
     ):
         first.queue_declare(f"q-{kind}", durable=True, arguments=arguments)
         publish(second, f"q-{kind}", *map(str, range(100)))
@@ -128,12 +112,12 @@ def test_queue_is_declared_published_and_consumed_at_three_brokers(
 
 
 def test_binding_of_another_broker_routes_and_unroutable_messages_return(
-    cluster: AmqpCluster,
+    amqp: AmqpCluster,
 ) -> None:
     with (
-        cluster.channel(0) as first,
-        cluster.channel(1) as second,
-        cluster.channel(2, confirms=True) as third,
+        amqp.channel(0) as first,
+        amqp.channel(1) as second,
+        amqp.channel(2, confirms=True) as third,
     ):
         first.exchange_declare("events", "topic", durable=True)
         second.queue_declare("orders", durable=True)
@@ -147,8 +131,8 @@ def test_binding_of_another_broker_routes_and_unroutable_messages_return(
             third.basic_publish("events", "order.new", b"late", PERSISTENT, mandatory=True)
 
 
-def test_exclusive_reply_queue_is_used_by_clients_of_other_brokers(cluster: AmqpCluster) -> None:
-    with cluster.channel(0) as first, cluster.channel(1, confirms=True) as second:
+def test_exclusive_reply_queue_is_used_by_clients_of_other_brokers(amqp: AmqpCluster) -> None:
+    with amqp.channel(0) as first, amqp.channel(1, confirms=True) as second:
         first.queue_declare("requests", durable=True)
         replies = first.queue_declare("", exclusive=True).method.queue
         to = pika.BasicProperties(reply_to=replies)
@@ -158,13 +142,13 @@ def test_exclusive_reply_queue_is_used_by_clients_of_other_brokers(cluster: Amqp
         assert consumed(first, replies, 1) == ["22"]
         with pytest.raises(ChannelClosedByBroker, match="RESOURCE_LOCKED"):
             second.queue_declare(replies, passive=True)
-    with cluster.channel(1, confirms=True) as second:
+    with amqp.channel(1, confirms=True) as second:
         until(lambda: is_unroutable(second, replies), "the reply queue is deleted")
 
 
-def test_deletion_at_another_broker_cancels_consumers_and_empties(cluster: AmqpCluster) -> None:
+def test_deletion_at_another_broker_cancels_consumers_and_empties(amqp: AmqpCluster) -> None:
     cancelled: list[str] = []
-    with cluster.channel(0) as first, cluster.channel(1, confirms=True) as second:
+    with amqp.channel(0) as first, amqp.channel(1, confirms=True) as second:
         first.queue_declare("short", durable=True)
         first.add_on_cancel_callback(lambda frame: cancelled.append(frame.method.consumer_tag))
         tag = first.basic_consume("short", lambda *_: None, auto_ack=False)
@@ -176,7 +160,7 @@ def test_deletion_at_another_broker_cancels_consumers_and_empties(cluster: AmqpC
         assert second.basic_get("short") == (None, None, None)
 
 
-def test_single_active_consumer_is_followed_by_one_of_another_broker(cluster: AmqpCluster) -> None:
+def test_single_active_consumer_is_followed_by_one_of_another_broker(amqp: AmqpCluster) -> None:
     arguments = {"x-single-active-consumer": True}
     heard: list[tuple[int, str]] = []
 
@@ -189,9 +173,9 @@ def test_single_active_consumer_is_followed_by_one_of_another_broker(cluster: Am
         return tag
 
     with (
-        cluster.channel(0) as first,
-        cluster.channel(1) as second,
-        cluster.channel(2, confirms=True) as third,
+        amqp.channel(0) as first,
+        amqp.channel(1) as second,
+        amqp.channel(2, confirms=True) as third,
     ):
         first.queue_declare("single", durable=True, arguments=arguments)
         tag = listen(first, 0)
@@ -205,32 +189,32 @@ def test_single_active_consumer_is_followed_by_one_of_another_broker(cluster: Am
         assert heard[2] == (1, "c")
 
 
-def test_nothing_confirmed_is_lost_when_the_leader_is_killed(cluster: AmqpCluster) -> None:
-    with cluster.channel(0, confirms=True) as first:
+def test_nothing_confirmed_is_lost_when_the_leader_is_killed(amqp: AmqpCluster) -> None:
+    with amqp.channel(0, confirms=True) as first:
         first.queue_declare("kept", durable=True, arguments={"x-queue-type": "quorum"})
         publish(first, "kept", "0")
-    leader = cluster.until_queue_led("kept")
+    leader = amqp.until_queue_led("kept")
     publisher, consumer = (number for number in range(3) if number != leader)
-    with Consuming(cluster, consumer, "kept") as consuming:
-        with cluster.channel(publisher, confirms=True) as channel:
+    with Consuming(amqp, consumer, "kept") as consuming:
+        with amqp.channel(publisher, confirms=True) as channel:
             publish(channel, "kept", *map(str, range(1, 200)))
-            cluster.brokers[leader].kill()
+            amqp.brokers[leader].kill()
             publish(channel, "kept", *map(str, range(200, 400)))
-        cluster.brokers[leader].start()
-        with cluster.channel(leader, confirms=True) as channel:
+        amqp.brokers[leader].start()
+        with amqp.channel(leader, confirms=True) as channel:
             publish(channel, "kept", "400")
         consuming.until_has("400")
     assert consuming.bodies == [str(number) for number in range(401)]
 
 
-def test_messages_are_there_after_all_brokers_were_stopped(cluster: AmqpCluster) -> None:
-    with cluster.channel(0, confirms=True) as first:
+def test_messages_are_there_after_all_brokers_were_stopped(amqp: AmqpCluster) -> None:
+    with amqp.channel(0, confirms=True) as first:
         for name, kind in (("left-quorum", "quorum"), ("left-classic", "classic")):
             first.queue_declare(name, durable=True, arguments={"x-queue-type": kind})
             publish(first, name, *map(str, range(50)))
         first.basic_ack(first.basic_get("left-quorum")[0].delivery_tag)
-    cluster.stop()
-    cluster.start()
-    with cluster.channel(1) as second:
+    amqp.stop()
+    amqp.start()
+    with amqp.channel(1) as second:
         assert consumed(second, "left-quorum", 49) == [str(number) for number in range(1, 50)]
         assert consumed(second, "left-classic", 50) == [str(number) for number in range(50)]
