@@ -1,6 +1,7 @@
 """`RemotePeers`: requests of one broker to others, with a conversation for each registration."""
 
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import Generic
 
 from headrace.broker.broker import Broker
@@ -9,6 +10,9 @@ from headrace.client.transport.peer_clients import PeerClients
 from headrace.client.transport.port import Address
 from headrace.cluster.peers.conversation import Run
 from headrace.cluster.peers.registrations import C, RegisteredPeers
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import BrokerId
+from headrace.ports.callbacks import Done
 
 
 class RemotePeers(ABC, Generic[C]):
@@ -27,6 +31,14 @@ class RemotePeers(ABC, Generic[C]):
     def close(self) -> None:
         """Close all connections; each question without an answer ends with NETWORK_EXCEPTION."""
         self._peers.close()
+
+    def _refuse(self, broker: BrokerId, done: Done[ApiError]) -> None:
+        """Answer a question to a broker that is not registered with NETWORK_EXCEPTION.
+
+        Later, as any other error: the caller may be about to note what it waits for.
+        """
+        error = ApiError(ErrorCode.NETWORK_EXCEPTION, f"broker {broker} is not registered")
+        self._broker.clock.call_later(0, partial(done, error))
 
     @abstractmethod
     def _begin(self, address: Address) -> C:

@@ -1,17 +1,15 @@
 """`DeclarationLinks`: requests about declarations to other brokers, without a retry."""
 
 from collections.abc import Sequence
-from functools import partial
 
-from headrace.broker.broker import Broker
 from headrace.client.calls.call import check
 from headrace.client.transport.peer import Peer, fixed
 from headrace.client.transport.peer_clients import PeerClients
 from headrace.client.transport.port import Address
 from headrace.cluster.peers.conversation import Conversation, Limits, Run, one_request
 from headrace.cluster.peers.peer_call import Fields, PeerCall
-from headrace.cluster.peers.registrations import RegisteredPeers
-from headrace.model.errors import ApiError, ErrorCode
+from headrace.cluster.peers.remote_peers import RemotePeers
+from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId
 from headrace.ports.callbacks import Done
 from headrace.vhosts.declarations.log_polls import POLL_SECONDS
@@ -70,18 +68,8 @@ class _Link:
         return PeerCall(ApiKey.FOLLOW_DECLARATIONS, fields, _parts)
 
 
-class DeclarationLinks:
+class DeclarationLinks(RemotePeers[_Link]):
     """Commands and polls of one broker to the others. On the deciding thread."""
-
-    def __init__(self, broker: Broker, listener: str, clients: PeerClients, run: Run) -> None:
-        """Create without connections.
-
-        `listener`: name of the inter-broker listener; `run` starts a task on the event loop.
-        """
-        self._broker = broker
-        self._clients = clients
-        self._run = run
-        self._peers = RegisteredPeers(broker.image, listener, self._begin)
 
     def ask(self, broker: BrokerId, command: Command, done: Done[Answer | ApiError]) -> None:
         """Have a broker carry out a command, once.
@@ -90,7 +78,7 @@ class DeclarationLinks:
         """
         link = self._peers.to(broker)
         if link is None:
-            self._unreachable(broker, done)
+            self._refuse(broker, done)
         else:
             link.commands.ask(command, done)
 
@@ -98,18 +86,9 @@ class DeclarationLinks:
         """Poll a broker once about partitions that it leads."""
         link = self._peers.to(broker)
         if link is None:
-            self._unreachable(broker, done)
+            self._refuse(broker, done)
         else:
             link.polls.ask(poll, done)
-
-    def close(self) -> None:
-        """Close all connections; each question without an answer ends with NETWORK_EXCEPTION."""
-        self._peers.close()
-
-    def _unreachable(self, broker: BrokerId, done: Done[ApiError]) -> None:
-        error = ApiError(ErrorCode.NETWORK_EXCEPTION, f"broker {broker} is not registered")
-        # Later, as any other error: the caller may be about to note what it waits for.
-        self._broker.clock.call_later(0, partial(done, error))
 
     def _begin(self, address: Address) -> _Link:
         own = self._broker.broker_id

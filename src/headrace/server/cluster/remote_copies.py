@@ -31,9 +31,7 @@ class RemoteCopies(RemotePeers[Conversation[_Questions, _Answers]]):
         """Ask a broker once; NETWORK_EXCEPTION: the frames may or may not have been written."""
         conversation = self._peers.to(broker)
         if conversation is None:
-            error = ApiError(ErrorCode.NETWORK_EXCEPTION, f"broker {broker} is not registered")
-            # Later, as with any other error: the caller may be about to wait for it.
-            self._broker.clock.call_later(0, lambda: done(error))
+            self._refuse(broker, done)
         else:
             conversation.ask(questions, done)
 

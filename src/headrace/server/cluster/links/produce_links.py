@@ -1,15 +1,12 @@
 """`ProduceLinks`: batches of this broker's exchanges to the leaders of Kafka topics, by Produce."""
 
 from collections.abc import Sequence
-from functools import partial
 
-from headrace.broker.broker import Broker
 from headrace.client.calls.call import HotCall, error_code
-from headrace.client.transport.peer import Peer, fixed
-from headrace.client.transport.peer_clients import PeerClients
+from headrace.client.transport.peer import Peer
 from headrace.client.transport.port import Address
-from headrace.cluster.peers.conversation import Conversation, Limits, Run
-from headrace.cluster.peers.registrations import RegisteredPeers
+from headrace.cluster.peers.conversation import Conversation, Limits
+from headrace.cluster.peers.remote_peers import RemotePeers
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.callbacks import Done
@@ -27,44 +24,24 @@ _LIMITS = Limits(requests_max=5, questions_max=20)
 _ACKS_ALL = -1
 
 
-class ProduceLinks:
+class ProduceLinks(RemotePeers[Conversation[Produced, None]]):
     """Conversations with the leaders of topics. On the deciding thread."""
-
-    def __init__(self, broker: Broker, listener: str, clients: PeerClients, run: Run) -> None:
-        """Create without connections.
-
-        `listener`: name of the inter-broker listener; `run` starts a task on the event loop.
-        """
-        self._broker = broker
-        self._clients = clients
-        self._run = run
-        self._peers = RegisteredPeers(broker.image, listener, self._begin)
 
     def produce(self, leader: BrokerId, produced: Produced, done: Done[ApiError | None]) -> None:
         """Send a batch to its leader, once. Implements `remote_partitions.Produce`."""
         conversation = self._peers.to(leader)
         if conversation is None:
-            error = ApiError(ErrorCode.NETWORK_EXCEPTION, f"broker {leader} is not registered")
-            self._broker.clock.call_later(0, partial(done, error))
+            self._refuse(leader, done)
         else:
             conversation.ask(produced, done)
 
-    def close(self) -> None:
-        """Close all connections."""
-        self._peers.close()
-
     def _begin(self, address: Address) -> Conversation[Produced, None]:
-        client = self._clients.make(
-            f"broker-{self._broker.broker_id}-exchanges",
-            request_timeout_seconds=REQUEST_SECONDS_MAX,
-        )
-
         async def exchange(peer: Peer, questions: Sequence[Produced]) -> Sequence[ApiError | None]:
             answers = _answers(await peer.ask(_call(questions)))
             return [answers.get(each.partition, _UNANSWERED) for each in questions]
 
         return Conversation(
-            Peer(client, fixed(address)),
+            self._peer(address, "exchanges", REQUEST_SECONDS_MAX),
             exchange,
             self._run,
             key_of=lambda produced: produced.partition,
