@@ -79,6 +79,8 @@ class NewFollowers:
         self._clock = clock
         self._image = image
         self._led = led
+        self._has_followers = False
+        """Whether a follower has fetched: partitions are new to followers from then on."""
         self._missing: dict[BrokerId, dict[Key, _New]] = {}
         self._waits: dict[BrokerId, list[Wait]] = {}
         """The fetches of each follower that wait, or did so at the last one's begin."""
@@ -88,7 +90,7 @@ class NewFollowers:
     def opened(self, partition: "Partition") -> None:
         """Note a partition that this broker began to lead. Called by `Broker.opened`."""
         term = partition.role.term
-        if term is None:
+        if term is None or not self._has_followers:
             return
         now = self._clock.monotonic()
         key = (partition.topic_id, partition.topic_partition.partition)
@@ -111,6 +113,7 @@ class NewFollowers:
 
     def wait_ms(self, follower: "BrokerId", fetched: "Mapping[Key, Fetched]", asked_ms: int) -> int:
         """Return how long a follower's fetch of partitions may wait, if it asks for `asked_ms`."""
+        self._has_followers = True
         missing = self._missing.get(follower)
         if missing is None:
             return asked_ms
