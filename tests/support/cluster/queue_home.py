@@ -16,6 +16,7 @@ from tests.support.sim.amqp import queue_cluster_of, serve_amqp
 
 if TYPE_CHECKING:
     from headrace.queues.engine.queue_host import QueueHost
+    from headrace.queues.engine.virtual_hosts import VirtualHosts
     from headrace.server.cluster.cluster_queues import ClusterQueues
     from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
 
@@ -29,7 +30,8 @@ class Home:
         part = queue_cluster_of(cluster.brokers[number])
         self.declarations: ClusterDeclarations = part.declarations
         self.queues: ClusterQueues = part.queues
-        self.host: QueueHost = part.declarations.tables.virtual_hosts.hosts["/"]
+        self._hosts: VirtualHosts = part.declarations.tables.virtual_hosts
+        self.host: QueueHost = self._hosts.hosts["/"]
         self.sent: list[Delivery] = []
         self.cancelled: list[str] = []
         self.channel = ChannelKit(
@@ -57,6 +59,13 @@ class Home:
         """Add a consumer."""
         consumer = Consumer(self.host.queue(name, None), self.channel, tag, prefetch=prefetch)
         self.host.consume(consumer, ignore_result)
+        self._hosts.turns.soon()
+
+    def wake(self) -> None:
+        """End the channel's methods: queues may deliver because of them."""
+        self.host.touched(self.channel.woken)
+        self.channel.woken.clear()
+        self._hosts.turns.soon()
 
     @property
     def bodies(self) -> list[str]:

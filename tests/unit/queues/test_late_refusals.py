@@ -115,10 +115,12 @@ def test_target_without_numbers_loses_all_publishes_of_the_pass() -> None:
     assert told[1] is ALL_STORED
 
 
-def rejected(room: QueueRoom, **arguments: object) -> tuple[QueueClient, LateTarget]:
+def rejected(
+    room: QueueRoom, *, numbers: bool = True, **arguments: object
+) -> tuple[QueueClient, LateTarget]:
     """Reject a message of a queue whose dead letters go to a late target."""
     client = room.client()
-    target = late_target(room, client)
+    target = late_target(room, client, numbers=numbers)
     arguments |= {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "late"}
     client.declare(durable=True, arguments={"x-queue-type": "quorum", **arguments})
     publish(client, "q")
@@ -160,7 +162,7 @@ def test_dead_letter_refused_late_is_dropped_at_most_once() -> None:
 def test_dead_letter_that_a_target_lost_is_published_again(strategy: str) -> None:
     room = QueueRoom()
     overflow = {"x-dead-letter-strategy": strategy, "x-overflow": "reject-publish"}
-    _, target = rejected(room, **overflow)
+    _, target = rejected(room, numbers=False, **overflow)
     for times in (1, 2):
         target.decide(ALL_UNSTORED)
         assert unsettled(room) == 1
@@ -175,7 +177,7 @@ def test_lost_dead_letter_waits_for_a_failed_log_and_not_for_a_full_queue(
     failure: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room = QueueRoom()
-    _, target = rejected(room)
+    _, target = rejected(room, numbers=False)
     target.decide(ALL_UNSTORED)
 
     def refuse(published: object, now: float) -> bool:
@@ -186,6 +188,7 @@ def test_lost_dead_letter_waits_for_a_failed_log_and_not_for_a_full_queue(
     with monkeypatch.context() as patched:
         patched.setattr(target, "publish", refuse)
         room.clock.advance(RETRY_SECONDS)
+        target.decide()
     assert unsettled(room) == (failure is not None)
     room.clock.advance(RETRY_SECONDS)
     target.decide()
@@ -196,7 +199,7 @@ def test_lost_dead_letter_waits_for_a_failed_log_and_not_for_a_full_queue(
 def test_lost_dead_letter_goes_once_to_a_queue_that_has_it() -> None:
     room = QueueRoom()
     client = room.client()
-    late = late_target(room, client)
+    late = late_target(room, client, numbers=False)
     client.ask(ExchangeDeclare(exchange="dead-letters", type="fanout"))
     client.declare("own")
     for name in ("own", "late"):
