@@ -137,7 +137,10 @@ def unsettled(room: QueueRoom) -> int:
 
 def test_dead_letter_refused_late_is_published_again_at_least_once() -> None:
     room = QueueRoom()
-    overflow = {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
+    overflow: dict[str, Any] = {
+        "x-dead-letter-strategy": "at-least-once",
+        "x-overflow": "reject-publish",
+    }
     _, target = rejected(room, **overflow)
     target.decide({1})
     assert unsettled(room) == 1
@@ -161,7 +164,7 @@ def test_dead_letter_refused_late_is_dropped_at_most_once() -> None:
 @pytest.mark.parametrize("strategy", ["at-least-once", "at-most-once"])
 def test_dead_letter_that_a_target_lost_is_published_again(strategy: str) -> None:
     room = QueueRoom()
-    overflow = {"x-dead-letter-strategy": strategy, "x-overflow": "reject-publish"}
+    overflow: dict[str, Any] = {"x-dead-letter-strategy": strategy, "x-overflow": "reject-publish"}
     _, target = rejected(room, numbers=False, **overflow)
     for times in (1, 2):
         target.decide(ALL_UNSTORED)
