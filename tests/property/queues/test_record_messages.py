@@ -6,6 +6,7 @@ from typing import NoReturn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.ports.disk import Buffer
 from headrace.queue_stores import record_messages
 from headrace.queue_stores.record_messages import Found, batch_of_messages, messages_in
 from headrace.record.batch import build, new_record
@@ -51,7 +52,7 @@ def shown(found: Found) -> tuple[object, ...]:
     return positions, contents, expiries, transient
 
 
-def in_full(batch: bytes, at: int, settled: frozenset[int] = frozenset()) -> tuple[object, ...]:
+def in_full(batch: Buffer, at: int, settled: frozenset[int] = frozenset()) -> tuple[object, ...]:
     """Return the messages as each record by itself is decoded."""
 
     def refuse(*_: object) -> NoReturn:
@@ -65,7 +66,7 @@ def in_full(batch: bytes, at: int, settled: frozenset[int] = frozenset()) -> tup
 
 
 def by_neighbours(
-    batch: bytes, at: int, settled: frozenset[int] = frozenset()
+    batch: Buffer, at: int, settled: frozenset[int] = frozenset()
 ) -> tuple[object, ...]:
     is_settled = settled.__contains__ if settled else None
     return shown(messages_in(batch, at, ttl_ms=500, arrived_ms=5, is_settled=is_settled))
