@@ -5,6 +5,12 @@ from typing import Any
 from headrace.client.admin.operations import call_operation
 from headrace.client.client import Client
 
+COORDINATOR_SECONDS = 30.0
+"""Seconds for which a broker waits for the coordinator of a vhost before it answers with an error.
+
+The broker's error names the cause, so the command waits for it longer than `--request-timeout`.
+"""
+
 
 async def ask_amqp(client: Client, operation: str, **question: Any) -> Any:  # noqa: ANN401 - JSON
     """Run one AMQP admin operation on a broker and return its answer, decoded from JSON.
@@ -12,4 +18,5 @@ async def ask_amqp(client: Client, operation: str, **question: Any) -> Any:  # n
     Arguments of `question` that are None are left out. ApiError, UNSUPPORTED_VERSION if the broker
     serves no AMQP.
     """
-    return await call_operation(client, operation, question, "AMQP")
+    wait_seconds = 0.0 if operation.endswith(".list") else COORDINATOR_SECONDS
+    return await call_operation(client, operation, question, "AMQP", wait_seconds=wait_seconds)
