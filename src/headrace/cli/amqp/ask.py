@@ -6,10 +6,7 @@ from headrace.client.admin.operations import call_operation
 from headrace.client.client import Client
 
 COORDINATOR_SECONDS = 30.0
-"""Seconds for which a broker waits for the coordinator of a vhost before it answers with an error.
-
-The broker's error names the cause, so the command waits for it longer than `--request-timeout`.
-"""
+"""Seconds for which a broker waits for a vhost's coordinator before it answers with an error."""
 
 
 async def ask_amqp(client: Client, operation: str, **question: Any) -> Any:  # noqa: ANN401 - JSON

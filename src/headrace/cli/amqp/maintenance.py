@@ -1,13 +1,12 @@
 """`headrace amqp drain`, `revive` and `broker list`: maintenance of brokers."""
 
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from headrace.cli.amqp.ask import ask_amqp
-from headrace.cli.amqp.asking import Column, Row, ask, show
+from headrace.cli.amqp.asking import Column, ask, show
 from headrace.client.admin import drained_brokers
 from headrace.client.client import Client
 from headrace.client.sync import run
@@ -57,7 +56,10 @@ def drain(
         _check_registered(client, broker)
         led = run(drained_brokers.drain(client, broker, wait))
         with suppress(ApiError):  # a broker without AMQP does not list them
-            _warn_of_last(run(ask_amqp(client, "queue-broker.list")), broker)
+            rows = run(ask_amqp(client, "queue-broker.list"))
+            others = [row for row in rows if row["serves_queues"] and row["broker"] != broker]
+            if all(row["drained"] for row in others):
+                note("no other broker accepts AMQP clients until one is revived")
     more = f", and leads {counted(len(led), 'partition')} that no other can" if led else ""
     answer = {"broker": broker, "drained": True, "leads": [each._asdict() for each in led]}
     tell(f"broker {broker} is drained{more}", answer, json=json)
@@ -79,12 +81,6 @@ def revive(
         _check_registered(client, broker)
         run(drained_brokers.revive(client, broker))
     tell(f"broker {broker} is revived", {"broker": broker, "drained": False}, json=json)
-
-
-def _warn_of_last(rows: Sequence[Row], broker: int) -> None:
-    """Print a note if no broker but this one accepts AMQP clients; `rows`: the live brokers."""
-    if all(row["drained"] for row in rows if row["serves_queues"] and row["broker"] != broker):
-        note("no other broker accepts AMQP clients: they cannot connect until one is revived")
 
 
 def _check_registered(client: Client, broker: int) -> None:
