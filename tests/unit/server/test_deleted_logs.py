@@ -8,8 +8,8 @@ import pytest
 from headrace.cluster.store.znodes import DELETED_REPLICAS
 from headrace.ports.store import NoNode, Store
 from headrace.queues.queue_names import queue_topic
+from headrace.server.cluster import deleted_logs
 from headrace.testing.sim.cluster import SimCluster
-from headrace.vhosts import deleted_logs
 from tests.support.queues.port_place import persistent
 from tests.support.sim.cluster import until
 from tests.unit.server.test_cluster_queues import Home, played

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     import asyncio
 
     from headrace.server.cluster.broker_watches import BrokerWatches
+    from headrace.server.cluster.deleted_logs import DeletedLogs
     from headrace.server.cluster.lease_pings import LeasePings
     from headrace.server.cluster.queue_cluster import QueueCluster
     from headrace.server.cluster.queue_leadership import QueueLeadership
     from headrace.server.cluster.settled_copies import SettledCopies
     from headrace.vhosts.declarations.log_growth import LogGrowth
-    from headrace.vhosts.deleted_logs import DeletedLogs
 
     SoleLeaders = Callable[[str], bool]
     """Whether a topic's leader must be the only one."""
@@ -150,8 +150,8 @@ class ClusterLinks:
         self, controller: Controller, sole_leaders: "SoleLeaders | None", world: World
     ) -> "QueueCluster":
         from headrace.queues.queue_names import is_queue_topic
+        from headrace.server.cluster.deleted_logs import DeletedLogs
         from headrace.server.cluster.queue_cluster import QueueCluster
-        from headrace.vhosts.deleted_logs import DeletedLogs
 
         self._deleted = DeletedLogs(controller.broker, self._store, controller.applier)
         controller.registration.before = self._deleted.delete
