@@ -22,7 +22,6 @@ from headrace.config.listeners import spoken_rows
 from headrace.coordination.coordinators import Coordinators
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.model.nouns import BrokerId
-from headrace.model.protocols import AMQP
 from headrace.ports.store import SessionEvents, Store
 from headrace.ports.world import World
 from headrace.server.cluster.replicating import Replicating
@@ -198,7 +197,7 @@ class ClusterLinks:
         Any broker may be the controller, which adds replicas, also without queues of its own.
         """
         brokers = self._broker.image.brokers.values()
-        if self._growth is None and any(AMQP.feature in broker.features for broker in brokers):
+        if self._growth is None and any(broker.features for broker in brokers):
             from headrace.vhosts.declarations.log_growth import LogGrowth
 
             self._growth = LogGrowth(self._broker, self._controller, self.replicating.run)
