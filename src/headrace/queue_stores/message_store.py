@@ -184,10 +184,13 @@ class BatchStore(Protocol):
 
     @property
     def batch_bytes_max(self) -> int:
-        """Bytes of messages in one batch at most, by `record_bytes`."""
+        """Bytes of messages in one batch at most."""
 
-    def has_batch(self, batch: bytes, size: int) -> bool:
-        """Tell whether the store has a batch; `size`: see `log_writing.LogWriting.has_batch`."""
+    def has_batch(self, batch: bytes) -> bool:
+        """Tell whether the store has a batch; raises HeadraceError if it refuses it."""
+
+    def append_all(self, messages: Sequence[Message], *, persistent: bool) -> None:
+        """Append messages of the batch that it does not have, which do not expire."""
 
     def write(self, batch: bytes | None = None) -> None:
         """Write the appended messages, those of `batch` as it is."""

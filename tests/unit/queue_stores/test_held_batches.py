@@ -171,7 +171,7 @@ def test_batch_of_a_producer_that_waits_is_known_when_it_is_sent_again() -> None
         batch = batch_of_messages(
             [message(body) for body in bodies], NOW_MS, ProducerBatch(7, 0, sequence)
         )
-        if here.store.has_batch(batch, 200):
+        if here.store.has_batch(batch):
             return True
         here.publish(*bodies)
         here.store.write(batch)

@@ -122,12 +122,13 @@ class LogWriting(ABC):
             self._timer = self._clock.call_later(0, self.write)
             self._listener.appended()
 
-    def has_batch(self, batch: bytes, size: int) -> bool:
+    def has_batch(self, batch: bytes) -> bool:
         """Tell whether the log has a producer's batch; write what was appended before it.
 
-        `size`: of its messages, by `record_bytes`. ApiError: the batch is refused, as Kafka
-        producers' are, or does not fit into one of this log.
+        ApiError: the batch is refused, as Kafka producers' are, or does not fit into one of this
+        log.
         """
+        size = len(batch) - HEADER_BYTES
         self.write()
         if self.error is not None:
             raise self.error
@@ -147,6 +148,14 @@ class LogWriting(ABC):
         self._partition.when_committed(Offset(self.appended_to), committed)
         return True
 
+    def append_all(self, messages: Sequence[Message], *, persistent: bool) -> None:
+        """Append messages of the batch that the log does not have, by `has_batch`."""
+        if not persistent:
+            self._has_transient()
+        self._buffer += messages
+        self._expiries += [None] * len(messages)
+        self.appended_to = self._first + len(self._buffer)
+
     def write(self, batch: bytes | None = None) -> None:
         """Write the appended messages as one batch, at the end of a pass over requests.
 
@@ -160,6 +169,8 @@ class LogWriting(ABC):
         messages, self._buffer = self._buffer, []
         expiries, self._expiries = self._expiries, []
         size, self._buffer_bytes = self._buffer_bytes, 0
+        if batch is not None:
+            size = len(batch)
         if self._held is not None or not self._append(messages, expiries, batch):
             end, now = self.appended_to, self._clock.monotonic()
             self._hold(HeldBatch.of(messages, expiries, size, end, now, batch))

@@ -28,6 +28,7 @@ from headrace.queues.port import (
     PurgeDone,
     Queue,
     QueueInfo,
+    Settlements,
     Subscriber,
     UnstoredDone,
 )
@@ -249,12 +250,14 @@ class RemoteQueue:
             self._link.open_session()
         self._consumers.add(consumer, done)
 
-    def adopt(self, consumers: Iterable[Consumer]) -> None:
+    def adopt(self, consumers: Iterable[Consumer], settled: Settlements) -> None:
         """Take over consumers of a queue that this broker led, with what their channels hold.
 
-        Call it between two sessions.
+        `settled`: what this broker's file of settled positions has, and perhaps no other one. Call
+        it between two sessions.
         """
         self._consumers.adopt(self, consumers)
+        self._settlements.adopt_settled(settled)
 
     def cancel(self, consumer: Consumer, now: float) -> None:
         """Have the leader remove a consumer, if registered."""
