@@ -10,9 +10,9 @@ from headrace.ports.store import NoNode, Store
 from headrace.queues.queue_names import queue_topic
 from headrace.server.cluster import deleted_logs
 from headrace.testing.sim.cluster import SimCluster
+from tests.support.cluster.queue_home import Home, played
 from tests.support.queues.port_place import persistent
 from tests.support.sim.cluster import until
-from tests.unit.server.test_cluster_queues import Home, played
 
 if TYPE_CHECKING:
     from headrace.wire.amqp.field_table import FieldTable
