@@ -17,8 +17,8 @@ from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.ports.callbacks import Done, ignore_result
 from headrace.queue_stores.log.log_messages import LogMessages
-from headrace.queue_stores.log.log_writing import QueueLogs
 from headrace.queue_stores.log.open_log import OpenLog
+from headrace.queue_stores.log.queue_logs import QueueLogs
 from headrace.queue_stores.log.settlement_counts import Settled
 from headrace.queue_stores.log.waiting_messages import WaitingMessage, WaitingMessages, complete
 from headrace.queue_stores.message_store import (
@@ -272,6 +272,16 @@ class DurableMessages:
         """Have the settled positions written at once, even if unchanged."""
         if isinstance(self._messages, LogMessages):
             self._messages.write_settled()
+
+    def hold(self) -> None:
+        """Have later messages wait; without a log they do anyway. Implements `LateStore`."""
+        if self._messages is not None:
+            self._messages.hold()
+
+    def release(self) -> None:
+        """Store what has waited since `hold`. Implements `LateStore`."""
+        if self._messages is not None:
+            self._messages.release()
 
     # Ends
 

@@ -173,6 +173,25 @@ class HostedQueue(PausingQueue, BatchQueue, PurgingQueue):
         else:
             when_all(stores, as_stored(done))
 
+    # Publishes that wait for the decision whether the queue is deleted
+
+    def hold_if_empty(self) -> bool:
+        """Have later publishes wait until `release_publishes`; False: a message is ready.
+
+        A cluster deletes the queue after this broker has counted its messages, and publishes of
+        that time must be neither confirmed nor delivered. Messages in memory do not wait.
+        """
+        if self.ready or self.is_loading:
+            return False
+        for store in self.late_stores:
+            store.hold()
+        return True
+
+    def release_publishes(self) -> None:
+        """Store the publishes that wait since `hold_if_empty`: the queue is not deleted."""
+        for store in self.late_stores:
+            store.release()
+
     # Answers that wait for the disk
 
     @property

@@ -19,7 +19,7 @@ from headrace.model.nouns import BrokerId
 from headrace.ports.backoff import backoff_seconds
 from headrace.ports.callbacks import Done
 from headrace.ports.clock import Clock, Timer
-from headrace.queue_stores.log.log_writing import Crowded
+from headrace.queue_stores.log.queue_logs import Crowded
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.port import NOT_SETTLED, Consumer, Queue, Settlements
 from headrace.queues.queue_names import QueueName

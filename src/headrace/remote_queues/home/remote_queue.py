@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from headrace.model.errors import HeadraceError
 from headrace.ports.clock import Clock
-from headrace.queue_stores.log.log_writing import Crowded
+from headrace.queue_stores.log.queue_logs import Crowded
 from headrace.queue_stores.queue_settings import Published, QueueSettings, QueueType
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.port import (
@@ -305,10 +305,17 @@ class RemoteQueue:
         self._publishes.close_call()
         self._questions.ask_info(done)
 
-    def ask_counts(self, done: Callable[[QueueInfo | None], None]) -> None:
-        """Call `done` with the leader's counts; None: it has not answered in a second."""
+    def ask_counts(self, done: Callable[[QueueInfo | None], None], *, closes: bool = False) -> None:
+        """Call `done` with the leader's counts; None: it has not answered in a second.
+
+        `closes`: have publishes to an empty queue wait for `reopen`: it is about to be deleted.
+        """
         self._publishes.close_call()
-        self._questions.ask_counts(done)
+        self._questions.ask_counts(done, closes=closes)
+
+    def reopen(self) -> None:
+        """Have the leader store what waits since `ask_counts`: the queue is not deleted."""
+        self._questions.reopen()
 
     # Events
 

@@ -17,7 +17,7 @@ from headrace.broker.metadata_image import ImageDelta
 from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.callbacks import Done
-from headrace.queue_stores.log.log_writing import Crowded
+from headrace.queue_stores.log.queue_logs import Crowded
 from headrace.queue_stores.queue_settings import QueueType
 from headrace.queues.engine.delivery_turns import AnyQueue
 from headrace.queues.engine.hosted_queue import HostedQueue
