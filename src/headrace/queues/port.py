@@ -152,6 +152,9 @@ class Subscriber(Protocol):
     def forget(self, consumer: "Consumer") -> None:
         """Note that a parked consumer, now cancelled, no longer waits for credit."""
 
+    def chosen(self, consumer: "Consumer") -> None:
+        """Note that a consumer became the queue's single active one, or is it no longer."""
+
     def cancelled(self, consumer: "Consumer", refused: Refused | None = None) -> None:
         """Note that a consumer was cancelled by its queue, which is deleted.
 
@@ -163,7 +166,7 @@ class Consumer:
     """A consumer of a queue on a channel; also the requester of a basic.get."""
 
     __slots__ = (
-        "channel", "counted", "exclusive", "gone", "hands_over", "no_ack", "parked",
+        "active", "channel", "counted", "exclusive", "gone", "hands_over", "no_ack", "parked",
         "prefetch", "priority", "queue", "tag", "unacked", "wishes",
     )  # fmt: skip
 
@@ -199,6 +202,8 @@ class Consumer:
         self.unacked = 0
         self.parked = False
         """Whether the queue left the consumer out of its ring because it has no credit."""
+        self.active = False
+        """Whether it is the queue's single active consumer, at the leader or at the one before."""
         self.hands_over = False
         """Whether another single active consumer follows once its deliveries are settled."""
         self.gone = False

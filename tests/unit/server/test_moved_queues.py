@@ -12,6 +12,7 @@ from tests.support.sim.cluster import until
 
 if TYPE_CHECKING:
     from headrace.queues.awaited import Awaited
+    from headrace.queues.queue_names import QueueName
     from headrace.testing.sim.cluster import SimCluster
     from headrace.wire.amqp.field_table import FieldTable
 
@@ -109,5 +110,68 @@ def test_new_leader_waits_for_consumers_of_the_former_one() -> None:
         leader.channel.ack(0, multiple=True)
         await until(lambda: not home.host.queues["q"].unacked)
         assert home.host.queues["q"].ready == 0
+
+    played(story, OTHER)
+
+
+def attach_late(home: Home) -> None:
+    """Have a broker find the leaders of queues later than others do."""
+    elsewhere = home.queues._elsewhere
+    look = elsewhere.look
+
+    def later(name: "QueueName") -> None:
+        asyncio.get_running_loop().call_later(0.1, look, name)
+
+    elsewhere.look = later  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("active", [HOME, LEADER])
+@pytest.mark.parametrize("late", [HOME, LEADER])
+def test_single_active_consumer_stays_when_the_leader_changes(active: int, late: int) -> None:
+    async def story(cluster: "SimCluster", home: Home, leader: Home) -> None:
+        single: FieldTable = {**QUORUM, "x-single-active-consumer": True}
+        await leader.declare("q", durable=True, arguments=single)
+        await published(leader, "a")
+        first, second = (home, leader) if active == HOME else (leader, home)
+        first.consume("q", "first")
+        await until(lambda: first.bodies == ["a"])
+        first.channel.ack(1)
+        first.wake()
+        second.consume("q", "second")
+        await asyncio.sleep(1)
+        attach_late(home if late == HOME else leader)
+        bodies = ["a"]
+        for next_one in (OTHER, HOME, LEADER, OTHER, LEADER):
+            others = sorted({HOME, LEADER, OTHER} - {next_one})
+            await cluster.prefer(TOPIC, (next_one, *others))
+            await cluster.elect(TOPIC)
+            await asyncio.sleep(2)
+            bodies.append(f"{len(bodies)}")
+            await published(leader, bodies[-1])
+            await until(lambda: first.bodies == bodies)
+            first.channel.ack(0, multiple=True)
+            first.wake()
+        assert second.bodies == []
+
+    played(story, OTHER)
+
+
+@pytest.mark.parametrize("late", [HOME, LEADER])
+def test_single_active_consumer_stays_when_the_leader_is_killed(late: int) -> None:
+    async def story(cluster: "SimCluster", home: Home, leader: Home) -> None:
+        single: FieldTable = {**QUORUM, "x-single-active-consumer": True}
+        await leader.declare("q", durable=True, arguments=single)
+        home.consume("q", "first")
+        await asyncio.sleep(1)
+        leader.consume("q", "second")
+        await cluster.prefer(TOPIC, (OTHER, HOME, LEADER))
+        await cluster.elect(TOPIC)
+        await asyncio.sleep(2)
+        attach_late(home if late == HOME else leader)
+        cluster.kill(OTHER)
+        await asyncio.sleep(10)
+        await published(leader, "a")
+        await until(lambda: home.bodies == ["a"])
+        assert leader.bodies == []
 
     played(story, OTHER)

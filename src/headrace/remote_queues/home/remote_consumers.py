@@ -109,7 +109,7 @@ class RemoteConsumers:
             Consume(
                 self._link.queue, remote.key, consumer.tag, consumer.no_ack, consumer.exclusive,
                 consumer.prefetch, consumer.wishes._replace(priority=consumer.priority),
-                remote.granted,
+                remote.granted, consumer.active,
             )
         )  # fmt: skip
         self._watch(remote)
@@ -156,6 +156,11 @@ class RemoteConsumers:
             if refused is not None:
                 self._end(key)
             done(refused)
+
+    def chosen(self, key: int, *, active: bool) -> None:
+        """Note whether a consumer is the single active one, for the next leader."""
+        if key in self._by_key:
+            self._by_key[key].consumer.active = active
 
     def cancelled(self, key: int, refused: Refused | None) -> None:
         """Report that the leader has cancelled a consumer."""

@@ -42,6 +42,7 @@ from headrace.remote_queues.home.remote_settlements import RemoteSettlements
 from headrace.remote_queues.messages import (
     Attached,
     Cancelled,
+    Chosen,
     Consuming,
     Copied,
     Counted,
@@ -345,6 +346,8 @@ class RemoteQueue:
                 self._consumers.added(key, refused)
             case Cancelled(consumer=key, refused=refused):
                 self._consumers.cancelled(key, refused)
+            case Chosen(consumer=key, active=active):
+                self._consumers.chosen(key, active=active)
             case Recalled(consumer=key, credit=credit):
                 self._consumers.recalled(key, credit)
             case GotMessage():

@@ -153,6 +153,7 @@ class LedQueue:
             wishes=call.wishes,
         )
         consumer.unacked = len(channel.held)
+        consumer.active = call.active
 
         def done(refused: Refused | None) -> None:
             self._session.add(Consuming(self._number, call.consumer, refused))

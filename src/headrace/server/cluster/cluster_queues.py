@@ -192,6 +192,8 @@ class ClusterQueues:
         Its consumers here stay subscribed, and settlements that are not copied are sent to the next
         leader. Implements `led_queues.Moved`.
         """
+        if isinstance(queue, HostedQueue):
+            queue.pause()  # its single active consumer stays: the next leader is told of it
         self.sessions.moved(host.name, queue.name)  # before its publishes are reported as unstored
         consumers = host.unhost(queue) if queue.refused is None else []
         settled = queue.uncopied() if isinstance(queue, HostedQueue) else NOT_SETTLED

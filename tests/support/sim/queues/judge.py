@@ -61,6 +61,11 @@ class Calm:
         return at == len(self._ends) or self._begins[at] > last
 
 
+def real_faults(played: Played) -> list[Fault]:
+    """Return the faults but for changes of leaders that are asked for."""
+    return [each for each in played.faults if each.name != ELECTIONS]
+
+
 def lost(played: Played) -> Iterator[str]:
     """Yield confirmed messages that no consumer has acknowledged."""
     for message, queue in sorted(owed(played)):
@@ -120,7 +125,7 @@ class _Firmly:
     """Which acknowledgements are on all replicas before a fault."""
 
     def __init__(self, played: Played) -> None:
-        self._calm = Calm([each for each in played.faults if each.name != ELECTIONS])
+        self._calm = Calm(real_faults(played))
         self._still = Calm(played.faults)
         self._queues = played.queues
         self._cancelled = {event.subscription: event.at for event in of_kind(played, Cancelled)}
@@ -191,7 +196,7 @@ def beyond_prefetch(played: Played) -> Iterator[str]:
 
 def two_active(played: Played) -> Iterator[str]:
     """Yield deliveries to a consumer while another single active one goes on, without a fault."""
-    calm = Calm(played.faults)
+    calm = Calm(real_faults(played))
     active: dict[str, Delivered] = {}
     ended: set[str] = set()
     queues = {each.subscription: each.queue for each in of_kind(played, Subscribed)}
