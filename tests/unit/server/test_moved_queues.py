@@ -23,12 +23,12 @@ TOPIC = queue_topic("/", "q")
 MESSAGES = 60
 
 
-async def published(at: Home, *bodies: str) -> None:
+async def published(at: Home, *bodies: str, queue: str = "q") -> None:
     """Publish messages, and wait until they are stored."""
     told: list[object] = []
     awaited: Awaited = {}
     for body in bodies:
-        assert at.host.publish(["q"], persistent(body), awaited)
+        assert at.host.publish([queue], persistent(body), awaited)
     at.host.when_stored(awaited, told.append)
     await until(lambda: told)
     assert not told[0]
@@ -92,6 +92,31 @@ def test_settled_messages_are_not_redelivered_by_the_next_leader(reject: bool) -
             home.consume("dead", prefetch=0)
             await until(lambda: settled <= {*home.bodies})
             assert {*home.bodies} == settled
+
+    played(story, OTHER)
+
+
+def test_dead_letters_on_their_way_to_a_queue_that_moves_arrive() -> None:
+    async def story(cluster: "SimCluster", home: Home, leader: Home) -> None:
+        dead = queue_topic("/", "dead")
+        await leader.declare("dead", durable=True, arguments=QUORUM)
+        await published(leader, "first", queue="dead")
+        await cluster.prefer(dead, (LEADER, HOME, OTHER))
+        await cluster.elect(dead)
+        await led_with_consumer(leader, {**QUORUM, **DIES})
+        await until(lambda: leader.host.queues.get("dead"))
+        await published(leader, *(f"{number}" for number in range(MESSAGES)))
+        await cluster.prefer(dead, (HOME, LEADER, OTHER))
+        electing = asyncio.create_task(cluster.elect(dead))
+        rejected: set[str] = set()
+        while not electing.done():
+            rejected |= settle_some(leader, 1, reject=True)
+            await asyncio.sleep(0.001)
+        assert len(rejected) > 3
+        home.consume("dead", prefetch=0)
+        await until(lambda: {"first", *rejected} == {*home.bodies})
+        await drain(leader)
+        await until(lambda: not leader.host.queues["q"].unacked)
 
     played(story, OTHER)
 
