@@ -146,6 +146,8 @@ class LedQueues:
         epoch = partition.leader_epoch
         if term is not None and term.partition is partition and epoch <= term.epoch + 1:
             self._terms[partition.topic_partition] = term._replace(epoch=epoch)
+            if epoch > term.epoch:
+                term.store.begin_epoch()
             return
         self._run(*found)
 

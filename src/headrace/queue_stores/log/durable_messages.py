@@ -265,6 +265,11 @@ class DurableMessages:
         if isinstance(self._messages, LogMessages):
             self._messages.write_settled()
 
+    def begin_epoch(self) -> None:
+        """Note that this broker leads the log on, in a later epoch, without a break."""
+        if isinstance(self._messages, LogMessages):
+            self._messages.begin_epoch()
+
     # Ends
 
     def close(self, done: Callable[[], None]) -> None:

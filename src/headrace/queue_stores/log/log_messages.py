@@ -134,6 +134,10 @@ class LogMessages(LogWriting):
         """Return the store's contents as they were when the log was loaded."""
         return self._kept
 
+    def begin_epoch(self) -> None:
+        """Note that this broker leads on, in a later epoch."""
+        self._settlement.begin_epoch()
+
     def close(self, done: Callable[[], None]) -> None:
         """Write exactly what was delivered and settled, then call `done`: the last call."""
         self._stop_appending()
