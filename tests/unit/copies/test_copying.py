@@ -166,7 +166,6 @@ def test_delivery_in_a_later_epoch_of_a_leader_is_marked_by_the_next_one(confirm
     here.published("a")
     here.pass_time(0.3, answers=confirmed)
     here.partition.role.lead(LeaderEpoch(3), here._replicas())
-    here.store.begin_epoch()
     here.answer()
     here.published("b")
     assert here.gets(2) == ["a"]

@@ -254,14 +254,14 @@ class Settlement:
 
     def tell_ahead(self) -> None:
         """Have a higher limit for deliveries written to the file soon, if the mark is near it."""
-        if self._is_told_due() and self._log.end_offset > self.mark:
+        if self._told_next() > self._told and self._log.end_offset > self.mark:
             self.change(soon=True)
 
-    def _is_told_due(self) -> bool:
-        """Return whether the limit for deliveries is near the next message that is not settled."""
-        if not self._runs.firsts:
-            return self._told - self.mark <= self._ahead // 2
-        return self._told - self._runs.following(self.mark) <= self._ahead // 2
+    def _told_next(self) -> int:
+        """Return the limit for deliveries, a higher one if the next unsettled message is near."""
+        following = self._runs.following(self.mark) if self._runs.firsts else self.mark
+        near = self._told - following <= self._ahead // 2
+        return following + self._ahead if near else self._told
 
     def change(self, *, soon: bool = False) -> None:
         """Have changed settled positions written after the delay, or `soon`."""
@@ -331,11 +331,6 @@ class Settlement:
             self.copies.taken(frame)
         return frame
 
-    def _told_next(self) -> int:
-        if not self._is_told_due():
-            return self._told
-        return self._runs.following(self.mark) + self._ahead
-
     def frame_written(self, frame: SettlementFrame, error: OSError | None) -> None:
         """Note that a frame is durable; an error fences the log directory."""
         self._writing = False
@@ -371,6 +366,11 @@ class Settlement:
     def confirmed(self) -> int:
         """The number of the last frame that all replicas that count have durably."""
         return self._unconfirmed[0].number - 1 if self._unconfirmed else self._number
+
+    @property
+    def uncopied(self) -> list[int]:
+        """Settled positions that the next leader may not have as settled."""
+        return [each for frame in self._unconfirmed for each in frame.settled[0]] + self._settled
 
     def frame_of(self, positions: Sequence[int]) -> int | None:
         """Return the number of the frame that records positions; None: not all are settled."""
