@@ -76,7 +76,7 @@ class Disposition(Enum):
 
 Settlements = Mapping[Disposition, Sequence[int]]
 """Settled positions of a queue, by disposition."""
-NOT_SETTLED: Settlements = {}
+_NOT_SETTLED: Settlements = {}
 
 
 class Deliveries(NamedTuple):
@@ -233,6 +233,22 @@ class Consumer:
         return min(room, self.prefetch - self.unacked) if self.prefetch else room
 
 
+class Handover(NamedTuple):
+    """The state of a queue's channels that its former leader tells the next one."""
+
+    consumers: "Sequence[Consumer]" = ()
+    settled: Settlements = _NOT_SETTLED
+    """Settlements that the next leader may not have."""
+    held: Sequence[int] = ()
+    """Unsettled deliveries by basic.get, of cancelled consumers, and in open transactions."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to tell."""
+        return not (self.consumers or self.held or any(self.settled.values()))
+
+
+NO_HANDOVER = Handover()
 GotDone = Callable[[Got | HeadraceError | None], None]
 """Takes the message of a basic.get, or the error; None: no message is ready."""
 PurgeDone = Callable[[int | Refused], None]

@@ -55,11 +55,12 @@ class Home:
         answer: Any = await called_back(lambda done: self.declarations.ask(command, done))
         assert isinstance(answer, Result)
 
-    def consume(self, name: str, tag: str = "c", prefetch: int = 10) -> None:
+    def consume(self, name: str, tag: str = "c", prefetch: int = 10) -> Consumer:
         """Add a consumer."""
         consumer = Consumer(self.host.queue(name, None), self.channel, tag, prefetch=prefetch)
         self.host.consume(consumer, ignore_result)
         self._hosts.turns.soon()
+        return consumer
 
     def wake(self) -> None:
         """End the channel's methods: queues may deliver because of them."""

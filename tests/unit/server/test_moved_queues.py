@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.queues.queue_names import queue_topic
+from tests.support.amqp.deliveries import getter
 from tests.support.cluster.queue_home import HOME, LEADER, Home, played
 from tests.support.queues.port_place import persistent
 from tests.support.sim.cluster import until
@@ -135,6 +136,38 @@ def test_new_leader_waits_for_consumers_of_the_former_one() -> None:
         leader.channel.ack(0, multiple=True)
         await until(lambda: not home.host.queues["q"].unacked)
         assert home.host.queues["q"].ready == 0
+
+    played(story, OTHER)
+
+
+def test_deliveries_without_a_consumer_are_held_across_a_change_of_leader() -> None:
+    async def story(cluster: "SimCluster", home: Home, leader: Home) -> None:
+        await led_with_consumer(leader, QUORUM)
+        queue = leader.host.queues["q"]
+        (consumer,) = queue.consumers
+        await published(leader, *"ab")
+        await until(lambda: leader.bodies == ["first", *"ab"])
+        leader.host.cancel(consumer)
+        await published(leader, *"cd")
+        given: list[object] = []
+        queue.get(getter(queue, leader.channel, given.append, 0.0), 0.0)
+        await until(lambda: given)
+        assert (queue.ready, queue.unacked) == (1, 3)
+        await cluster.prefer(TOPIC, (HOME, LEADER, OTHER))
+        await cluster.elect(TOPIC)
+        await until(lambda: home.queues.led_count == 1)
+        home.consume("q", "next")
+        await until(lambda: home.bodies == ["d"])
+        await asyncio.sleep(2)
+        tags = sorted(leader.channel.held)
+        leader.channel.ack(tags[0])
+        leader.channel.nack(tags[1])
+        leader.channel.ack(tags[2])
+        leader.wake()
+        await until(lambda: home.bodies == ["d", "b"])
+        home.channel.ack(0, multiple=True)
+        led = home.host.queues["q"]
+        await until(lambda: (led.ready, led.unacked) == (0, 0))
 
     played(story, OTHER)
 

@@ -130,7 +130,6 @@ class _Firmly:
 
     def __init__(self, played: Played) -> None:
         self._calm = Calm(real_faults(played))
-        self._still = Calm(played.faults)
         self._queues = played.queues
         self._cancelled = {event.subscription: event.at for event in of_kind(played, Cancelled)}
         self._pulls = {event.subscription for event in of_kind(played, Subscribed) if event.pulls}
@@ -147,11 +146,10 @@ class _Firmly:
             return None  # two dead letters of one message are two messages
         if later and later[0].event.at <= settled.at:
             return None  # the message was requeued before
-        first, name, calm = settled.at - COPIED_SECONDS, settled.subscription, self._calm
+        first, name = settled.at - COPIED_SECONDS, settled.subscription
         if name in self._pulls or self._cancelled.get(name, settled.at) < settled.at:
-            # A change of the leader requeues these.
-            first, calm = min(first, delivery.event.at), self._still
-        return settled if calm.lasts(first, settled.at + COPIED_SECONDS) else None
+            first = min(first, delivery.event.at)  # a former leader that fails requeues these
+        return settled if self._calm.lasts(first, settled.at + COPIED_SECONDS) else None
 
 
 def _by_place(played: Played) -> dict[tuple[str, Message], list[Delivery]]:

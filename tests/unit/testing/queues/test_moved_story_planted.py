@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 
 from headrace.queues.engine.hosted_queue import HostedQueue
-from headrace.queues.port import NOT_SETTLED
 from headrace.remote_queues.home.remote_consumers import RemoteConsumers
 from headrace.testing.sim.stories import play
 from tests.support.sim.broken import first_broken
@@ -17,7 +16,8 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 def last_settlements_are_not_sent(patch: pytest.MonkeyPatch) -> None:
     """A leader that resigns keeps the settlements that it has not copied to itself."""
-    patch.setattr(HostedQueue, "uncopied", lambda _: NOT_SETTLED)
+    handover = HostedQueue.handover
+    patch.setattr(HostedQueue, "handover", lambda self: handover(self)._replace(settled={}))
 
 
 def active_consumers_are_not_named(patch: pytest.MonkeyPatch) -> None:
