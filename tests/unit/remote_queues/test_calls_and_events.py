@@ -28,6 +28,7 @@ from headrace.remote_queues.messages import (
     GotMessage,
     Hold,
     Info,
+    Leave,
     Moved,
     Open,
     Opened,
@@ -174,6 +175,7 @@ CALLS: list[Call] = [
     Reply(1, 2, True, [message()]),
     CloseIfEmpty(1, 2),
     Reopen(1),
+    Leave(1),
 ]
 EVENTS: list[Event] = [
     Opened(1, 900),

@@ -32,7 +32,8 @@ class LeaderLink:
         self._name = name
         self.title = title
         self._first_use = first_use
-        self._next_key = 0
+        self.keys = 0
+        """How many numbers `key` has returned."""
 
     @property
     def is_unused(self) -> bool:
@@ -52,8 +53,8 @@ class LeaderLink:
 
     def key(self) -> int:
         """Return a number for a consumer, a request or a settlement."""
-        self._next_key += 1
-        return self._next_key
+        self.keys += 1
+        return self.keys
 
     def open_session(self) -> HomeSession:
         """Return the session; raise Refused without one."""
