@@ -32,8 +32,7 @@ class LeaderLink:
         self._name = name
         self.title = title
         self._first_use = first_use
-        self.keys = 0
-        """How many numbers `key` has returned."""
+        self._next_key = 0
 
     @property
     def is_unused(self) -> bool:
@@ -53,8 +52,13 @@ class LeaderLink:
 
     def key(self) -> int:
         """Return a number for a consumer, a request or a settlement."""
-        self.keys += 1
-        return self.keys
+        self._next_key += 1
+        return self._next_key
+
+    @property
+    def keys(self) -> int:
+        """How many numbers `key` has returned."""
+        return self._next_key
 
     def open_session(self) -> HomeSession:
         """Return the session; raise Refused without one."""
