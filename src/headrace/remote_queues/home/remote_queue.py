@@ -106,6 +106,8 @@ class RemoteQueue:
         self.declared = queue
         self.settings: QueueSettings = queue.settings
         self.consumer_timeout_ms = queue.settings.consumer_timeout_ms
+        self.last_number: int | None = 0
+        """The number of the message published last. Implements `port.Target`."""
         self.is_down = False
         """Whether the only broker with the queue's messages is down: all is refused then."""
         self._moves = moves
@@ -214,11 +216,6 @@ class RemoteQueue:
 
     # Publishing
 
-    @property
-    def last_number(self) -> int | None:
-        """The number of the message published last. Implements `port.Target`."""
-        return self._publishes.last
-
     def publish(self, published: Published, now: float) -> bool:
         """Send a message to the leader; return False if no leader is waited for.
 
@@ -231,6 +228,7 @@ class RemoteQueue:
         if full or publishes.waiting_bytes > WAITING_BYTES_MAX:
             raise HeadraceError("too many messages wait for the queue's leader: publish later")
         publishes.add(published)
+        self.last_number = publishes.last
         return True
 
     def when_stored(self, done: UnstoredDone) -> None:
