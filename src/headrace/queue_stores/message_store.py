@@ -162,6 +162,15 @@ class LateStore(GoesWithQueue, Waited, Protocol):
     def is_loading(self) -> bool:
         """Return whether the messages of an existing log are being loaded."""
 
+    def hold(self) -> None:
+        """Have later messages wait until `release`: an empty queue is about to be deleted.
+
+        They are confirmed if it is. Each call needs a `release`, unless the store ends.
+        """
+
+    def release(self) -> None:
+        """Store what has waited since `hold`: the queue is not deleted."""
+
     def resign(self) -> None:
         """Stop writing and reading, and release memory: another broker leads the queue.
 

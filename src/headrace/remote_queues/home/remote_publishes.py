@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from headrace.ports.clock import Clock
-from headrace.queue_stores.log.log_writing import Crowded
+from headrace.queue_stores.log.queue_logs import Crowded
 from headrace.queue_stores.queue_settings import Published
 from headrace.queue_stores.record_messages import record_bytes
 from headrace.queues.port import ALL_STORED, UnstoredDone
