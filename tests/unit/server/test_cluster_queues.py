@@ -9,6 +9,7 @@ import pytest
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.callbacks import ignore_result
 from headrace.posix.awaiting import called_back
+from headrace.queue_stores.queue_settings import ConsumerSettings, StreamOffset, StreamStart
 from headrace.queues.port import Consumer
 from headrace.queues.queue_names import queue_topic
 from headrace.queues.refusals import Refused
@@ -63,9 +64,16 @@ class Home:
         answer: Any = await called_back(lambda done: self.declarations.ask(command, done))
         assert isinstance(answer, Result)
 
-    def consume(self, name: str, tag: str = "c", prefetch: int = 10) -> None:
+    def consume(
+        self,
+        name: str,
+        tag: str = "c",
+        prefetch: int = 10,
+        wishes: ConsumerSettings = ConsumerSettings(),  # noqa: B008 - a constant
+    ) -> None:
         """Add a consumer."""
-        consumer = Consumer(self.host.queue(name, None), self.channel, tag, prefetch=prefetch)
+        queue = self.host.queue(name, None)
+        consumer = Consumer(queue, self.channel, tag, prefetch=prefetch, wishes=wishes)
         self.host.consume(consumer, ignore_result)
 
     @property
@@ -298,6 +306,65 @@ def test_metrics_tell_which_queues_are_led_and_what_is_under_way_with_others() -
         await until(lambda: leader.queues.led_count + home.queues.led_count == 1)
 
     played(story)
+
+
+STREAM: FieldTable = {"x-queue-type": "stream"}
+FROM_FIRST = ConsumerSettings(stream_offset=StreamOffset(StreamStart.FIRST))
+
+
+def stored(home: Home, *bodies: str) -> Awaitable[None]:
+    """Publish, and wait until the messages are stored."""
+    told: list[Any] = []
+    awaited: Any = {}
+    for body in bodies:
+        assert home.host.publish(["s"], persistent(body), awaited)
+    home.host.when_stored(awaited, told.append)
+    return until(lambda: [*map(bool, told)] == [False])
+
+
+def test_stream_is_read_at_each_broker_from_its_replica_while_leaders_die() -> None:
+    async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
+        third = Home(cluster, 2)
+        homes = [home, leader, third]
+        await home.declare("s", durable=True, arguments=STREAM)
+        await stored(home, "0", "1")
+        for each in homes:
+            each.consume("s", prefetch=1000, wishes=FROM_FIRST)
+        await stored(home, "2")
+        for each in homes:
+            await until(lambda: each.bodies == ["0", "1", "2"])  # noqa: B023
+        at = next(at for at, each in enumerate(homes) if "s" in each.host.queues)
+        left = [each for number, each in enumerate(homes) if number != at]
+        assert [figures(each).delivered for each in left] == [{("/", "s"): 3}] * 2
+        assert len(homes[at].host.queues["s"].consumers) == 1
+        cluster.kill(at)
+        for number in range(3, 20):
+            await stored(left[number % 2], str(number))
+        for each in left:
+            await until(lambda: len(each.bodies) >= 20)  # noqa: B023
+            assert each.bodies == [str(number) for number in range(20)]
+            assert each.cancelled == []
+        assert [figures(each).delivered for each in left] == [{("/", "s"): 20}] * 2
+
+    played(story, 2)
+
+
+def test_stream_goes_on_where_its_broker_has_led_it() -> None:
+    async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
+        homes = [home, leader, Home(cluster, 2)]
+        await home.declare("s", durable=True, arguments=STREAM)
+        await stored(home, "0")
+        first = next(each for each in homes if "s" in each.host.queues)
+        first.consume("s", prefetch=1000, wishes=FROM_FIRST)
+        await until(lambda: first.bodies == ["0"])
+        queue = first.host.queues["s"]
+        first.queues.moved(first.host, queue)  # as if another broker led it
+        first.channel.ack(0, multiple=True)
+        assert figures(first).consumers == {("/", "s"): 1}
+        other = homes[homes.index(first) - 1]
+        assert first.cancelled == other.cancelled == []
+
+    played(story, 2)
 
 
 def figures(home: Home) -> RemoteSurvey:

@@ -37,9 +37,11 @@ from headrace.remote_queues.home.remote_consumers import RemoteConsumers
 from headrace.remote_queues.home.remote_gets import RemoteGets
 from headrace.remote_queues.home.remote_publishes import WAITING_BYTES_MAX, RemotePublishes
 from headrace.remote_queues.home.remote_questions import RemoteQuestions
-from headrace.remote_queues.home.remote_settlements import RemoteSettlements
+from headrace.remote_queues.home.remote_settlements import RemoteSettlements, is_own
+from headrace.remote_queues.home.replica_readers import Replica, ReplicaReaders
 from headrace.remote_queues.messages import (
     Attached,
+    Begun,
     Cancelled,
     Consuming,
     Copied,
@@ -90,6 +92,7 @@ class RemoteQueue:
         left: Callable[[], None] | None = None,
         renew: Callable[[], None] = lambda: None,
         first_use: FirstUse | None = None,
+        replica: Replica | None = None,
     ) -> None:
         """Create the queue without a session: no call is answered before `begin`.
 
@@ -98,8 +101,10 @@ class RemoteQueue:
         `identify`. `crowded`: list of queues whose publishers are to be paused; None: they are not.
         `touched`: `QueueHost.touched` of this broker. `left` is called when a session is lost, or
         its leader does not lead the queue, `renew` when all epochs of the producer id are used.
-        `first_use`: None if the queue has a leader before it is used.
+        `first_use`: None if the queue has a leader before it is used. `replica`: this broker's one,
+        from which it serves consumers of a stream; None: the queue is no stream.
         """
+        self.vhost = vhost
         self.name = queue.name
         self.title = title
         self.failure: str | None = None
@@ -111,7 +116,8 @@ class RemoteQueue:
         self._moves = moves
         self._left = left
         settings = queue.settings
-        timed = settings.ttl_ms is not None or settings.queue_type is QueueType.STREAM
+        is_stream = settings.queue_type is QueueType.STREAM
+        timed = settings.ttl_ms is not None or is_stream
         self._link = link = LeaderLink(vhost, queue.name, title, first_use)
         self._publishes = RemotePublishes(
             link,
@@ -123,7 +129,7 @@ class RemoteQueue:
             timed=timed,
         )
         self._settlements = RemoteSettlements(link, moves=moves)
-        self._consumers = RemoteConsumers(link, self._settlements, clock, touched)
+        self._consumers = RemoteConsumers(link, self._settlements, clock, touched, replica)
         self._gets = RemoteGets(link, self._settlements, clock)
         self._questions = RemoteQuestions(link, clock)
 
@@ -161,6 +167,7 @@ class RemoteQueue:
         refused = unreachable(self._link.title)
         if self._waits:
             self._gets.lost()
+            self._consumers.serve_here()
         else:
             if not self._moves:
                 self._settlements.lost()
@@ -256,6 +263,19 @@ class RemoteQueue:
         """
         self._consumers.adopt(self, consumers)
 
+    @property
+    def here(self) -> ReplicaReaders | None:
+        """The consumers of a stream that this broker serves; None: the queue is no stream."""
+        return self._consumers.here
+
+    def look_for_replica(self) -> None:
+        """Serve consumers of a stream from this broker's replica, which may be in sync now."""
+        self._consumers.serve_here()
+
+    def dismiss(self) -> None:
+        """Cancel the consumers of a stream that this broker serves; the leader does its own."""
+        self._consumers.dismiss()
+
     def cancel(self, consumer: Consumer, now: float) -> None:
         """Have the leader remove a consumer, if registered."""
         self._publishes.close_call()
@@ -276,6 +296,10 @@ class RemoteQueue:
         self, disposition: Disposition, positions: Sequence[int], sizes: Sequence[int] = ()
     ) -> None:
         """Send settlements to the leader; those for ended consumers are dropped."""
+        here = self._consumers.here
+        if here is not None and is_own(positions[0]):
+            here.settle(positions)
+            return
         sent = self._settlements.settle(disposition, positions)
         if sent and disposition is not Disposition.ACKNOWLEDGED:
             self._publishes.close_call()
@@ -298,14 +322,24 @@ class RemoteQueue:
         self._questions.purge(done)
 
     def ask_info(self, done: Callable[[QueueInfo], None]) -> None:
-        """Call `done` with the leader's counts, or with those known last after a second."""
+        """Call `done` with the leader's counts, or with those known last after a second.
+
+        Consumers of a stream that this broker serves are added, and their deliveries.
+        """
         self._publishes.close_call()
-        self._questions.ask_info(done)
+        self._questions.ask_info(lambda info: done(self._with_here(info)))
 
     def ask_counts(self, done: Callable[[QueueInfo | None], None]) -> None:
         """Call `done` with the leader's counts; None: it has not answered in a second."""
         self._publishes.close_call()
-        self._questions.ask_counts(done)
+        self._questions.ask_counts(lambda info: done(info and self._with_here(info)))
+
+    def _with_here(self, info: QueueInfo) -> QueueInfo:
+        here = self._consumers.here
+        if here is None:
+            return info
+        unacked, consumers = info.unacked + here.unacked, info.consumers + len(here)
+        return info._replace(unacked=unacked, consumers=consumers)
 
     # Events
 
@@ -333,6 +367,8 @@ class RemoteQueue:
         match event:
             case Consuming(consumer=key, refused=refused):
                 self._consumers.added(key, refused)
+            case Begun(consumer=key, offset=offset):
+                self._consumers.begun(key, offset)
             case Cancelled(consumer=key, refused=refused):
                 self._consumers.cancelled(key, refused)
             case Recalled(consumer=key, credit=credit):
