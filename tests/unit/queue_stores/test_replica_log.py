@@ -1,4 +1,4 @@
-"""A stream's readers on a replica: it follows, leads, waits for a leader, is truncated, is closed."""
+"""A stream's readers on a replica that follows, leads, has no leader, is truncated or closed."""
 
 from typing import TYPE_CHECKING
 

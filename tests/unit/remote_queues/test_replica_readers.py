@@ -211,6 +211,18 @@ def test_consumer_that_waits_for_its_leader_is_served_when_it_dies() -> None:
 # The replica ends
 
 
+def test_replica_out_of_sync_serves_the_consumers_that_it_has() -> None:
+    here = filled("a")
+    here.read(FIRST, "old")
+    here.settle()
+    here.in_sync = False
+    here.read(FIRST, "new", here.new_channel(2))
+    here.published("b")
+    assert sorted(here.sent()) == ["1:new:a", "1:old:a", "2:new:b"]
+    here.replicate()
+    assert here.sent() == ["2:old:b"]
+
+
 def test_leader_serves_consumers_of_a_replica_that_is_removed() -> None:
     here = filled("a", "b")
     here.read(FIRST, prefetch=1)

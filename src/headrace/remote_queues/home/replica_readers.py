@@ -83,19 +83,23 @@ class ReplicaReaders:
     @property
     def is_available(self) -> bool:
         """Whether a replica here may serve further consumers."""
-        if self.log is not None:
-            return self._failure is None
+        return self._found() is not None
+
+    def _found(self) -> "Partition | None":
         found = self._replica.find()
-        return found is not None and found is not self._unreadable
+        present = None if self.log is None else self.log.partition
+        if self._failure is not None or found is self._unreadable:
+            return None
+        return found if present in {None, found} else None
 
     # Consumers
 
     def add(self, consumer: Consumer) -> bool:
         """Serve a consumer; return False if no replica here may."""
-        if not self.is_available:
+        found = self._found()
+        if found is None:
             return False
-        found = self._replica.find()
-        if self.log is None and found is not None:
+        if self.log is None:
             self.log = self._read(found)
         consumer.channel.forget(consumer)  # it was parked until another queue has its turn
         self._served.add(consumer)
