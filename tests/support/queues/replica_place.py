@@ -67,8 +67,9 @@ class ReplicaPlace(MovingPlace):
     @property
     def here(self) -> ReplicaReaders:
         """The consumers that the home serves."""
-        assert self.remote.here is not None
-        return self.remote.here
+        here = self.remote.consumers.here
+        assert here is not None
+        return here
 
     @property
     def leader_log(self) -> Any:

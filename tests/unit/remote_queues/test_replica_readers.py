@@ -75,7 +75,7 @@ def test_consumer_of_the_leader_moves_to_a_replica_that_is_in_sync() -> None:
     here.in_sync = True
     here.published("b")
     here.replicate()
-    here.remote.look_for_replica()
+    here.remote.consumers.serve_here()
     assert here.sent() == ["2:c:b"]
     here.published("c")
     here.replicate()
@@ -288,5 +288,5 @@ def test_dismissed_consumers_are_cancelled() -> None:
     here = filled("a")
     here.read(FIRST)
     here.settle()
-    here.remote.dismiss()
+    here.remote.consumers.dismiss()
     assert here.cancelled == ["c"]

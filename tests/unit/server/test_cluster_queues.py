@@ -1,94 +1,22 @@
 """Queues of a cluster over the simulated network: channels of each broker use those of another."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from headrace.model.nouns import BrokerId, TopicPartition
-from headrace.ports.callbacks import ignore_result
-from headrace.posix.awaiting import called_back
-from headrace.queue_stores.queue_settings import ConsumerSettings, StreamOffset, StreamStart
-from headrace.queues.port import Consumer
 from headrace.queues.queue_names import queue_topic
 from headrace.queues.refusals import Refused
 from headrace.remote_queues.home.remote_queue import HomeFigures, RemoteQueue
 from headrace.server.cluster.queue_figures import RemoteSurvey
 from headrace.testing.sim.cluster import SimCluster
-from headrace.vhosts.declarations.messages import Result
-from headrace.wire.amqp.field_table import FieldTable
-from headrace.wire.amqp.model_methods import QueueDeclare, QueueDelete
-from tests.support.amqp.deliveries import ChannelKit, Delivery
-from tests.support.cluster.peer_kit import play, started
+from tests.support.cluster.queue_home import HOME, LEADER, Home, played
 from tests.support.queues.port_place import persistent
-from tests.support.sim.amqp import queue_cluster_of, serve_amqp
 from tests.support.sim.cluster import until
 
 if TYPE_CHECKING:
-    from headrace.queues.engine.queue_host import QueueHost
-    from headrace.server.cluster.cluster_queues import ClusterQueues
-    from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
-
-HOME, LEADER = 0, 1
-
-
-class Home:
-    """A client's channel on a broker of the cluster."""
-
-    def __init__(self, cluster: SimCluster, number: int) -> None:
-        part = queue_cluster_of(cluster.brokers[number])
-        self.declarations: ClusterDeclarations = part.declarations
-        self.queues: ClusterQueues = part.queues
-        self.host: QueueHost = part.declarations.tables.virtual_hosts.hosts["/"]
-        self.sent: list[Delivery] = []
-        self.cancelled: list[str] = []
-        self.channel = ChannelKit(
-            sent=self.sent.extend,
-            cancelled=lambda consumer, _: self.cancelled.append(consumer.tag),
-        )
-
-    async def declare(
-        self, name: str, *, durable: bool = False, arguments: FieldTable | None = None
-    ) -> None:
-        """Declare a queue; both brokers have it then."""
-        method = QueueDeclare(queue=name, durable=durable, arguments=arguments or {})
-        await self._ask(method)
-
-    async def delete(self, name: str) -> None:
-        """Delete a queue."""
-        await self._ask(QueueDelete(queue=name))
-
-    async def _ask(self, method: Any) -> None:
-        command = self.declarations.command("/", method=method)
-        answer: Any = await called_back(lambda done: self.declarations.ask(command, done))
-        assert isinstance(answer, Result)
-
-    def consume(
-        self,
-        name: str,
-        tag: str = "c",
-        prefetch: int = 10,
-        wishes: ConsumerSettings = ConsumerSettings(),  # noqa: B008 - a constant
-    ) -> None:
-        """Add a consumer."""
-        queue = self.host.queue(name, None)
-        consumer = Consumer(queue, self.channel, tag, prefetch=prefetch, wishes=wishes)
-        self.host.consume(consumer, ignore_result)
-
-    @property
-    def bodies(self) -> list[str]:
-        """The bodies of all deliveries."""
-        return [delivery[2].body.decode() for delivery in self.sent]
-
-
-def played(story: Callable[[SimCluster, Home, Home], Awaitable[None]], *others: int) -> None:
-    async def whole(cluster: SimCluster) -> None:
-        serve_amqp(cluster)
-        await started(cluster, HOME, LEADER, *others)
-        await story(cluster, Home(cluster, HOME), Home(cluster, LEADER))
-
-    play(whole)
+    from headrace.wire.amqp.field_table import FieldTable
 
 
 def test_queue_in_the_memory_of_another_broker_is_published_to_and_consumed() -> None:
@@ -306,66 +234,6 @@ def test_metrics_tell_which_queues_are_led_and_what_is_under_way_with_others() -
         await until(lambda: leader.queues.led_count + home.queues.led_count == 1)
 
     played(story)
-
-
-STREAM: FieldTable = {"x-queue-type": "stream"}
-FROM_FIRST = ConsumerSettings(stream_offset=StreamOffset(StreamStart.FIRST))
-
-
-def stored(home: Home, *bodies: str) -> Awaitable[None]:
-    """Publish, and wait until the messages are stored."""
-    told: list[Any] = []
-    awaited: Any = {}
-    for body in bodies:
-        assert home.host.publish(["s"], persistent(body), awaited)
-    home.host.when_stored(awaited, told.append)
-    return until(lambda: [*map(bool, told)] == [False])
-
-
-def test_stream_is_read_at_each_broker_from_its_replica_while_leaders_die() -> None:
-    async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
-        third = Home(cluster, 2)
-        homes = [home, leader, third]
-        await home.declare("s", durable=True, arguments=STREAM)
-        await stored(home, "0", "1")
-        for each in homes:
-            each.consume("s", prefetch=1000, wishes=FROM_FIRST)
-        await stored(home, "2")
-        for each in homes:
-            await until(lambda: each.bodies == ["0", "1", "2"])  # noqa: B023
-        at = next(at for at, each in enumerate(homes) if "s" in each.host.queues)
-        left = [each for number, each in enumerate(homes) if number != at]
-        assert [figures(each).delivered for each in left] == [{("/", "s"): 3}] * 2
-        await until(lambda: len(homes[at].host.queues["s"].consumers) == 1)
-        cluster.kill(at)
-        for number in range(3, 20):
-            await stored(left[number % 2], str(number))
-        for each in left:
-            await until(lambda: len(each.bodies) >= 20)  # noqa: B023
-            assert each.bodies == [str(number) for number in range(20)]
-            assert each.cancelled == []
-        assert [figures(each).delivered for each in left] == [{("/", "s"): 20}] * 2
-
-    played(story, 2)
-
-
-def test_stream_goes_on_where_its_broker_has_led_it() -> None:
-    async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
-        homes = [home, leader, Home(cluster, 2)]
-        await home.declare("s", durable=True, arguments=STREAM)
-        await stored(home, "0")
-        first = next(each for each in homes if "s" in each.host.queues)
-        first.consume("s", prefetch=1000, wishes=FROM_FIRST)
-        await stored(home, "1")
-        await until(lambda: first.bodies == ["0", "1"])
-        queue = first.host.queues["s"]
-        first.queues.moved(first.host, queue)  # as if another broker led it
-        first.channel.ack(0, multiple=True)
-        assert figures(first).consumers == {("/", "s"): 1}
-        assert first.bodies == ["0", "1"]
-        assert first.cancelled == []
-
-    played(story, 2)
 
 
 def figures(home: Home) -> RemoteSurvey:

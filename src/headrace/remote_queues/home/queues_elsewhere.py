@@ -19,9 +19,9 @@ from headrace.model.nouns import BrokerId
 from headrace.ports.backoff import backoff_seconds
 from headrace.ports.callbacks import Done
 from headrace.ports.clock import Clock, Timer
-from headrace.queue_stores.log.log_writing import Crowded
+from headrace.queue_stores.log.queue_logs import Crowded
 from headrace.queues.model.declarations import DeclaredQueue
-from headrace.queues.port import Consumer, Queue
+from headrace.queues.port import NOT_SETTLED, Consumer, Queue, Settlements
 from headrace.queues.queue_names import QueueName
 from headrace.remote_queues.home.home_session import HomeSession
 from headrace.remote_queues.home.leader_link import FirstUse
@@ -95,18 +95,20 @@ class QueuesElsewhere:
         queue: DeclaredQueue,
         title: str,
         consumers: Collection[Consumer] = (),
+        settled: Settlements = NOT_SETTLED,
     ) -> RemoteQueue:
         """Return a queue for this broker's channels, in a session as soon as its leader is known.
 
         A queue that is open already is returned, unless it was declared again since. `consumers`:
-        those of this broker, which has led the queue until now.
+        those of this broker, which has led the queue until now. `settled`: what its next leader
+        may not have as settled.
         """
         name = QueueName(vhost, queue.name)
         known = self._known.get(name)
         if known is not None and known.remote.declared is queue:
-            if consumers:
+            if consumers or any(settled.values()):
                 known.remote.leave()
-                known.remote.adopt(consumers)
+                known.remote.adopt(consumers, settled)
             return known.remote
         self.close_queue(name)
         remote = RemoteQueue(
@@ -124,7 +126,7 @@ class QueuesElsewhere:
             replica=self._leaders.replica(name),
         )
         self._known[name] = _Known(remote)
-        remote.adopt(consumers)
+        remote.adopt(consumers, settled)
         self.look(name)
         return remote
 
@@ -150,7 +152,7 @@ class QueuesElsewhere:
                 self._look_later(name, known)
             return
         known.remote.is_down = False
-        known.remote.look_for_replica()
+        known.remote.consumers.serve_here()
         leader = self._leaders.leader_of(name)
         if known.remote.in_session:
             if leader is None or leader == known.leader:
@@ -178,7 +180,7 @@ class QueuesElsewhere:
         """Cancel the consumers of a stream that this broker serves, if any."""
         known = self._known.get(name)
         if known is not None:
-            known.remote.dismiss()
+            known.remote.consumers.dismiss()
 
     def _left(self, name: QueueName) -> None:
         """Look for the leader after a pause: a session was lost, or its leader is another one."""

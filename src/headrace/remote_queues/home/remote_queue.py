@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from headrace.model.errors import HeadraceError
 from headrace.ports.clock import Clock
-from headrace.queue_stores.log.log_writing import Crowded
+from headrace.queue_stores.log.queue_logs import Crowded
 from headrace.queue_stores.queue_settings import Published, QueueSettings, QueueType
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.port import (
@@ -28,6 +28,7 @@ from headrace.queues.port import (
     PurgeDone,
     Queue,
     QueueInfo,
+    Settlements,
     Subscriber,
     UnstoredDone,
 )
@@ -38,7 +39,7 @@ from headrace.remote_queues.home.remote_gets import RemoteGets
 from headrace.remote_queues.home.remote_publishes import WAITING_BYTES_MAX, RemotePublishes
 from headrace.remote_queues.home.remote_questions import RemoteQuestions
 from headrace.remote_queues.home.remote_settlements import RemoteSettlements, is_own
-from headrace.remote_queues.home.replica_readers import Replica, ReplicaReaders
+from headrace.remote_queues.home.replica_readers import Replica
 from headrace.remote_queues.messages import (
     Attached,
     Begun,
@@ -129,7 +130,7 @@ class RemoteQueue:
             timed=timed,
         )
         self._settlements = RemoteSettlements(link, moves=moves)
-        self._consumers = RemoteConsumers(link, self._settlements, clock, touched, replica)
+        self.consumers = RemoteConsumers(link, self._settlements, clock, touched, replica)
         self._gets = RemoteGets(link, self._settlements, clock)
         self._questions = RemoteQuestions(link, clock)
 
@@ -137,7 +138,7 @@ class RemoteQueue:
     def figures(self) -> HomeFigures:
         """Publishes and deliveries under way between this broker and the leader."""
         publishes = self._publishes
-        credit = self._consumers.outstanding
+        credit = self.consumers.outstanding
         return HomeFigures(publishes.unconfirmed, publishes.waiting_bytes, credit)
 
     # Sessions
@@ -152,7 +153,7 @@ class RemoteQueue:
         self._link.begin(session, self)
         self._publishes.begin()
         self._settlements.attach()
-        self._consumers.attach(session)
+        self.consumers.attach(session)
         self._settlements.repeat()
         session.call(Attached(self._link.queue))
         self._gets.begin(session)
@@ -167,11 +168,11 @@ class RemoteQueue:
         refused = unreachable(self._link.title)
         if self._waits:
             self._gets.lost()
-            self._consumers.serve_here()
+            self.consumers.serve_here()
         else:
             if not self._moves:
                 self._settlements.lost()
-            self._consumers.cancel_all(refused)
+            self.consumers.cancel_all(refused)
             self._gets.refuse(refused)
         self._questions.lost(refused)
         if self._left is not None:
@@ -193,7 +194,7 @@ class RemoteQueue:
     @property
     def is_used(self) -> bool:
         """Whether publishes wait for the leader, or the queue has consumers."""
-        return self._publishes.unconfirmed > 0 or self._consumers.are_there
+        return self._publishes.unconfirmed > 0 or self.consumers.are_there
 
     @property
     def was_opened(self) -> bool:
@@ -254,49 +255,38 @@ class RemoteQueue:
         self._publishes.close_call()
         if not self._waits:
             self._link.open_session()
-        self._consumers.add(consumer, done)
+        self.consumers.add(consumer, done)
 
-    def adopt(self, consumers: Iterable[Consumer]) -> None:
+    def adopt(self, consumers: Iterable[Consumer], settled: Settlements) -> None:
         """Take over consumers of a queue that this broker led, with what their channels hold.
 
-        Call it between two sessions.
+        `settled`: what this broker's file of settled positions has, and perhaps no other one. Call
+        it between two sessions.
         """
-        self._consumers.adopt(self, consumers)
-
-    @property
-    def here(self) -> ReplicaReaders | None:
-        """The consumers of a stream that this broker serves; None: the queue is no stream."""
-        return self._consumers.here
-
-    def look_for_replica(self) -> None:
-        """Serve consumers of a stream from this broker's replica, which may be in sync now."""
-        self._consumers.serve_here()
-
-    def dismiss(self) -> None:
-        """Cancel the consumers of a stream that this broker serves; the leader does its own."""
-        self._consumers.dismiss()
+        self.consumers.adopt(self, consumers)
+        self._settlements.adopt_settled(settled)
 
     def cancel(self, consumer: Consumer, now: float) -> None:
         """Have the leader remove a consumer, if registered."""
         self._publishes.close_call()
-        self._consumers.cancel(consumer)
+        self.consumers.cancel(consumer)
 
     def credit(self, consumer: Consumer) -> None:
         """Grant a consumer further deliveries. Implements `port.Queue`."""
-        self._consumers.grant(consumer)
+        self.consumers.grant(consumer)
 
     def expects(self, consumer: Consumer) -> bool:
         """Tell whether a consumer has been granted deliveries that have not come.
 
         Implements `remote_consumer.GrantsCredit`.
         """
-        return self._consumers.expects(consumer)
+        return self.consumers.expects(consumer)
 
     def settle(
         self, disposition: Disposition, positions: Sequence[int], sizes: Sequence[int] = ()
     ) -> None:
         """Send settlements to the leader; those for ended consumers are dropped."""
-        here = self._consumers.here
+        here = self.consumers.here
         if here is not None and is_own(positions[0]):
             here.settle(positions)
             return
@@ -329,17 +319,24 @@ class RemoteQueue:
         self._publishes.close_call()
         self._questions.ask_info(lambda info: done(self._with_here(info)))
 
-    def ask_counts(self, done: Callable[[QueueInfo | None], None]) -> None:
-        """Call `done` with the leader's counts; None: it has not answered in a second."""
+    def ask_counts(self, done: Callable[[QueueInfo | None], None], *, closes: bool = False) -> None:
+        """Call `done` with the leader's counts; None: it has not answered in a second.
+
+        `closes`: have publishes to an empty queue wait for `reopen`: it is about to be deleted.
+        """
         self._publishes.close_call()
-        self._questions.ask_counts(lambda info: done(info and self._with_here(info)))
+        self._questions.ask_counts(lambda info: done(info and self._with_here(info)), closes=closes)
 
     def _with_here(self, info: QueueInfo) -> QueueInfo:
-        here = self._consumers.here
+        here = self.consumers.here
         if here is None:
             return info
         unacked, consumers = info.unacked + here.unacked, info.consumers + len(here)
         return info._replace(unacked=unacked, consumers=consumers)
+
+    def reopen(self) -> None:
+        """Have the leader store what waits since `ask_counts`: the queue is not deleted."""
+        self._questions.reopen()
 
     # Events
 
@@ -347,7 +344,7 @@ class RemoteQueue:
         """Take an event of the session. Implements `SessionQueue`."""
         match event:
             case Delivered():
-                return self._consumers.delivered(event)
+                return self.consumers.delivered(event)
             case Stored(first=first, unstored=unstored):
                 self._publishes.stored(first, unstored)
             case Room(first=first, room=room):
@@ -366,13 +363,13 @@ class RemoteQueue:
         """Take the answer of a call."""
         match event:
             case Consuming(consumer=key, refused=refused):
-                self._consumers.added(key, refused)
+                self.consumers.added(key, refused)
             case Begun(consumer=key, offset=offset):
-                self._consumers.begun(key, offset)
+                self.consumers.begun(key, offset)
             case Cancelled(consumer=key, refused=refused):
-                self._consumers.cancelled(key, refused)
+                self.consumers.cancelled(key, refused)
             case Recalled(consumer=key, credit=credit):
-                self._consumers.recalled(key, credit)
+                self.consumers.recalled(key, credit)
             case GotMessage():
                 self._gets.got(event)
             case PurgeEnded():

@@ -40,9 +40,10 @@ class RemoteSurvey:
         for at, remote in enumerate(remotes):
             sums = HomeFigures(*map(sum, zip(sums, remote.figures, strict=True)))
             in_session += remote.in_session
-            if remote.here is not None:
-                consumers[remote.vhost, remote.name] = len(remote.here)
-                delivered[remote.vhost, remote.name] = remote.here.traffic.delivered
+            here = remote.consumers.here
+            if here is not None:
+                consumers[remote.vhost, remote.name] = len(here)
+                delivered[remote.vhost, remote.name] = here.traffic.delivered
             if at % SLICE_QUEUES == SLICE_QUEUES - 1:
                 yield
         self.count, self.in_session, self.sums = len(remotes), in_session, sums

@@ -9,7 +9,7 @@ A vhost's coordinator is the leader of its partition of `__amqp.declarations` (A
 has changes before they are committed.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -207,26 +207,24 @@ class Coordinator:
         if changes:
             self._append_deleted(shard, changes)
 
-    async def take_over(self, vhost: str, found: Sequence[Found]) -> Collection[str]:
-        """Append declarations of nodes; return the names of those nodes that the log has now.
+    async def take_over(self, vhost: str, found: Sequence[Found]) -> bool:
+        """Append declarations of nodes. A declaration that is refused is logged.
 
-        None: another broker coordinates the vhost, or too few replicas are in sync. A declaration
-        that is refused is logged.
+        False: another broker coordinates the vhost, or too few replicas are in sync.
         """
         try:
             shard = self._led.of(vhost)
         except ApiError:
-            return ()
+            return False
         partition = self._partitions.at(shard.index)
         if partition is None or partition.role.too_few_replicas:
-            return ()
+            return False
         held = shard.table.hold()
-        taken, records = apply_found(shard.table, held, found)
+        records = apply_found(shard.table, held, found)
         outcome = await called_back(partial(shard.append, held, records))
         if isinstance(outcome, ApiError):
             self._read_again(shard)
-            return ()
-        return taken
+        return not isinstance(outcome, ApiError)
 
     def _append_deleted(
         self, shard: CoordinatorShard, changes: Mapping[bytes, Deleted | None]

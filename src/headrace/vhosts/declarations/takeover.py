@@ -13,7 +13,7 @@ In a cluster each coordinator appends the declarations of its vhosts (`ClusterTa
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -122,8 +122,8 @@ async def take_over(nodes: DeclarationNodes, log: DeclarationLog, loaded: Loaded
     )
 
 
-AppendFound = Callable[[str, Sequence[Found]], Awaitable[Collection[str]]]
-"""Appends declarations of a vhost as its coordinator; returns the nodes that the log has now."""
+AppendFound = Callable[[str, Sequence[Found]], Awaitable[bool]]
+"""Appends declarations of a vhost as its coordinator; False: they are not committed."""
 
 
 class ClusterTakeover:
@@ -139,7 +139,6 @@ class ClusterTakeover:
         self._nodes = nodes
         self._create = create
         self._append = append
-        self._unusable: set[str] = set()
         self.is_done = False
         """Whether no node is left but those that are malformed."""
 
@@ -164,7 +163,6 @@ class ClusterTakeover:
         if not await self._nodes.exist():
             return True
         found, _ = await self._nodes.read()
-        found = [each for each in found if each.node not in self._unusable]
         if not found:
             return True
         await self._create()
@@ -177,38 +175,34 @@ class ClusterTakeover:
         return False
 
     async def _take(self, vhost: str, found: Sequence[Found]) -> None:
-        taken = await self._append(vhost, found)
-        await self._nodes.delete([each.node for each in found if each.node in taken])
-        if taken:
-            self._unusable |= {each.node for each in found if each.node not in taken}
+        if await self._append(vhost, found):
+            await self._nodes.delete([each.node for each in found])
             _logger.info(
                 "%d AMQP declarations of vhost %r were moved from the metadata store",
-                len(taken), vhost,
+                len(found), vhost,
             )  # fmt: skip
 
 
-def apply_found(
-    table: "FollowedTable", held: "Held", found: Sequence[Found]
-) -> "tuple[list[str], list[KeyValue]]":
+def apply_found(table: "FollowedTable", held: "Held", found: Sequence[Found]) -> "list[KeyValue]":
     """Apply declarations of nodes to a coordinator's table, held until they are committed.
 
-    Return the nodes that were applied, and the records that the log lacks; refusals are logged.
+    Return the records that the log lacks. It gets those that are refused, too, as on a single
+    broker: a node that stayed would keep all brokers from serving AMQP.
     """
-    taken: list[str] = []
     records: list[KeyValue] = []
     for node, vhost, record, content in found:
         key = record_key(vhost, record)
+        if table.records.get(key) == (vhost, record):
+            continue
+        records.append((key, content))
         try:
-            if table.records.get(key) != (vhost, record):
-                table.take_held(held, key, content)
-                records.append((key, content))
-            taken.append(node)
+            table.take_held(held, key, content)
         except Malformed as error:
             _logger.error(
                 "the declaration in node %s of vhost %r is not restored: %s. Messages of a queue"
                 " stay on disk", node, vhost, error,
             )  # fmt: skip
-    return taken, records
+    return records
 
 
 def _path(node: str) -> str:
