@@ -11,7 +11,7 @@ from headrace.queue_stores.stream.stream_reader import StreamReader
 from headrace.queues.engine import stream_readers
 from tests.support.log.log import NOW_MS
 from tests.support.queues.log import message
-from tests.support.queues.streams import FIRST, LAST, Stream, cold, filled, offset
+from tests.support.queues.streams import FIRST, LAST, NEXT, Stream, cold, filled, offset
 
 
 def reads(here: Stream, monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -188,6 +188,18 @@ def test_the_last_batch_may_be_the_first_and_of_one_message() -> None:
     here.published("b")
     here.retain(1)
     assert here.read(LAST).bodies == ["b"]
+
+
+def test_next_reader_goes_on_elsewhere_at_the_committed_end() -> None:
+    here = Stream()
+    here.published("a")
+    here.publish("unflushed")
+    reader = here.consume(NEXT)
+    begun: list[int] = []
+    here.queue.readers.when_begun(reader.consumer, begun.append)
+    (consumer,) = here.queue.readers.resign()
+    assert begun == [1]
+    assert consumer.wishes.stream_offset == offset(1)
 
 
 # What is kept

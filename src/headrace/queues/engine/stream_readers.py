@@ -93,26 +93,28 @@ class StreamReaders:
     def when_begun(self, consumer: "Consumer", begun: "Callable[[int], None]") -> None:
         """Call `begun` with the offset at which a consumer begins, now or once it is found.
 
-        Another broker that leads the stream next has all messages below it: of a start at the
-        log's end it is the committed one.
+        Another broker that leads the stream next has all messages below it.
         """
         _, reader = self._places[consumer]
-        start = consumer.wishes.stream_offset.start
+        reader.when_begun(lambda at: begun(self._committed(consumer, at)))
 
-        def committed(at: int) -> None:
-            log = self._source.log
-            if log is not None and start not in {StreamStart.FIRST, StreamStart.OFFSET}:
-                at = min(at, log.readable_end)
-            begun(at)
+    def _committed(self, consumer: "Consumer", at: int) -> int:
+        """Return the offset at which a consumer goes on with the next leader.
 
-        reader.when_begun(committed)
+        What is above the high watermark may be lost with this one: of a start at the log's end,
+        the messages that get these offsets then would be skipped.
+        """
+        log, start = self._source.log, consumer.wishes.stream_offset.start
+        if log is None or start in {StreamStart.FIRST, StreamStart.OFFSET}:
+            return at
+        return min(at, log.readable_end)
 
     def resign(self) -> "list[Consumer]":
         """Remove all consumers; return them, to begin on another broker where they are now."""
         consumers = list(self.consumers)
         for consumer, (_, reader) in self._places.items():
             if reader.has_begun:
-                consumer.read_on_from(reader.at)
+                consumer.read_on_from(self._committed(consumer, reader.at))
             self._source.leave(reader)
         self._places.clear()
         self.consumers = Consumers(single_active=False)
