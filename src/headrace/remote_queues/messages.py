@@ -236,6 +236,14 @@ class Consuming(NamedTuple):
     refused: Refused | None
 
 
+class Begun(NamedTuple):
+    """A stream's consumer begins at an offset, also with the next leader; before its messages."""
+
+    queue: int
+    consumer: int
+    offset: int
+
+
 class Cancelled(NamedTuple):
     """A consumer was cancelled: its queue is deleted, or closed with an error."""
 
@@ -276,7 +284,7 @@ class Counted(NamedTuple):
 
 Event = (
     Opened | Moved | Delivered | Stored | Room | Copied | Consuming | Cancelled | Recalled
-    | GotMessage | PurgeEnded | Counted
+    | GotMessage | PurgeEnded | Counted | Begun
 )  # fmt: skip
 
 

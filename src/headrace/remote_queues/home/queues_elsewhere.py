@@ -26,6 +26,7 @@ from headrace.queues.queue_names import QueueName
 from headrace.remote_queues.home.home_session import HomeSession
 from headrace.remote_queues.home.leader_link import FirstUse
 from headrace.remote_queues.home.remote_queue import RemoteQueue
+from headrace.remote_queues.home.replica_readers import Replica
 
 PAUSE_SECONDS_MIN = 0.05
 PAUSE_SECONDS_MAX = 1.0
@@ -48,6 +49,9 @@ class Leaders(Protocol):
 
     def session(self, leader: BrokerId) -> HomeSession | None:
         """Return the session with a leader; None: it is not registered."""
+
+    def replica(self, name: QueueName) -> Replica | None:
+        """Return the replicas here of a stream, from which it serves consumers; None: no stream."""
 
     def new_producer_id(self, give: Done[int | ApiError]) -> None:
         """Call `give` with a producer id of the controller that nothing else uses."""
@@ -119,6 +123,7 @@ class QueuesElsewhere:
             left=partial(self._left, name),
             renew=partial(self._identify, name),
             first_use=self._first_use(name, queue) if queue.durable else None,
+            replica=self._leaders.replica(name),
         )
         self._known[name] = _Known(remote)
         remote.adopt(consumers, settled)
@@ -147,6 +152,7 @@ class QueuesElsewhere:
                 self._look_later(name, known)
             return
         known.remote.is_down = False
+        known.remote.consumers.serve_here()
         leader = self._leaders.leader_of(name)
         if known.remote.in_session:
             if leader is None or leader == known.leader:
@@ -169,6 +175,12 @@ class QueuesElsewhere:
             known.identified = True
             self._identify(name)
         known.remote.begin(session)
+
+    def dismiss(self, name: QueueName) -> None:
+        """Cancel the consumers of a stream that this broker serves, if any."""
+        known = self._known.get(name)
+        if known is not None:
+            known.remote.consumers.dismiss()
 
     def _left(self, name: QueueName) -> None:
         """Look for the leader after a pause: a session was lost, or its leader is another one."""
