@@ -242,6 +242,14 @@ class Consuming(NamedTuple):
     refused: Refused | None
 
 
+class Begun(NamedTuple):
+    """A stream's consumer begins at an offset, also with the next leader; before its messages."""
+
+    queue: int
+    consumer: int
+    offset: int
+
+
 class Cancelled(NamedTuple):
     """A consumer was cancelled: its queue is deleted, or closed with an error."""
 
@@ -282,7 +290,7 @@ class Counted(NamedTuple):
 
 Event = (
     Opened | Moved | Delivered | Stored | Room | Copied | Consuming | Cancelled | Recalled
-    | GotMessage | PurgeEnded | Counted
+    | GotMessage | PurgeEnded | Counted | Begun
 )  # fmt: skip
 
 

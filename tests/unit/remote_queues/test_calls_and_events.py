@@ -13,6 +13,7 @@ from headrace.remote_queues.encoding import call_of, encoded, event_of
 from headrace.remote_queues.events import EVENTS_BYTES_MAX, EventsIn, EventsOut, Poll
 from headrace.remote_queues.messages import (
     Attached,
+    Begun,
     Call,
     Cancel,
     Cancelled,
@@ -183,6 +184,7 @@ EVENTS: list[Event] = [
     Room(1, 4, 2),
     Copied(1, [3, 4]),
     Recalled(1, 2, 5),
+    Begun(1, 2, 7),
     Delivered(1, 2, [5, 7], [message(), message(b"x")], True, [0, 2]),
     Delivered(1, 2, [5], [message()], False, None),
     Stored(1, 4, [4, 6]),

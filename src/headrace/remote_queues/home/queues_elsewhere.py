@@ -27,6 +27,7 @@ from headrace.queues.queue_names import QueueName
 from headrace.remote_queues.home.home_session import HomeSession
 from headrace.remote_queues.home.leader_link import FirstUse
 from headrace.remote_queues.home.remote_queue import RemoteQueue
+from headrace.remote_queues.home.replica_readers import Replica
 
 IDLE_SECONDS = 600.0
 """Seconds after which a queue that nothing has used since is closed: each takes some 5 KB here, and
@@ -54,6 +55,9 @@ class Leaders(Protocol):
 
     def session(self, leader: BrokerId) -> HomeSession | None:
         """Return the session with a leader; None: it is not registered."""
+
+    def replica(self, name: QueueName) -> Replica | None:
+        """Return the replicas here of a stream, from which it serves consumers; None: no stream."""
 
     def new_producer_id(self, give: Done[int | ApiError]) -> None:
         """Call `give` with a producer id of the controller that nothing else uses."""
@@ -141,6 +145,7 @@ class QueuesElsewhere:
             left=partial(self._left, name),
             renew=partial(self._identify, name),
             first_use=self._first_use(name, queue) if queue.durable else None,
+            replica=self._leaders.replica(name),
         )
         self._known[name] = _Known(remote, self._clock.monotonic())
         self._sweep_later()
@@ -170,6 +175,7 @@ class QueuesElsewhere:
                 self._look_later(name, known)
             return
         known.remote.is_down = False
+        known.remote.consumers.serve_here()
         leader = self._leaders.leader_of(name)
         if known.remote.in_session:
             if leader is None or leader == known.leader:
@@ -192,6 +198,12 @@ class QueuesElsewhere:
             known.identified = True
             self._identify(name)
         known.remote.begin(session)
+
+    def dismiss(self, name: QueueName) -> None:
+        """Cancel the consumers of a stream that this broker serves, if any."""
+        known = self._known.get(name)
+        if known is not None:
+            known.remote.consumers.dismiss()
 
     def _left(self, name: QueueName) -> None:
         """Look for the leader after a pause: a session was lost, or its leader is another one."""

@@ -144,6 +144,11 @@ class RemoteSettlements:
         self.gets = 0
 
 
+def is_own(position: int) -> bool:
+    """Tell whether this broker has made a delivery itself: no key is above the position."""
+    return not position >> _POSITION_BITS
+
+
 def named(key: int, positions: Sequence[int]) -> list[int]:
     """Return a consumer's positions as channels know them."""
     above = key << _POSITION_BITS
