@@ -13,25 +13,36 @@ from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 from headrace.broker.broker import Broker
-from headrace.broker.metadata_image import ImageDelta
+from headrace.broker.metadata_image import ImageDelta, TopicInfo
+from headrace.broker.partition import Partition
 from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.callbacks import Done
-from headrace.queue_stores.log.log_writing import Crowded
+from headrace.queue_stores.log.queue_logs import QueueLogs
 from headrace.queue_stores.queue_settings import QueueType
 from headrace.queues.engine.delivery_turns import AnyQueue
+from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.model.declaration_table import Applied
 from headrace.queues.model.declarations import DeclaredQueue
-from headrace.queues.port import NO_INFO, Consumer, Queue, QueueInfo
+from headrace.queues.port import (
+    NO_INFO,
+    NOT_SETTLED,
+    Consumer,
+    Queue,
+    QueueInfo,
+    Settlements,
+)
 from headrace.queues.queue_names import QueueName, is_queue_topic, queue_of_topic, queue_topic
 from headrace.queues.refusals import QUEUE, resource_text
 from headrace.remote_queues.home.home_session import HomeSession
 from headrace.remote_queues.home.leader_link import unreachable
 from headrace.remote_queues.home.queues_elsewhere import QueuesElsewhere
 from headrace.remote_queues.home.remote_queue import RemoteQueue
+from headrace.remote_queues.home.replica_readers import Replica
 from headrace.remote_queues.leader.queue_sessions import QueueSessions
+from headrace.remote_queues.leader.remote_channel import RemoteChannel
 from headrace.server.cluster.queue_links import QueueLinks
 from headrace.vhosts.led_queues import LedQueues
 from headrace.vhosts.replicated_topics import ReplicatedTopics
@@ -53,7 +64,7 @@ class ClusterQueues:
         virtual_hosts: VirtualHosts,
         links: QueueLinks,
         led: LedQueues,
-        crowded: list[Crowded],
+        logs: QueueLogs,
         home_of: HomeOf,
         new_producer_id: NewProducerId,
         topics: ReplicatedTopics,
@@ -61,7 +72,7 @@ class ClusterQueues:
         """Begin without queues.
 
         `links` have the sessions with other brokers, `led` runs the queues that are led here.
-        `crowded`: `QueueLogs.crowded`.
+        `logs`: shared by the stores of all queues.
         """
         self.sessions = QueueSessions(
             virtual_hosts.hosts, virtual_hosts.deadlines, virtual_hosts.turns.soon
@@ -76,7 +87,10 @@ class ClusterQueues:
         self._led = led
         led.moved = self.moved
         self._home_of = home_of
-        self._elsewhere = QueuesElsewhere(self, broker.clock, crowded, self._touched)
+        self._elsewhere = QueuesElsewhere(
+            self, broker.clock, logs.crowded, self._touched, self._closed_idle
+        )
+        self._windows = logs.windows
         self._hashed: dict[str, QueueName] = {}
         """Queues by topics whose names do not say which queue they have."""
         broker.image.observers.append(self._image_changed)
@@ -133,13 +147,17 @@ class ClusterQueues:
 
     def _forget(self, host: QueueHost, name: QueueName) -> None:
         """End a queue that is not declared any more; its consumers are cancelled."""
-        removed = host.targets.elsewhere.pop(name.queue, None)
-        if removed is not None and host.targets.get(name.queue) is removed:
-            del host.targets[name.queue]
+        _drop_elsewhere(host, name)
         if len(name.vhost) + len(name.queue) >= HASHED_CHARS_MIN:
             self._hashed.pop(queue_topic(*name), None)
         self._elsewhere.close_queue(name)
         self._led.forget(name)
+
+    def _closed_idle(self, name: QueueName) -> None:
+        """Have channels open a queue again for its next use."""
+        host = self._virtual_hosts.hosts.get(name.vhost)
+        if host is not None:
+            _drop_elsewhere(host, name)
 
     def _host(self, vhost: str) -> QueueHost:
         """Return the host of a vhost, whose channels find queues elsewhere from now on."""
@@ -150,14 +168,18 @@ class ClusterQueues:
         return host
 
     def _open(
-        self, host: QueueHost, name: str, consumers: Collection[Consumer] = ()
+        self,
+        host: QueueHost,
+        name: str,
+        consumers: Collection[Consumer] = (),
+        settled: Settlements = NOT_SETTLED,
     ) -> RemoteQueue | None:
         """Return a queue that this broker does not host, for its channels; None: not declared."""
         queue = host.model.queues.get(name)
         if queue is None:
             return None
         title = resource_text(QUEUE, name, host.name)
-        remote = self._elsewhere.open(host.name, queue, title, consumers)
+        remote = self._elsewhere.open(host.name, queue, title, consumers, settled)
         host.targets.elsewhere[name] = host.targets[name] = remote
         return remote
 
@@ -176,12 +198,14 @@ class ClusterQueues:
     def moved(self, host: QueueHost, queue: AnyQueue) -> None:
         """Have channels use a queue elsewhere that this broker does not lead any more.
 
-        Its consumers here stay subscribed. Implements `led_queues.Moved`.
+        Its consumers here stay subscribed, and settlements that are not copied are sent to the next
+        leader. Implements `led_queues.Moved`.
         """
         self.sessions.moved(host.name, queue.name)  # before its publishes are reported as unstored
         consumers = host.unhost(queue) if queue.refused is None else []
+        settled = queue.uncopied() if isinstance(queue, HostedQueue) else NOT_SETTLED
         host.queues.pop(queue.name, None)  # the placeholder of a queue that was led here
-        if self._open(host, queue.name, consumers) is None:
+        if self._open(host, queue.name, consumers, settled) is None:
             host.targets.pop(queue.name, None)
             host.end_consumers(consumers)
 
@@ -194,11 +218,16 @@ class ClusterQueues:
             return None
         if not queue.durable:
             return self._home_of(*name)
-        read = queue.settings.topic
-        topic = self._broker.image.topics.get(queue_topic(*name) if read is None else read.topic)
+        topic = self._topic_of(name)
         if topic is None or topic.partitions[0].leader == NO_LEADER:
             return None
         return topic.partitions[0].leader
+
+    def _topic_of(self, name: QueueName) -> TopicInfo | None:
+        """Return the topic with a queue's messages, or which a stream reads; None: none exists."""
+        queue = self._queue(name)
+        read = None if queue is None else queue.settings.topic
+        return self._broker.image.topics.get(queue_topic(*name) if read is None else read.topic)
 
     def is_unused(self, name: QueueName) -> bool:
         """Return whether a durable queue was never used: it has no topic, and so no message."""
@@ -220,6 +249,24 @@ class ClusterQueues:
         (only,) = partition.replicas
         reachable = any(only == broker.broker_id for broker in image.reachable_brokers())
         return only in partition.offline or not reachable
+
+    def replica(self, name: QueueName) -> Replica | None:
+        """Return this broker's replica of a stream, present or later; None: no stream."""
+        queue = self._queue(name)
+        if queue is None or queue.settings.queue_type is not QueueType.STREAM:
+            return None
+        return Replica(partial(self._replica_of, name), self._broker.disk, self._windows)
+
+    def _replica_of(self, name: QueueName) -> Partition | None:
+        """Return the replica of a stream that may serve consumers: in sync, and not closed."""
+        topic, own = self._topic_of(name), self._broker.broker_id
+        if topic is None or own not in topic.partitions[0].isr:
+            return None
+        at = topic.name, 0
+        found = self._broker.partitions.get(at) or self._broker.followed.get(at)
+        if found is None or found.role.closed or found.topic_id != topic.topic_id:
+            return None
+        return found
 
     def use(self, vhost: str, queue: DeclaredQueue) -> None:
         """Have the topic of a durable queue created, unless it exists."""
@@ -251,18 +298,32 @@ class ClusterQueues:
                 self._look_for_readers(topic)
 
     def _look_for_readers(self, topic: str) -> None:
-        """Look for the leaders of streams that read a Kafka topic."""
+        """Look for the leaders of streams that read a Kafka topic.
+
+        Their consumers are cancelled if the topic has got a second partition.
+        """
+        info = self._broker.image.topics.get(topic)
         for host in self._virtual_hosts.hosts.values():
             for name, read in host.model.router.read_topics.items():
-                if read.topic == topic:
-                    self._elsewhere.look(QueueName(host.name, name))
+                if read.topic != topic:
+                    continue
+                self._elsewhere.look(QueueName(host.name, name))
+                if info is not None and len(info.partitions) > 1:
+                    self._elsewhere.dismiss(QueueName(host.name, name))
 
     # The right to lead: `LeadingRights.homes_of`, `QueueLeadership.wait_for_homes`
 
     def homes_of(self, partition: TopicPartition) -> frozenset[BrokerId]:
         """Return the brokers whose channels may hold deliveries of a led partition's queue."""
         name = self._name_of(partition.topic)
-        return frozenset() if name is None else frozenset(self.sessions.homes_of(*name))
+        if name is None:
+            return frozenset()
+        homes = frozenset(self.sessions.homes_of(*name))
+        host = self._virtual_hosts.hosts.get(name.vhost)
+        queue = None if host is None else host.queues.get(name.queue)
+        if isinstance(queue, HostedQueue) and _is_awaited(queue):
+            homes |= {self._broker.broker_id}
+        return homes
 
     def wait_for_homes(
         self, topic: str, homes: Collection[BrokerId], attached: Callable[[], None]
@@ -276,3 +337,16 @@ class ClusterQueues:
 
     def _name_of(self, topic: str) -> QueueName | None:
         return queue_of_topic(topic) or self._hashed.get(topic)
+
+
+def _is_awaited(queue: HostedQueue) -> bool:
+    """Return whether the next leader of a queue has something to learn of channels here."""
+    own = (not isinstance(each.channel, RemoteChannel) for each in queue.consumers)
+    return any(own) or any(queue.uncopied().values())
+
+
+def _drop_elsewhere(host: QueueHost, name: QueueName) -> None:
+    """Remove a queue that another broker leads from those that channels find."""
+    removed = host.targets.elsewhere.pop(name.queue, None)
+    if removed is not None and host.targets.get(name.queue) is removed:
+        del host.targets[name.queue]

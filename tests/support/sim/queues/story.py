@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from headrace.model.errors import ApiError
 from headrace.queues.queue_names import queue_topic
 from headrace.testing.sim.cluster import LAG_SECONDS, SimCluster
 from headrace.testing.sim.faults.ground import Ground
@@ -18,6 +19,7 @@ from headrace.testing.sim.faults.requests import Requests
 from headrace.testing.sim.faults.swarm import Faults, Mix
 from headrace.testing.sim.history import Broken
 from headrace.testing.sim.replica_watch import ReplicaWatch
+from headrace.testing.sim.stories import Story
 from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.model_methods import ExchangeDeclare, QueueBind, QueueDeclare
 from tests.support.sim.amqp import serve_amqp
@@ -31,6 +33,7 @@ from tests.support.sim.queues.clients import (
     Publisher,
     Route,
 )
+from tests.support.sim.queues.delivery_watch import DeliveryWatch
 from tests.support.sim.queues.events import Fault, Played, Promises
 from tests.support.sim.queues.judge import firm_acks, violations
 
@@ -99,6 +102,11 @@ FAULTS = Mix(
 """Not empty disks: whether another has all is only looked at for one queue."""
 
 
+MOVES = FAULTS._replace(
+    kinds=("elections asked for",), kinds_share=1.0, slow_share=0.0, tracks=(1,),
+    pauses_seconds_max=(2.0,), elections_min=0,
+)  # fmt: skip
+"""Changes of leaders, without a fault."""
 ALONE = FAULTS._replace(
     kinds=("power cuts", "kills", "restarts", "pauses", "clients cut off", "lost touch",
            "expired sessions", "store gone", "flushes stalled"),
@@ -117,6 +125,20 @@ class QueueRequests(Requests):
 
     async def _delete_records(self) -> None:
         await self._hand_over()
+
+
+class Moves(QueueRequests):
+    """Leaders change while all brokers run: each queue prefers another replica."""
+
+    async def _hand_over(self) -> None:
+        ground = self._ground
+        for queue in QUEUES:
+            ground.counts["elections asked for"] += 1
+            topic = queue_topic("/", queue)
+            replicas = ground.random.sample(ground.brokers, len(ground.brokers))
+            with suppress(ApiError):
+                await ground.cluster.prefer(topic, replicas)
+            await ground.cluster.elect(topic)
 
 
 class Told(NamedTuple):
@@ -251,9 +273,22 @@ async def queue_work(cluster: SimCluster) -> Told:
     return await _played(cluster, BROKERS, FAULTS)
 
 
+def work_with(*kinds: str, tracks: Sequence[int] = (1, 2)) -> Story[Told]:
+    """Return the story with faults of some kinds only, all of them in each story."""
+    mix = FAULTS._replace(
+        kinds=kinds, kinds_share=1.0, slow_share=0.0, tracks=tracks, elections_min=0
+    )
+    return lambda cluster: _played(cluster, BROKERS, mix)
+
+
 async def calm_work(cluster: SimCluster) -> Told:
     """The story while nothing fails. Broken."""
     return await _played(cluster, BROKERS, None)
+
+
+async def moved_work(cluster: SimCluster) -> Told:
+    """The story while leaders change and nothing fails. Broken."""
+    return await _played(cluster, BROKERS, MOVES, Moves)
 
 
 async def single_work(cluster: SimCluster) -> Told:
@@ -261,7 +296,12 @@ async def single_work(cluster: SimCluster) -> Told:
     return await _played(cluster, BROKERS[:1], ALONE)
 
 
-async def _played(cluster: SimCluster, brokers: Sequence[int], mix: Mix | None) -> Told:
+async def _played(
+    cluster: SimCluster,
+    brokers: Sequence[int],
+    mix: Mix | None,
+    requests: type[QueueRequests] = QueueRequests,
+) -> Told:
     serve_amqp(cluster)
     cluster.configure(SETTINGS)
     await asyncio.gather(*(cluster.start(number) for number in brokers))
@@ -269,9 +309,10 @@ async def _played(cluster: SimCluster, brokers: Sequence[int], mix: Mix | None) 
     clients = Clients(cluster, brokers)
     clients.start()
     watch = ReplicaWatch(cluster, queue_topic("/", FAN[0]), 1, brokers)
+    delivering = DeliveryWatch(cluster)
     ground = Ground(cluster, brokers, clients.names, watch, LAG_SECONDS)
     if mix is not None:
-        await clients.during(Faults(ground, QueueRequests, mix).happen(FAULT_SECONDS))
+        await clients.during(Faults(ground, requests, mix).happen(FAULT_SECONDS))
     else:
         await clients.during(asyncio.sleep(CALM_SECONDS))
     await clients.during(clients.finish())
@@ -282,6 +323,7 @@ async def _played(cluster: SimCluster, brokers: Sequence[int], mix: Mix | None) 
     if found:
         raise Broken(f"{len(found)} violations: " + "\n".join(found[:5]))
     counts = ground.counts + Counter(type(event).__name__ for event in played.events)
+    counts["batches delivered"] = delivering.delivered
     told = Told(counts, firm_acks(played), _epochs(cluster))
     await asyncio.gather(*(cluster.stop(number) for number in brokers))
     return told
