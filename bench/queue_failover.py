@@ -7,6 +7,7 @@ client's back-off is measured.
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from array import array
 from statistics import median
 
@@ -38,7 +39,7 @@ PAUSE_SECONDS = 0.002
 PREFETCH = 100
 
 
-class _Probe:
+class _Probe(ABC):
     """A thread with a connection; `times` has when it got each of its answers."""
 
     def __init__(self, address: Address) -> None:
@@ -66,13 +67,13 @@ class _Probe:
         except Exception as error:  # noqa: BLE001 - raised where it is waited for
             self.failed = error
 
+    @abstractmethod
     def begin(self, wire: AmqpWire) -> None:
         """Prepare the channel."""
-        raise NotImplementedError
 
+    @abstractmethod
     def once(self, wire: AmqpWire) -> bool:
         """Wait for an answer; whether it was one that counts."""
-        raise NotImplementedError
 
 
 class _Publisher(_Probe):

@@ -5,6 +5,7 @@ from typing import Any
 
 import pika
 import pytest
+from confluent_kafka import TopicCollection
 from pika.exceptions import ChannelClosedByBroker
 
 from headrace.queues.queue_names import DECLARATIONS_TOPIC, queue_topic
@@ -71,6 +72,51 @@ def test_queue_is_deleted_and_declared_again_while_its_coordinator_is_killed(
     assert declared(amqp, left[1], "killed", **{"x-queue-type": "quorum"}) == 0
     amqp.mend()
     assert only_message(amqp, left[0], "killed") == b"new"
+
+
+def topic_id(cluster: AmqpCluster, name: str) -> str:
+    """Return the id of a queue's topic as its partitions' directories have it."""
+    topic, admin = queue_topic("/", name), cluster.admin()
+    found = admin.describe_topics(TopicCollection([topic]))[topic].result(30).topic_id
+    return str(found).replace("/", "_").replace("+", "-")
+
+
+def ids_on_disk(cluster: AmqpCluster, number: int, name: str) -> list[str]:
+    """Return the topic ids of a queue's logs at a broker, also of those that are set aside."""
+    prefix = f"{queue_topic('/', name)}-0"
+    return [
+        path.read_text().partition("topic_id: ")[2].strip()
+        for path in cluster.brokers[number].directory.rglob("partition.metadata")
+        if path.parent.name.startswith(prefix) and not path.parent.name.endswith("-delete")
+    ]
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_queue_is_deleted_and_declared_again_while_a_replica_is_down(
+    end: str, amqp: AmqpCluster
+) -> None:
+    name = f"down-{end}"
+    quorum = {"x-queue-type": "quorum"}
+    declared(amqp, 0, name, **quorum)
+    filled(amqp, 1, name)
+    old = topic_id(amqp, name)
+    amqp.until_in_sync(queue_topic("/", name))
+    down = 2
+    getattr(amqp.brokers[down], end)()
+    with amqp.channel(0) as channel:
+        channel.queue_delete(name)
+    assert declared(amqp, 1, name, **quorum) == 0
+    assert only_message(amqp, 0, name) == b"new"
+    with amqp.channel(1, confirms=True) as channel:
+        publish(channel, name, b"kept")
+    new = topic_id(amqp, name)
+    assert ids_on_disk(amqp, down, name) == [old] != [new]
+    amqp.mend()
+    until(lambda: old not in ids_on_disk(amqp, down, name), "the deleted log is gone", 5)
+    with amqp.channel(down) as channel:
+        assert channel.basic_get(name, auto_ack=True)[2] == b"kept"
+        assert channel.basic_get(name)[0] is None
+        channel.queue_delete(name)
 
 
 def test_queue_with_messages_at_another_broker_is_not_deleted_as_empty(amqp: AmqpCluster) -> None:

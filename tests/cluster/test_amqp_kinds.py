@@ -4,7 +4,7 @@ import time
 
 import pika
 import pytest
-from pika.exceptions import NackError, UnroutableError
+from pika.exceptions import ChannelClosedByBroker, NackError, UnroutableError
 
 from headrace.wire.amqp.reply_codes import ReplyCode
 from tests.support.cluster.amqp_clients import (
@@ -72,6 +72,28 @@ def test_auto_delete_queue_ends_with_its_last_consumer_at_any_broker(
             other.basic_cancel(tag)
             assert exists(amqp, 0, queue)
         until(lambda: not exists(amqp, 0, queue), "the queue ends with its consumer")
+
+
+@pytest.mark.parametrize("closed", ["channel", "connection"])
+@pytest.mark.parametrize("durable", [False, True])
+def test_close_ok_waits_for_the_deletion_of_an_auto_delete_queue(
+    durable: bool, closed: str, amqp: AmqpCluster
+) -> None:
+    for number in range(5):
+        queue = f"closed-{durable}-{closed}-{number}"
+        with amqp.channel(1) as asking:
+            asking.queue_declare(queue, durable=durable, auto_delete=True)
+            at = (number + 1) % 3
+            with amqp.channel(at) as same:
+                connection = amqp.connect_to(at)
+                consumer = connection.channel()
+                consumer.basic_consume(queue, lambda *_: None)
+                (consumer if closed == "channel" else connection).close()
+                with pytest.raises(ChannelClosedByBroker) as refused:
+                    same.queue_declare(queue, passive=True)
+                assert refused.value.reply_code == 404
+                if closed == "channel":
+                    connection.close()
 
 
 @pytest.mark.parametrize("durable", [False, True])

@@ -135,16 +135,47 @@ def test_last_member_stays_and_a_minority_is_refused(cluster: AmqpCluster) -> No
     assert "no majority: 1 of 2" in refused["error"]["message"]
 
 
+def told(cluster: AmqpCluster, *words: str) -> tuple[int, str]:
+    """Run `headrace amqp`; return its exit code and its standard error."""
+    done = subprocess.run(
+        [HEADRACE, "amqp", *words, "--bootstrap-server", cluster.bootstrap],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
 def test_broker_that_is_not_registered_is_not_found(cluster: AmqpCluster) -> None:
-    for words in (["drain", "9"], ["revive", "9"], ["queue", "grow", "9", "--all"]):
-        done = subprocess.run(
-            [HEADRACE, "amqp", *words, "--bootstrap-server", cluster.bootstrap],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert (done.returncode, "broker 9 is not registered" in done.stderr) == (4, True), words
+    for words in (
+        ["drain", "9"], ["revive", "9"], ["queue", "grow", "9", "--all"],
+        ["queue", "shrink", "9", "--all"],
+    ):  # fmt: skip
+        code, text = told(cluster, *words)
+        assert (code, "broker 9 is not registered" in text) == (4, True), words
+
+
+def test_queue_does_not_grow_onto_a_dead_broker_and_leaves_it(cluster: AmqpCluster) -> None:
+    declare(cluster, "left", 3, count=1)
+    cluster.until_in_sync(queue_topic("/", "left"))
+    cluster.brokers[2].kill()
+    until(lambda: 2 not in cluster.admin().list_topics(timeout=10).brokers, "it is dead")
+    code, text = told(cluster, "queue", "grow", "2", "--queue", "left")
+    assert code != 0
+    assert "broker 2 " in text
+    assert told(cluster, "queue", "shrink", "2", "--queue", "left")[0] == 0
+    assert row(cluster, "left", at=0)["members"] == [0, 1]
+
+
+def test_drain_of_the_last_broker_warns(cluster: AmqpCluster) -> None:
+    warnings = [
+        "no other broker accepts AMQP clients" in told(cluster, "drain", str(broker))[1]
+        for broker in range(3)
+    ]
+    for broker in range(3):
+        assert told(cluster, "revive", str(broker))[0] == 0
+    assert warnings == [False, False, True]
 
 
 def test_leaders_are_balanced_and_consumers_stay(cluster: AmqpCluster) -> None:

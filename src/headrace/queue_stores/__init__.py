@@ -3,6 +3,7 @@
 queue_settings        settings that a queue was declared with; a message as published to queues
 message_store         interfaces between a queue and the stores of its messages
 record_messages       messages as records and back
+like_records          records that differ from their neighbours in the body only
 unacked_positions     positions that consumers hold
 memory/
     memory_messages   messages of transient and exclusive queues

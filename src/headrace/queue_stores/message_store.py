@@ -162,6 +162,15 @@ class LateStore(GoesWithQueue, Waited, Protocol):
     def is_loading(self) -> bool:
         """Return whether the messages of an existing log are being loaded."""
 
+    def hold(self) -> None:
+        """Have later messages wait until `release`: an empty queue is about to be deleted.
+
+        They are confirmed if it is. Each call needs a `release`, unless the store ends.
+        """
+
+    def release(self) -> None:
+        """Store what has waited since `hold`: the queue is not deleted."""
+
     def resign(self) -> None:
         """Stop writing and reading, and release memory: another broker leads the queue.
 
@@ -175,10 +184,13 @@ class BatchStore(Protocol):
 
     @property
     def batch_bytes_max(self) -> int:
-        """Bytes of messages in one batch at most, by `record_bytes`."""
+        """Bytes of messages in one batch at most."""
 
-    def has_batch(self, batch: bytes, size: int) -> bool:
-        """Tell whether the store has a batch; `size`: see `log_writing.LogWriting.has_batch`."""
+    def has_batch(self, batch: bytes) -> bool:
+        """Tell whether the store has a batch; raises HeadraceError if it refuses it."""
+
+    def append_all(self, messages: Sequence[Message], *, persistent: bool) -> None:
+        """Append messages of the batch that it does not have, which do not expire."""
 
     def write(self, batch: bytes | None = None) -> None:
         """Write the appended messages, those of `batch` as it is."""

@@ -1,5 +1,6 @@
 """Settings of queues and consumers from checked arguments, and messages as published."""
 
+from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -129,6 +130,22 @@ class Published(NamedTuple):
 
     Set for dead letters of the strategy at-most-once.
     """
+
+
+class PublishedRun(NamedTuple):
+    """Messages of one publisher with equal properties."""
+
+    messages: list[Message]
+    priority: int = 0
+    expiration_ms: int | None = None
+    persistent: bool = False
+    over_length: bool = False
+    """As in `Published`."""
+
+    def each(self) -> Iterator[Published]:
+        """Yield each message with its properties."""
+        for message in self.messages:
+            yield Published(message, *self[1:])
 
 
 class StreamStart(Enum):

@@ -10,19 +10,31 @@ exchange, with the record's key as routing key if it is short enough, and the re
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from headrace.delivery.batches import Aborted, stretches
 from headrace.model.errors import ApiError, Malformed
 from headrace.ports.disk import Buffer
-from headrace.record.batch import CODEC_MASK, Record, iterate, records
-from headrace.record.batch_layout import ATTRIBUTES, RECORD_COUNT
-from headrace.record.record import Header, encoded_headers, sized
+from headrace.queue_stores.like_records import LikeRecords
+from headrace.record.batch import (
+    CODEC_MASK,
+    LOG_APPEND_TIME,
+    BatchHeader,
+    CorruptBatch,
+    Record,
+    iterate,
+    parse_header,
+    records,
+)
+from headrace.record.batch_layout import ATTRIBUTES, HEADER_BYTES, RECORD_COUNT
+from headrace.record.record import Header, encoded_headers, read_into, sized
 from headrace.record.record_parts import NO_PRODUCER, Parts, ProducerBatch, build_of_parts
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.field_table import SHORT_STRING_BYTES_MAX, FieldTable
 from headrace.wire.amqp.properties import (
+    FLAGS_AT,
     PERSISTENT,
     Properties,
     body_size_of,
@@ -41,6 +53,10 @@ They must fit into one frame, which is of 4096 bytes for some clients.
 """
 RECORD_BYTES = 64
 """Bytes of a record without key, value and the two headers' values, at most."""
+
+KEPT_BYTES_MAX = 256
+"""Bytes of properties up to which decoded ones are cached for messages with equal ones."""
+KEPT_MAX = 1024
 
 _OURS = frozenset((HEADER, EXCHANGE, ROUTING_KEY))
 _ENTRY_BYTES = 6
@@ -126,32 +142,112 @@ def messages_in(
     """
     found = Found([], [], [], [])
     view = memoryview(data)
-    read_message = _Reading().message
     for stretch in stretches(data, at, aborted):
         if not stretch.wanted:
             continue
         try:
-            batch = list(records(view[stretch.begin : stretch.end]))
+            runs = _runs(view[stretch.begin : stretch.end])
         except ApiError as error:
             _logger.error(
                 "offsets %d to %d are skipped, as their batch cannot be decoded: %s. The producer"
                 " must send these records again", stretch.first, stretch.last, error,
             )  # fmt: skip
             continue
-        for record in batch:
-            if record.offset < at or (is_settled is not None and is_settled(record.offset)):
-                continue
-            message, life_ms, persistent = read_message(record)
-            if not persistent:
-                found.transient.append(record.offset)
-            if ttl_ms is not None:
-                life_ms = ttl_ms if life_ms is None else min(life_ms, ttl_ms)
-            if life_ms is not None:
-                life_ms += record.timestamp if record.timestamp >= 0 else arrived_ms
-            found.positions.append(record.offset)
-            found.messages.append(message)
-            found.expiries_ms.append(life_ms)
+        for run in runs:
+            _add(found, run.unsettled(at, is_settled), ttl_ms, arrived_ms)
     return found
+
+
+class _Kind(NamedTuple):
+    """The properties of a message from which its expiry follows, and its persistence."""
+
+    timestamp: int
+    life_ms: int | None
+    """Milliseconds after which it expires, by its own property."""
+    persistent: bool
+
+
+_NO_KIND = _Kind(-1, None, True)
+
+
+class _Run(NamedTuple):
+    """Messages of neighbouring records of one kind; the lists are equally long."""
+
+    kind: _Kind
+    positions: list[int]
+    messages: list[Message]
+
+    def unsettled(self, at: int, is_settled: Callable[[int], bool] | None) -> "_Run":
+        """Return the part of the run from position `at` on that is not settled."""
+        kind, positions, messages = self
+        if is_settled is None and positions[0] >= at:
+            return self
+        left = [
+            number
+            for number, position in enumerate(positions)
+            if position >= at and (is_settled is None or not is_settled(position))
+        ]
+        if len(left) == len(positions):
+            return self
+        return _Run(
+            kind, [positions[number] for number in left], [messages[number] for number in left]
+        )
+
+
+def _add(found: Found, run: _Run, ttl_ms: int | None, arrived_ms: int) -> None:
+    (timestamp, life_ms, persistent), positions, messages = run
+    if not persistent:
+        found.transient.extend(positions)
+    if ttl_ms is not None:
+        life_ms = ttl_ms if life_ms is None else min(life_ms, ttl_ms)
+    if life_ms is not None:
+        life_ms += timestamp if timestamp >= 0 else arrived_ms
+    found.positions.extend(positions)
+    found.messages.extend(messages)
+    found.expiries_ms.extend([life_ms] * len(messages))
+
+
+def _runs(batch: memoryview) -> list[_Run]:
+    """Decode the messages of a batch; raise ApiError if it is malformed."""
+    header = parse_header(batch)
+    if not header.attributes & (CODEC_MASK | LOG_APPEND_TIME):
+        try:
+            return _plain_runs(bytes(batch[HEADER_BYTES:]), header)
+        except (CorruptBatch, IndexError, UnicodeDecodeError):
+            pass  # `records` raises with the reason
+    reading = _Reading()
+    reading.read(records(batch))
+    return reading.runs
+
+
+def _plain_runs(data: bytes, header: BatchHeader) -> list[_Run]:
+    """Decode records that are not compressed: one in full, and those like it by their bodies."""
+    reading, like = _Reading(), LikeRecords()
+    base, time, count = header.base_offset, header.base_timestamp, header.record_count
+    at = number = 0
+    some = 1
+    while number < count:
+        decoded: list[Record] = []
+        if some > 1:
+            at = read_into(decoded, some - 1, data, at, base, time, None)
+        begin = at
+        at = read_into(decoded, 1, data, at, base, time, None)
+        reading.read(decoded)
+        number += some
+        more = 0
+        of_one_length = data[begin : begin + 2] == data[at : at + 2]
+        if of_one_length and like.learn(data, begin, at, decoded[-1], number - 1):
+            _, positions, messages = reading.runs[-1]
+            before = len(messages)
+            at = like.read(data, at, range(number, count), messages)
+            more = len(messages) - before
+            positions.extend(range(base + number, base + number + more))
+            number += more
+        # Where records differ, ever more are decoded before one is compared with the next.
+        some = 1 if more else min(4 * some, count - number)
+    if at != len(data):
+        raise CorruptBatch(f"{len(data) - at} bytes after the last record")
+    return reading.runs
 
 
 class _Reading:
@@ -159,10 +255,12 @@ class _Reading:
 
     __slots__ = (
         "_body_size", "_encoded", "_exchange", "_header", "_headers", "_key", "_life_ms", "_made",
-        "_persistent", "_source",
+        "_persistent", "_source", "runs",
     )  # fmt: skip
 
     def __init__(self) -> None:
+        self.runs: list[_Run] = []
+        """The messages decoded so far."""
         self._encoded: Sequence[Header] = ()
         """The headers of the record before: neighbours with equal ones have the same object."""
         self._headers: Mapping[str, bytes | None] = {}
@@ -176,8 +274,25 @@ class _Reading:
         self._exchange = ""
         self._key: tuple[bytes | None, str] = (None, "")
 
-    def message(self, record: Record) -> tuple[Message, int | None, bool]:
-        """Return a message, its own lifetime in ms (None: none), and whether it is persistent."""
+    def read(self, decoded: Iterable[Record]) -> None:
+        """Add the messages of records to the runs."""
+        kind, positions, messages = self.runs[-1] if self.runs else _Run(_NO_KIND, [], [])
+        for record in decoded:
+            message = self._message(record)
+            at, life_ms, persistent = kind
+            if (
+                record.timestamp != at
+                or self._life_ms != life_ms
+                or self._persistent is not persistent
+                or not positions
+            ):
+                kind = _Kind(record.timestamp, self._life_ms, self._persistent)
+                positions, messages = [], []
+                self.runs.append(_Run(kind, positions, messages))
+            positions.append(record.offset)
+            messages.append(message)
+
+    def _message(self, record: Record) -> Message:
         body = record.value or b""
         headers = self._headers
         if record.headers is not self._encoded:
@@ -196,27 +311,22 @@ class _Reading:
             short = key if len(key) <= ROUTING_KEY_BYTES_MAX else b""
             routing_key = short.decode("utf-8", "surrogateescape")
             self._key = found, routing_key
-        message = Message(self._exchange, routing_key, header, body)
-        return message, self._life_ms, self._persistent
+        return Message(self._exchange, routing_key, header, body)
 
     def _look_into(
         self, header: bytes | None, body: bytes, headers: Mapping[str, bytes | None]
     ) -> bytes:
         """Return a record's content header, or a made one if it has none that fits its body."""
         self._header, self._body_size = header, len(body)
-        self._life_ms, self._persistent = None, True
         if header is not None:
             try:
-                essentials = read_essentials(header)
                 if body_size_of(header) == len(body):
-                    expiration = essentials.expiration
-                    if expiration is not None and expiration.isdigit():
-                        self._life_ms = int(expiration)
-                    self._persistent = essentials.persistent
+                    self._life_ms, self._persistent = _life_of(header[FLAGS_AT:])
                     return header
             except Malformed:
                 pass  # a Kafka producer wrote a header of that name
         self._header = None
+        self._life_ms, self._persistent = None, True
         table = _own_headers(headers)
         if table:
             return make_header(len(body), Properties(headers=table, delivery_mode=PERSISTENT))
@@ -224,6 +334,26 @@ class _Reading:
             made = make_header(len(body), Properties(delivery_mode=PERSISTENT))
             self._made = len(body), made
         return self._made[1]
+
+
+def _life_of(properties: bytes) -> tuple[int | None, bool]:
+    """Return the lifetime in ms (None: none) and the persistence; raise Malformed.
+
+    `properties`: a content header from its flags on.
+    """
+    if len(properties) > KEPT_BYTES_MAX:
+        return _read_life(properties)
+    return _kept_life(properties)
+
+
+def _read_life(properties: bytes) -> tuple[int | None, bool]:
+    essentials = read_essentials(bytes(FLAGS_AT) + properties)
+    expiration = essentials.expiration
+    lives = expiration is not None and expiration.isdigit()
+    return int(expiration or b"") if lives else None, essentials.persistent
+
+
+_kept_life = lru_cache(maxsize=KEPT_MAX)(_read_life)
 
 
 def _own_headers(headers: Mapping[str, bytes | None]) -> FieldTable:

@@ -34,7 +34,7 @@ Implementations: `engine/hosted_queue.py` (messages in memory or on a log),
 `engine/stream_queue.py`, and for publishes alone `engine/targets.py` (a Kafka topic).
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -72,6 +72,11 @@ class Disposition(Enum):
 
     RabbitMQ 4.3 counts no such return either; it does count those of a broker that is gone.
     """
+
+
+Settlements = Mapping[Disposition, Sequence[int]]
+"""Settled positions of a queue, by disposition."""
+NOT_SETTLED: Settlements = {}
 
 
 class Deliveries(NamedTuple):

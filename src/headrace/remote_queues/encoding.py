@@ -127,7 +127,7 @@ _TYPES: Mapping[str, Type] = {
 _CALLS = (
     messages.Open, messages.Publish, messages.Consume, messages.Cancel, messages.Credit,
     messages.Settle, messages.Get, messages.Purge, messages.Info, messages.Hold,
-    messages.Recall, messages.Attached, messages.Reply,
+    messages.Recall, messages.Attached, messages.Reply, messages.CloseIfEmpty, messages.Reopen,
 )  # fmt: skip
 """The kinds of calls: their numbers are their places, and later ones are appended."""
 _EVENTS = (

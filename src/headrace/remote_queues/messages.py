@@ -141,9 +141,25 @@ class Info(NamedTuple):
     request: int
 
 
+class CloseIfEmpty(NamedTuple):
+    """Ask for the counts, as `Info`; if no message is ready, have publishes wait for `Reopen`.
+
+    The home is about to have the queue deleted as an empty one.
+    """
+
+    queue: int
+    request: int
+
+
+class Reopen(NamedTuple):
+    """Note that the queue is not deleted after `CloseIfEmpty`."""
+
+    queue: int
+
+
 Call = (
     Open | Publish | Hold | Consume | Cancel | Credit | Recall | Settle | Attached | Get | Purge
-    | Info | Reply
+    | Info | Reply | CloseIfEmpty | Reopen
 )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.broker.partition import Partition
     from headrace.cluster.controller_port import ControllerPort
-    from headrace.queue_stores.log.log_writing import QueueLogs
+    from headrace.queue_stores.log.queue_logs import QueueLogs
     from headrace.queues.engine.targets import Targets
     from headrace.vhosts.remote_partition import RemotePartition
     from headrace.vhosts.remote_partitions import RemotePartitions

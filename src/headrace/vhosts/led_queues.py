@@ -6,7 +6,8 @@
                          +-------closed--------- hosted: delivers
 
 A queue that is led again is loaded again, from the newest of the replicas' files of settled
-positions. A leader that is elected again while it leads goes on.
+positions. A leader that is elected again while it leads goes on. A queue whose log cannot be loaded
+is closed and hosted again after a pause, `LOADS_MAX` times in a term.
 """
 
 import logging
@@ -17,6 +18,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.partition import Partition
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import LeaderEpoch, TopicPartition
+from headrace.ports.backoff import backoff_seconds
 from headrace.queue_stores.log.durable_messages import DurableMessages
 from headrace.queues.engine.delivery_turns import AnyQueue
 from headrace.queues.engine.queue_host import QueueHost
@@ -36,6 +38,12 @@ if TYPE_CHECKING:
     `QueueHost.unhost`."""
 
 _logger = logging.getLogger(__name__)
+
+LOADS_MAX = 6
+"""Attempts to load a queue's log in one term."""
+PAUSE_SECONDS_MIN = 1.0
+PAUSE_SECONDS_MAX = 30.0
+"""Seconds between two attempts: twice as many after each."""
 
 
 class _Term(NamedTuple):
@@ -63,6 +71,8 @@ class LedQueues:
         self.moved: Moved | None = None
         """Takes queues over that are no longer led here; None: their consumers are cancelled."""
         self._terms: dict[tuple[str, int], _Term] = {}
+        self._failures: dict[QueueName, int] = {}
+        """Failed attempts to load queues in the present term."""
         self._reading: dict[QueueName, Partition] = {}
         """Partitions of Kafka topics that streams run here on."""
 
@@ -134,6 +144,7 @@ class LedQueues:
     def forget(self, name: QueueName) -> None:
         """Forget a queue that is deleted."""
         self._reading.pop(name, None)
+        self._failures.pop(name, None)
 
     # Partitions
 
@@ -147,6 +158,7 @@ class LedQueues:
         if term is not None and term.partition is partition and epoch <= term.epoch + 1:
             self._terms[partition.topic_partition] = term._replace(epoch=epoch)
             return
+        self._failures.pop(QueueName(found[0].name, found[1].name), None)
         self._run(*found)
 
     def _closed(self, partition: Partition) -> None:
@@ -168,7 +180,8 @@ class LedQueues:
         if present is not None and present.refused is None and not ran:
             for late in present.late_stores:  # publishes wait for the topic, which exists now
                 if isinstance(late, DurableMessages) and late.priority in partitions:
-                    late.have_log(self._begin_term(late, partitions[late.priority]))
+                    done = partial(self._loaded, host, queue, late)
+                    late.have_log(self._begin_term(late, partitions[late.priority]), done)
             return
         if present is not None:
             self._move(host, present)
@@ -178,8 +191,48 @@ class LedQueues:
         host.host(queue, stores)
         for index, store in stores.items():
             if isinstance(store, DurableMessages):
-                done = partial(_log_error, host, queue)
+                done = partial(self._loaded, host, queue, store)
                 store.open(self._begin_term(store, partitions[index]), done)
+
+    def _loaded(
+        self,
+        host: QueueHost,
+        queue: DeclaredQueue,
+        store: DurableMessages,
+        error: HeadraceError | None,
+    ) -> None:
+        """Note that a queue's log is loaded, or load it again after a pause."""
+        name = QueueName(host.name, queue.name)
+        if error is None:
+            self._failures.pop(name, None)
+            return
+        moved = isinstance(error, ApiError) and error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if moved or not self._is_present(host, queue, store):
+            return
+        failures = self._failures[name] = self._failures.get(name, 0) + 1
+        if failures >= LOADS_MAX:
+            _logger.error(
+                "queue %r (vhost %r) is unavailable, its log cannot be loaded: %s. Have another"
+                " replica lead it, or repair the log and restart the broker",
+                queue.name, host.name, error,
+            )  # fmt: skip
+            return
+        seconds = backoff_seconds(failures, PAUSE_SECONDS_MIN, PAUSE_SECONDS_MAX)
+        _logger.warning(
+            "queue %r (vhost %r) is unavailable, its log cannot be loaded: %s. Retrying in %.0f s",
+            queue.name, host.name, error, seconds,
+        )  # fmt: skip
+        self._broker.clock.call_later(seconds, partial(self._load_again, host, queue, store))
+
+    def _load_again(self, host: QueueHost, queue: DeclaredQueue, store: DurableMessages) -> None:
+        if self._is_present(host, queue, store):
+            self._run(host, queue)
+
+    def _is_present(self, host: QueueHost, queue: DeclaredQueue, store: DurableMessages) -> bool:
+        """Tell whether a queue is neither deleted, nor led elsewhere, nor loaded again by now."""
+        term = self._terms.get((queue_topic(host.name, queue.name), store.priority))
+        declared = host.model.queues.get(queue.name)
+        return term is not None and term.store is store and declared is queue
 
     def _begin_term(self, store: DurableMessages, partition: Partition) -> Partition:
         term = _Term(store, partition, partition.leader_epoch)
@@ -205,14 +258,3 @@ class LedQueues:
             self.moved(host, hosted)
         elif hosted.refused is None:
             host.end_consumers(host.unhost(hosted))
-
-
-def _log_error(host: QueueHost, queue: DeclaredQueue, error: HeadraceError | None) -> None:
-    """Log why a queue's log cannot be loaded, unless it is deleted, or led elsewhere, by now."""
-    moved = isinstance(error, ApiError) and error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    deleted = host.model.queues.get(queue.name) is not queue
-    if error is not None and not moved and not deleted:
-        _logger.error(
-            "queue %r (vhost %r) is unavailable, its log cannot be loaded: %s. Have another replica"
-            " lead it, or repair the log and restart the broker", queue.name, host.name, error,
-        )  # fmt: skip

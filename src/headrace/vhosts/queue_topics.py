@@ -15,7 +15,7 @@ from headrace.ports.callbacks import Done
 from headrace.posix.awaiting import called_back
 from headrace.queue_stores.log.copies_port import CopiedFiles
 from headrace.queue_stores.log.durable_messages import DurableMessages
-from headrace.queue_stores.log.log_writing import QueueLogs
+from headrace.queue_stores.log.queue_logs import QueueLogs
 from headrace.queue_stores.log.settled_files import SettledFiles
 from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queue_stores.message_store import LateStore, TopicStore

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.cluster.peers.queue_topic_calls import Outcomes, QueueTopicChanges
-from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.errors import BEING_DELETED, ApiError, ErrorCode
 from headrace.model.nouns import BrokerId
 from headrace.model.protocols import AMQP
 from headrace.ports.backoff import backoff_seconds
@@ -127,11 +127,16 @@ class ReplicatedTopics:
             _logger.warning("topics of queues are not created, retrying: %s", error)
             return
         for created, outcome in zip(new, outcomes, strict=True):
-            if outcome is not None and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            if outcome is not None and not _exists(outcome):
                 _logger.warning("topic %s is not created, retrying: %s", created.name, outcome)
             elif self._wanted.get(created.name) is some[created.name]:
                 # Later the queue may be deleted and declared again, unused.
                 del self._wanted[created.name]
+
+
+def _exists(error: ApiError) -> bool:
+    """Return whether a topic is not created as it exists, and is not being deleted."""
+    return error.code is ErrorCode.TOPIC_ALREADY_EXISTS and error.message != BEING_DELETED
 
 
 def present_replicas(planned: Sequence[int], brokers: Collection[BrokerId]) -> tuple[BrokerId, ...]:

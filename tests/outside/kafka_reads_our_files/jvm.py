@@ -1,11 +1,11 @@
 """Apache Kafka's own programs: fetched by Maven, run as processes, ended with the test."""
 
+import fcntl
 import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 
 HERE = Path(__file__).parent
 KAFKA_4 = HERE.parents[2] / "bench" / "peers" / "kafka"
@@ -14,7 +14,6 @@ QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 UTF_8 = ("-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-Dsun.stdout.encoding=UTF-8")
 QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 DUMP_CLASS = "org.apache.kafka.tools.DumpLogSegments"
-_ONE_FETCHES = Lock()
 
 
 class NoJvm(Exception):
@@ -27,7 +26,10 @@ def libraries(project: Path) -> str:
         if shutil.which(program) is None:
             raise NoJvm(f"{program} is not installed: the judge is Apache Kafka itself")
     jars = project / "target" / "libs"
-    with _ONE_FETCHES:
+    jars.parent.mkdir(exist_ok=True)
+    with jars.with_name("fetching.lock").open("w") as lock:
+        # Processes of one test run, and threads of one process, need them at the same time.
+        fcntl.flock(lock, fcntl.LOCK_EX)
         if not jars.is_dir():
             # Under another name until all are there: a fetch that is cut short is begun anew.
             part = jars.with_name("fetching")

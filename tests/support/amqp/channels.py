@@ -95,6 +95,12 @@ class LateMessages(MemoryMessages):
     def abandon(self) -> None:
         """There is nothing to stop."""
 
+    def hold(self) -> None:
+        """Messages wait for the test anyway."""
+
+    def release(self) -> None:
+        """Messages wait for the test anyway."""
+
     def resign(self) -> None:
         """There is nothing to release."""
 

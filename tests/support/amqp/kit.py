@@ -63,9 +63,10 @@ class NotedChannel:
         self._raise()
         self.settled += settlements
 
-    def closed(self) -> None:
+    def closed(self, done: Callable[[], None]) -> None:
         """Note it."""
         self.gone = True
+        done()
 
 
 class NotedBroker:

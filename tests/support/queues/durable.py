@@ -6,7 +6,7 @@ from headrace.model.invariant import InvariantError
 from headrace.model.nouns import LeaderEpoch
 from headrace.ports.deadlines import Deadlines
 from headrace.queue_stores.log.durable_messages import DurableMessages
-from headrace.queue_stores.log.log_writing import QueueLogs
+from headrace.queue_stores.log.queue_logs import QueueLogs
 from headrace.queue_stores.log.settled_files import SettledFiles
 from headrace.queue_stores.queue_settings import Published, QueueSettings
 from headrace.queues.engine.delivery_turns import AnyQueue

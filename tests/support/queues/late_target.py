@@ -38,10 +38,12 @@ class LateTarget:
             done(unstored)
 
 
-def late_target(room: QueueRoom, client: QueueClient, name: str = "late") -> LateTarget:
-    """Declare a queue, and put a target in its place."""
+def late_target(
+    room: QueueRoom, client: QueueClient, name: str = "late", *, numbers: bool = True
+) -> LateTarget:
+    """Declare a queue, and put a target in its place, as `LateTarget`."""
     client.declare(name, durable=True)
     host = room.broker.virtual_hosts.hosts["/"]
     host.queues.pop(name)
-    target = host.targets[name] = LateTarget()
+    target = host.targets[name] = LateTarget(numbers=numbers)
     return target

@@ -7,7 +7,7 @@ from headrace.broker.partition import Partition
 from headrace.model.nouns import LeaderEpoch
 from headrace.ports.callbacks import Done
 from headrace.queue_stores.log.durable_messages import DurableMessages
-from headrace.queue_stores.log.log_writing import QueueLogs
+from headrace.queue_stores.log.queue_logs import QueueLogs
 from headrace.queue_stores.log.settled_files import SettledFiles
 from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queue_stores.queue_settings import (

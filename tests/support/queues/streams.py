@@ -8,7 +8,7 @@ from headrace.config.log_config import LogConfig
 from headrace.log.retention import apply_retention
 from headrace.model.nouns import LeaderEpoch
 from headrace.ports.callbacks import ignore_result
-from headrace.queue_stores.log.log_writing import QueueLogs
+from headrace.queue_stores.log.queue_logs import QueueLogs
 from headrace.queue_stores.log.settled_files import SettledFiles
 from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queue_stores.message_store import MessageStore

@@ -45,6 +45,28 @@ def test_messages_wait_and_are_appended_in_their_order() -> None:
     assert here.gets() == ["b", "c", "d", "e"]
 
 
+def test_messages_wait_from_hold_to_release() -> None:
+    here = LogQueue()
+    here.published("a")
+    here.store.hold()
+    here.published("b")
+    shrink(here)
+    here.store.release()
+    here.settle()
+    assert (logged(here), here.confirmed_upto) == (["a"], 1), "too few replicas are in sync"
+    here.store.hold()
+    grow(here)
+    here.settle()
+    assert (logged(here), here.confirmed_upto) == (["a"], 1)
+    here.store.release()
+    here.settle()
+    assert (logged(here), here.confirmed_upto) == (["a", "b"], 2)
+    here.store.hold()
+    here.store.release()
+    here.published("c")
+    assert (logged(here), here.confirmed_upto) == (["a", "b", "c"], 3)
+
+
 def test_isr_that_is_too_small_again_holds_the_rest() -> None:
     here = LogQueue()
     shrink(here)
@@ -149,7 +171,7 @@ def test_batch_of_a_producer_that_waits_is_known_when_it_is_sent_again() -> None
         batch = batch_of_messages(
             [message(body) for body in bodies], NOW_MS, ProducerBatch(7, 0, sequence)
         )
-        if here.store.has_batch(batch, 200):
+        if here.store.has_batch(batch):
             return True
         here.publish(*bodies)
         here.store.write(batch)

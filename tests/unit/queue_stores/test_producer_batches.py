@@ -1,11 +1,12 @@
 """Batches that a producer made: a queue's log appends them unchanged, and each of them once."""
 
+from itertools import groupby
 from typing import Any
 
 import pytest
 
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.queue_stores.queue_settings import Published
+from headrace.queue_stores.queue_settings import Published, PublishedRun
 from headrace.queue_stores.record_messages import batch_of_messages
 from headrace.queues.model.published_properties import published, traits_of
 from headrace.record.batch import parse_header
@@ -31,6 +32,11 @@ def contents_of(*bodies: str, **properties: Any) -> list[Published]:
     return [published(each, traits_of(each.header)) for each in made]
 
 
+def runs_of(contents: list[Published]) -> list[PublishedRun]:
+    runs = groupby(contents, lambda each: each[1:])
+    return [PublishedRun([each.message for each in some], *kind) for kind, some in runs]
+
+
 def batch_of(contents: list[Published], sequence: int, epoch: int = 0) -> bytes:
     messages = [content.message for content in contents]
     return batch_of_messages(messages, NOW_MS, ProducerBatch(7, epoch, sequence))
@@ -39,7 +45,7 @@ def batch_of(contents: list[Published], sequence: int, epoch: int = 0) -> bytes:
 def publish(here: BrokerLife, sequence: int, *bodies: str, epoch: int = 0) -> None:
     contents = contents_of(*bodies)
     batch = batch_of(contents, sequence, epoch)
-    here.queue().publish_batch(contents, batch, here.now)
+    here.queue().publish_batch(runs_of(contents), batch, here.now)
     here.settle()
 
 
@@ -116,7 +122,7 @@ def test_messages_of_a_batch_expire_and_are_limited_as_others() -> None:
     assert here.queue().ready == 2
     here = life()
     contents = contents_of("a", "b", expiration="50")
-    here.queue().publish_batch(contents, batch_of(contents, 0), here.now)
+    here.queue().publish_batch(runs_of(contents), batch_of(contents, 0), here.now)
     here.wait(0.2)
     here.queue().expire(here.now)
     assert here.queue().ready == 0
@@ -133,23 +139,25 @@ def test_messages_of_a_batch_expire_and_are_limited_as_others() -> None:
 )
 def test_queues_take_batches_if_all_messages_go_to_one_log(arguments: dict[str, Any]) -> None:
     contents = contents_of("a", "b")
-    assert life(arguments).queue().takes_batch(contents)
+    assert life(arguments).queue().takes_batch(runs_of(contents))
     other = contents[0]._replace(priority=1)
-    mixed = life(arguments).queue().takes_batch([other, *contents])
+    mixed = life(arguments).queue().takes_batch(runs_of([other, *contents]))
     assert mixed is ("x-max-priority" not in arguments)
-    assert not BrokerLife({"q": arguments}).queue().takes_batch(contents)  # it has no log
+    assert not BrokerLife({"q": arguments}).queue().takes_batch(runs_of(contents))  # it has no log
 
 
 def test_batch_that_a_full_queue_has_no_room_for_is_not_taken() -> None:
     here = life({"x-max-length": 2, "x-overflow": "reject-publish"})
     contents = contents_of("a", "b", "c")
-    assert here.queue().publish_batch(contents, batch_of(contents, 0), here.now) == 2
+    assert here.queue().publish_batch(runs_of(contents), batch_of(contents, 0), here.now) == 2
     assert here.queue().ready == 0
     some = contents[:2]
-    assert here.queue().publish_batch(some, batch_of(some, 0), here.now) == 2
+    assert here.queue().publish_batch(runs_of(some), batch_of(some, 0), here.now) == 2
     here.wait(0.2)
     assert here.queue().ready == 2
-    assert here.queue().publish_batch(some, batch_of(some, 0), here.now) == 2  # the log has it
+    assert (
+        here.queue().publish_batch(runs_of(some), batch_of(some, 0), here.now) == 2
+    )  # the log has it
     assert here.queue().ready == 2
     other = contents[2:]
-    assert here.queue().publish_batch(other, batch_of(other, 2), here.now) == 0
+    assert here.queue().publish_batch(runs_of(other), batch_of(other, 2), here.now) == 0

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from headrace.model.errors import HeadraceError
 from headrace.queues.awaited import Awaited, note_number, when_all_stored
 from headrace.queues.engine.dead_letter_publishing import RETRY_SECONDS
 from headrace.queues.port import ALL_STORED, ALL_UNSTORED
@@ -15,7 +16,14 @@ from headrace.wire.amqp.control_methods import (
     TxCommitOk,
     TxSelect,
 )
-from headrace.wire.amqp.model_methods import BasicAck, BasicGet, BasicNack, BasicReject
+from headrace.wire.amqp.model_methods import (
+    BasicAck,
+    BasicGet,
+    BasicNack,
+    BasicReject,
+    ExchangeDeclare,
+    QueueBind,
+)
 from headrace.wire.amqp.properties import Properties, make_header
 from tests.support.amqp.channels import QueueClient, QueueRoom
 from tests.support.amqp.messages import publish_frames
@@ -107,10 +115,12 @@ def test_target_without_numbers_loses_all_publishes_of_the_pass() -> None:
     assert told[1] is ALL_STORED
 
 
-def rejected(room: QueueRoom, **arguments: object) -> tuple[QueueClient, LateTarget]:
+def rejected(
+    room: QueueRoom, *, numbers: bool = True, **arguments: object
+) -> tuple[QueueClient, LateTarget]:
     """Reject a message of a queue whose dead letters go to a late target."""
     client = room.client()
-    target = late_target(room, client)
+    target = late_target(room, client, numbers=numbers)
     arguments |= {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "late"}
     client.declare(durable=True, arguments={"x-queue-type": "quorum", **arguments})
     publish(client, "q")
@@ -127,7 +137,10 @@ def unsettled(room: QueueRoom) -> int:
 
 def test_dead_letter_refused_late_is_published_again_at_least_once() -> None:
     room = QueueRoom()
-    overflow = {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
+    overflow: dict[str, Any] = {
+        "x-dead-letter-strategy": "at-least-once",
+        "x-overflow": "reject-publish",
+    }
     _, target = rejected(room, **overflow)
     target.decide({1})
     assert unsettled(room) == 1
@@ -146,3 +159,62 @@ def test_dead_letter_refused_late_is_dropped_at_most_once() -> None:
     assert unsettled(room) == 0
     room.clock.advance(RETRY_SECONDS)
     assert target.bodies == [b"m"]
+
+
+@pytest.mark.parametrize("strategy", ["at-least-once", "at-most-once"])
+def test_dead_letter_that_a_target_lost_is_published_again(strategy: str) -> None:
+    room = QueueRoom()
+    overflow: dict[str, Any] = {"x-dead-letter-strategy": strategy, "x-overflow": "reject-publish"}
+    _, target = rejected(room, numbers=False, **overflow)
+    for times in (1, 2):
+        target.decide(ALL_UNSTORED)
+        assert unsettled(room) == 1
+        room.clock.advance(RETRY_SECONDS)
+        assert target.bodies == [b"m"] * (times + 1)
+    target.decide()
+    assert unsettled(room) == 0
+
+
+@pytest.mark.parametrize("failure", [None, "no space left on device"])
+def test_lost_dead_letter_waits_for_a_failed_log_and_not_for_a_full_queue(
+    failure: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = QueueRoom()
+    _, target = rejected(room, numbers=False)
+    target.decide(ALL_UNSTORED)
+
+    def refuse(published: object, now: float) -> bool:
+        if failure is not None:
+            raise HeadraceError(failure)
+        return False
+
+    with monkeypatch.context() as patched:
+        patched.setattr(target, "publish", refuse)
+        room.clock.advance(RETRY_SECONDS)
+        target.decide()
+    assert unsettled(room) == (failure is not None)
+    room.clock.advance(RETRY_SECONDS)
+    target.decide()
+    assert unsettled(room) == 0
+    assert target.bodies == [b"m"] * (1 if failure is None else 2)
+
+
+def test_lost_dead_letter_goes_once_to_a_queue_that_has_it() -> None:
+    room = QueueRoom()
+    client = room.client()
+    late = late_target(room, client, numbers=False)
+    client.ask(ExchangeDeclare(exchange="dead-letters", type="fanout"))
+    client.declare("own")
+    for name in ("own", "late"):
+        client.ask(QueueBind(queue=name, exchange="dead-letters"))
+    arguments = {"x-queue-type": "quorum", "x-dead-letter-exchange": "dead-letters"}
+    client.declare(durable=True, arguments=arguments)
+    publish(client, "q")
+    (got,) = client.say(BasicGet(queue="q"))
+    client.say(BasicReject(got.method.delivery_tag, False))
+    late.decide(ALL_UNSTORED)
+    room.clock.advance(RETRY_SECONDS)
+    late.decide()
+    assert late.bodies == [b"m", b"m"]
+    assert room.queues["own"].ready == 1
+    assert unsettled(room) == 0

@@ -16,6 +16,7 @@ from headrace.remote_queues.messages import (
     Call,
     Cancel,
     Cancelled,
+    CloseIfEmpty,
     Consume,
     Consuming,
     Copied,
@@ -35,6 +36,7 @@ from headrace.remote_queues.messages import (
     PurgeEnded,
     Recall,
     Recalled,
+    Reopen,
     Reply,
     Room,
     Settle,
@@ -170,6 +172,8 @@ CALLS: list[Call] = [
     Purge(1, 2),
     Info(1, 2),
     Reply(1, 2, True, [message()]),
+    CloseIfEmpty(1, 2),
+    Reopen(1),
 ]
 EVENTS: list[Event] = [
     Opened(1, 900),

@@ -22,7 +22,7 @@ from tests.support.queues.port_place import persistent
 from tests.support.queues.remote_pair import HOME
 
 if TYPE_CHECKING:
-    from headrace.queue_stores.log.log_writing import Crowded
+    from headrace.queue_stores.log.queue_logs import Crowded
 
 
 def test_held_messages_are_not_redelivered_by_the_next_leader() -> None:

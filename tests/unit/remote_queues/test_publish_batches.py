@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headrace.queue_stores.queue_settings import PublishedRun
 from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.model.declarations import QueueFlags
 from tests.support.queues.lives import CONFIG
 from tests.support.queues.moving_place import MovingPlace
-from tests.support.queues.port_place import persistent
 from tests.support.queues.remote_pair import RemotePlace
 
 if TYPE_CHECKING:
@@ -180,6 +180,6 @@ def test_batch_of_several_priorities_is_not_taken_as_one() -> None:
     here.settle()
     queue = here.life.queue()
     assert isinstance(queue, HostedQueue)
-    low, high = persistent("a", 0), persistent("b", 2)
+    low, high = (PublishedRun([], priority) for priority in (0, 2))
     assert queue.takes_batch([low, low])
     assert not queue.takes_batch([low, high])

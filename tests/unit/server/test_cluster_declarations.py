@@ -9,7 +9,7 @@ from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId
 from headrace.posix.awaiting import called_back
 from headrace.queues.model.declarations import ConnectionOwner
-from headrace.queues.queue_names import QueueName
+from headrace.queues.queue_names import DECLARATIONS_TOPIC, QueueName
 from headrace.queues.refusals import RefusalKind, Refused
 from headrace.server.assembly import Server
 from headrace.shards.ask_leader import LEADER_CHANGES
@@ -259,3 +259,25 @@ def test_an_operator_plans_other_replicas_of_a_queue() -> None:
                 await replan(first, missing, (1,))
 
     played(story)
+
+
+def test_log_grows_though_the_controller_has_no_listener_for_queues() -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0)
+        serve_amqp(cluster)
+        await started(cluster, 1)
+        await ask(declarations(cluster, 1), QueueDeclare(queue="q", durable=True))
+        await started(cluster, 2, 3)
+        image = cluster.brokers[1].broker.image
+
+        def has_grown() -> bool:
+            topic = image.topics[DECLARATIONS_TOPIC]
+            isrs = [set(partition.isr) for partition in topic.partitions]
+            return all(isr == {1, 2, 3} for isr in isrs) and (
+                topic.config.get("min.insync.replicas") == "2"
+            )
+
+        await until(has_grown)
+        assert cluster.brokers[0].controller.is_controller
+
+    play(story)

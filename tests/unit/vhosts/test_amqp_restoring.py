@@ -10,7 +10,7 @@ import pytest
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.ports.store import NoNode
 from headrace.queue_stores.log.durable_messages import DurableMessages
-from headrace.queue_stores.log.log_writing import QueueLogs
+from headrace.queue_stores.log.queue_logs import QueueLogs
 from headrace.queue_stores.log.settled_files import SettledFiles, settled_path
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.stored_model import ExchangeRecord, QueueRecord, Record

@@ -12,7 +12,7 @@ import pytest
 from headrace.broker.partition import Partition
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError, Malformed
 from headrace.model.nouns import LeaderEpoch, TopicPartition
-from headrace.queue_stores.log.log_writing import QueueLogs
+from headrace.queue_stores.log.queue_logs import QueueLogs
 from headrace.queue_stores.log.settled_files import SettledFiles
 from headrace.queue_stores.queue_settings import ExchangeTopic
 from headrace.queues.permissions.access import Permission

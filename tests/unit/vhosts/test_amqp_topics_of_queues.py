@@ -9,7 +9,7 @@ import pytest
 
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.queue_stores.log.durable_messages import DurableMessages
-from headrace.queue_stores.log.log_writing import QueueLogs
+from headrace.queue_stores.log.queue_logs import QueueLogs
 from headrace.queue_stores.log.settled_files import SettledFiles
 from headrace.queues.engine.parts.purging_queue import Purged
 from headrace.queues.engine.stream_queue import StreamQueue

@@ -1,14 +1,25 @@
 """Queues of a cluster are run by the leaders of their partitions, as these change."""
 
 import asyncio
+from typing import TYPE_CHECKING
 
+import pytest
+
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.queues.engine.closed_queue import ClosedQueue
 from headrace.queues.engine.delivery_turns import AnyQueue
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.port import Consumer
 from headrace.queues.refusals import Refused
+from headrace.vhosts.led_queues import LOADS_MAX
 from tests.support.cluster.queue_part import AT, QueueCluster, play
 from tests.support.sim.cluster import until
+
+if TYPE_CHECKING:
+    from headrace.broker.partition import Partition
+    from headrace.model.errors import HeadraceError
+    from headrace.ports.callbacks import Done
+    from tests.support.cluster.queue_part import QueuePart
 
 
 def test_queue_moves_with_messages_settlements_and_holes() -> None:
@@ -131,5 +142,64 @@ def test_publishers_pause_while_much_waits_for_the_isr() -> None:
         await until(lambda: told == [True] * 100)
         assert resumed == [True]
         assert logs.memory.bytes == 0
+
+    play(story)
+
+
+class FailingLoads:
+    """The first loads of a broker's queues, which fail."""
+
+    def __init__(self, part: "QueuePart", failures: int) -> None:
+        copies = part.durable.of_queues.logs.copies
+        assert copies is not None
+        self._newest = copies.newest
+        self.failures = failures
+        self.count = 0
+        copies.newest = self.newest  # type: ignore[method-assign]
+
+    def newest(self, partition: "Partition", done: "Done[bytes | HeadraceError]") -> None:
+        """Read the newest file of settled positions, or fail."""
+        self.count += 1
+        if self.count > self.failures:
+            self._newest(partition, done)
+        else:
+            done(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "Input/output error"))
+
+
+def test_queue_whose_log_cannot_be_loaded_at_first_is_loaded_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(cluster: QueueCluster) -> None:
+        await cluster.leader.published(*"abc")
+        assert await cluster.leader.take() == "a"
+        await cluster.leader.settled()
+        part = cluster.parts[1]
+        loads = FailingLoads(part, 2)
+        await cluster.assign(1, 2, 3)
+        await cluster.sim.elect(AT.topic)
+        await until(lambda: loads.count == 1)
+        assert part.publish("refused") == [False]
+        await until(lambda: loads.count == 3 and part.is_loaded)
+        await part.published("d")
+        assert [await part.take() for _ in range(3)] == ["b*", "c*", "d"]
+        await part.settled()
+        await cluster.in_sync(1, 2, 3)
+        assert "cannot be loaded: KAFKA_STORAGE_ERROR: Input/output error" in caplog.text
+
+    play(story)
+
+
+def test_log_that_cannot_be_loaded_is_loaded_again_some_times_in_a_term() -> None:
+    async def story(cluster: QueueCluster) -> None:
+        await cluster.leader.published("a")
+        loads = FailingLoads(cluster.parts[1], LOADS_MAX)
+        await cluster.assign(1, 2, 3)
+        await cluster.sim.elect(AT.topic)
+        await until(lambda: loads.count == LOADS_MAX)
+        await asyncio.sleep(120)
+        assert loads.count == LOADS_MAX
+        await cluster.move(2)
+        part = await cluster.move(1)
+        assert await part.take() == "a*"
 
     play(story)

@@ -1,7 +1,9 @@
 """Deleted queues of a cluster: their topics are deleted before their names are free."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,8 @@ from headrace.queues.queue_names import QueueName, queue_topic
 from headrace.testing.sim.cluster import SimCluster
 from headrace.vhosts.declarations.coordinator import Coordinator
 from headrace.vhosts.declarations.messages import Answer, Command, CommandKind, Result
+from headrace.vhosts.declarations.new_records import Deleted
+from headrace.vhosts.declarations.queue_deletions import QueueDeletions
 from headrace.wire.amqp.model_methods import QueueDeclare, QueueDelete
 from tests.support.cluster.peer_kit import play, started
 from tests.support.sim.amqp import serve_amqp
@@ -87,6 +91,34 @@ def test_redeclared_queue_has_another_topic(monkeypatch: pytest.MonkeyPatch, kno
         assert len(before) == len(BROKERS)
         await until(lambda: all(is_deleted(cluster, number) for number in BROKERS))
         await until(lambda: ids(cluster) == [])
+
+    played(story)
+
+
+def test_deletion_that_is_confirmed_late_does_not_delete_the_queue_of_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begin = QueueDeletions.begin
+    begun: list[Callable[[], None]] = []
+
+    def noted(deletions: QueueDeletions, shard: Any, queues: Mapping[bytes, Deleted]) -> None:
+        begun.append(partial(begin, deletions, shard, dict(queues)))
+        begin(deletions, shard, queues)
+
+    monkeypatch.setattr(QueueDeletions, "begin", noted)
+
+    async def story(cluster: SimCluster) -> None:
+        at = declarations(cluster, 0)
+        await ask(at, DECLARE)
+        await used(cluster, 0)
+        await ask(at, DELETE)
+        await ask(at, DECLARE)
+        later = await used(cluster, 1)
+        for again in tuple(begun):
+            again()
+        await asyncio.sleep(5)
+        assert shown(at) == {("queue", "q")}
+        assert set(ids(cluster)) == {later}
 
     played(story)
 

@@ -1,16 +1,19 @@
 """`headrace amqp drain`, `revive` and `broker list`: maintenance of brokers."""
 
+from contextlib import suppress
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from headrace.cli.amqp.ask import ask_amqp
 from headrace.cli.amqp.asking import Column, ask, show
 from headrace.client.admin import drained_brokers
 from headrace.client.client import Client
 from headrace.client.sync import run
+from headrace.model.errors import ApiError
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.failure import EXIT_NOT_FOUND, CommandError
-from headrace.terminal.output import counted, tell
+from headrace.terminal.output import counted, note, tell
 
 brokers = App(name="broker", alias="brokers", help="List brokers.")
 _COLUMNS: list[Column] = [
@@ -52,6 +55,11 @@ def drain(
     with cluster.client() as client:
         _check_registered(client, broker)
         led = run(drained_brokers.drain(client, broker, wait))
+        with suppress(ApiError):  # a broker without AMQP does not list them
+            rows = run(ask_amqp(client, "queue-broker.list"))
+            others = [row for row in rows if row["serves_queues"] and row["broker"] != broker]
+            if all(row["drained"] for row in others):
+                note("no other broker accepts AMQP clients until one is revived")
     more = f", and leads {counted(len(led), 'partition')} that no other can" if led else ""
     answer = {"broker": broker, "drained": True, "leads": [each._asdict() for each in led]}
     tell(f"broker {broker} is drained{more}", answer, json=json)

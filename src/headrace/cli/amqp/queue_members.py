@@ -75,7 +75,11 @@ def shrink(
     """
     with cluster.client() as client:
         queues = _chosen(client, vhost, queue, whole=all_)
-        return _move(client, shrunk(queues, broker), json=json)
+        moves = list(shrunk(queues, broker))
+        if not moves and broker not in {row["broker"] for row in run(ask_amqp(client, _BROKERS))}:
+            text = f"broker {broker} is not registered, and a member of none of these queues"
+            raise CommandError(text, EXIT_NOT_FOUND)
+        return _move(client, moves, json=json)
 
 
 def rebalance(
@@ -143,7 +147,8 @@ def _check_broker(client: Client, broker: int) -> None:
     """Raise CommandError unless a broker may be a member of queues."""
     found = {row["broker"]: row for row in run(ask_amqp(client, _BROKERS))}
     if broker not in found:
-        raise CommandError(f"broker {broker} is not registered", EXIT_NOT_FOUND)
+        text = f"broker {broker} is not registered, or does not answer the other brokers"
+        raise CommandError(text, EXIT_NOT_FOUND)
     if not found[broker]["serves_queues"]:
         raise CommandError(f"broker {broker} has no AMQP listener, so it has no queues")
 

@@ -83,7 +83,7 @@ class Controller:
         self._late: list[tuple[BrokerId, Orders, Failed]] = []
         self._late_leaders = LateLeaders()
         self._term: ControllerTerm | None = None
-        self._registration = registration = OwnRegistration(broker, store)
+        self.registration = registration = OwnRegistration(broker, store)
         self.applier.session = lambda: registration.session
         self._topics = TopicRequests(broker, self._decided)
         self.forward(self._create_one, lambda: self.reserve_producer_ids(broker.broker_id))
@@ -139,9 +139,9 @@ class Controller:
         await catalog.prepare()
         await catalog.cluster_id(broker.cluster_id, broker.config.log_dirs)
         if self._store.shared:
-            await self._watches.look_back(self.applier, self._registration)
+            await self._watches.look_back(self.applier, self.registration)
         doubts = self._watches.doubts.doubts if self._store.shared else {}
-        self.applier.broker_epoch = await self._registration.announce(endpoints, doubts)
+        self.applier.broker_epoch = await self.registration.announce(endpoints, doubts)
         self._unwatch.append(self.settings.stop)
         await self.settings.load()
         if self._store.shared:
@@ -262,10 +262,10 @@ class Controller:
                 await self._term.answered_late(*answer)
 
     async def _look(self) -> None:
-        epoch = await self._registration.epoch()
+        epoch = await self.registration.epoch()
         if epoch is None:  # session expired: its leaderships are void
             self._resign()
-            epoch = await self._registration.announce_again()
+            epoch = await self.registration.announce_again()
         self.applier.broker_epoch = epoch
         term = self._term
         if term is not None and await self._catalog.holds_controller():

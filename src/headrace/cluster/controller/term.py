@@ -367,8 +367,8 @@ class ControllerTerm:
             topic = self.facts.topics.get(change.topic)
             if not change.deleted or topic is None:
                 continue
-            replicas = {replica for found in topic.node.partitions.values() for replica in found}
-            if topic.name in kept or not replicas <= self.facts.brokers.keys():
+            alive = self.facts.brokers.keys()
+            if topic.name in kept or not await self._catalog.leave_replicas(topic, alive):
                 _logger.error(
                     "topic %s: deletion is not complete: brokers that are down, or that could not"
                     " delete it, have replicas. It continues when these brokers are back",

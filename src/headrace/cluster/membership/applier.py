@@ -7,7 +7,7 @@ created on a thread, and the event loop runs between batches, as there may be th
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -307,6 +307,21 @@ class Applier:
             held = broker.partitions.keys() | broker.followed.keys()
             free = [stop for stop in stops if stop.topic_partition not in held]
             await self._stop(free, {})
+
+    async def delete_topics(self, ids: Collection[bytes]) -> Failed:
+        """Delete all logs of deleted topics, also those that are led or followed, by topic ids.
+
+        Return the partitions whose logs could not be deleted.
+        """
+        async with self._turn:
+            failed: Failed = {}
+            stops = [
+                Stop(log.topic_partition, log.topic_id, DELETED_EPOCH, True)
+                for log in self._broker.logs()
+                if log.topic_id in ids
+            ]
+            await self._stop(stops, failed)
+            return failed
 
     async def _stop(self, stops: Sequence[Stop], failed: Failed) -> None:
         """Stop serving partitions; deletions are durable when this returns."""

@@ -13,7 +13,7 @@ session is ignored.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
@@ -62,6 +62,8 @@ class OwnRegistration:
         self._registration = Registration(())
         self.session = NO_SESSION
         """Session that owned the registration when its broker epoch was last returned."""
+        self.before: Callable[[], Awaitable[None]] | None = None
+        """Awaited before each registration. May raise StoreError."""
 
     async def announce(
         self, endpoints: Sequence[Endpoint], doubts: Doubts = MappingProxyType({})
@@ -99,6 +101,8 @@ class OwnRegistration:
         """
         if self._store.shared:
             await self._keep(self._store.session)
+        if self.before is not None:
+            await self.before()
         value = znodes.encode_registration(self._registration)
         if len(value) > REGISTRATION_BYTES_MAX:
             raise ConfigError(

@@ -4,7 +4,7 @@ Each write of the controller is one `multi` that also checks that it still is th
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from headrace.cluster.store.stored_topic import StoredTopic
 from headrace.cluster.store.znodes import ProducerIdBlock
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.nouns import BrokerId
+from headrace.model.protocols import feature_of
 from headrace.ports.store import (
     BadVersion,
     Check,
@@ -244,6 +245,23 @@ class Catalog:
     async def deletions(self) -> list[str]:
         """Return the topics whose deletion has begun."""
         return await self.store.children(znodes.DELETE_TOPICS)
+
+    async def leave_replicas(self, topic: StoredTopic, alive: Collection[BrokerId]) -> bool:
+        """Leave a deleted topic's replicas to brokers that are down: they delete them at a start.
+
+        False: the deletion must wait for these brokers. Only the brokers of a protocol's own topics
+        delete replicas so, and one that has returned by now is to be ordered to.
+        """
+        replicas = {replica for found in topic.node.partitions.values() for replica in found}
+        down = replicas.difference(alive)
+        if down and not feature_of(topic.name):
+            return False
+        for broker in down:
+            path = f"{znodes.DELETED_REPLICAS}/{broker}/{topic.topic_id.hex()}"
+            with suppress(NodeExists):
+                await self.store.create(path, topic.name.encode(), parents=True)
+        epochs = [await self.broker_epoch(broker) for broker in down]
+        return all(epoch is None for epoch in epochs)
 
     async def end_deletion(self, name: str) -> None:
         """Delete a topic's nodes, after all of its logs are deleted."""

@@ -39,6 +39,9 @@ PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 FEATURE = "/feature"
 MIGRATION = "/headrace-migration"
 """Exists while a single broker's metadata are copied into the store. Not Kafka's."""
+DELETED_REPLICAS = "/headrace-deleted-replicas"
+"""Parent of `BROKER/TOPIC_ID`: a topic that was deleted while a broker with replicas of it was
+down. The value is the topic's name. Not Kafka's."""
 NO_FEATURES = b'{"features":{},"version":2,"status":1}'
 """Value of `/feature`: feature versioning is enabled, and no feature is finalized."""
 CLUSTER_DEFAULT = "<default>"

@@ -19,7 +19,7 @@ from headrace.vhosts.restore import Restoring
 
 if TYPE_CHECKING:
     from headrace.frontends.amqp.queue_broker import QueueBroker
-    from headrace.queue_stores.log.log_writing import QueueLogs
+    from headrace.queue_stores.log.queue_logs import QueueLogs
     from headrace.queue_stores.message_store import LateStore
     from headrace.vhosts.access import Admission
     from headrace.vhosts.declarations.declaration_log import DeclarationLog

@@ -59,7 +59,7 @@ class QueuePlans:
         )
         return [
             QueueBrokerDescription(broker, broker in able, broker in image.drained, led[broker])
-            for broker in sorted(image.brokers)
+            for broker in sorted(info.broker_id for info in image.reachable_brokers())
         ]
 
     async def _plan(self, asked: PlanQueue) -> None:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.invariant import InvariantError
-from headrace.ports.callbacks import Done
+from headrace.ports.callbacks import Done, ignore_result
 from headrace.queue_stores.log.log_messages import LogMessages
-from headrace.queue_stores.log.log_writing import QueueLogs
 from headrace.queue_stores.log.open_log import OpenLog
+from headrace.queue_stores.log.queue_logs import QueueLogs
 from headrace.queue_stores.log.settlement_counts import Settled
 from headrace.queue_stores.log.waiting_messages import WaitingMessage, WaitingMessages, complete
 from headrace.queue_stores.message_store import (
@@ -77,8 +77,15 @@ class DurableMessages:
             self._asked = True
             self._logs.ask_for_log(self)
 
-    def have_log(self, partition: "Partition | HeadraceError") -> None:
-        """Open the created log and write the waiting messages to it; with an error, refuse them."""
+    def have_log(
+        self,
+        partition: "Partition | HeadraceError",
+        done: Done[HeadraceError | None] = ignore_result,
+    ) -> None:
+        """Open the created log and write the waiting messages to it; with an error, refuse them.
+
+        `done`: as in `open`.
+        """
         if self._gone or self._opened:
             return
         if isinstance(partition, HeadraceError):
@@ -88,10 +95,9 @@ class DurableMessages:
         self._error = None
 
         def opened(error: HeadraceError | None) -> None:
-            if self._messages is None:
-                return
-            if self._owner is not None:
+            if self._messages is not None and self._owner is not None:
                 self._owner.log_made()
+            done(error)
 
         self.open(partition, opened)
 
@@ -115,6 +121,8 @@ class DurableMessages:
                 if self._owner is not None:
                     self._owner.opened(self.priority, messages)
                 self._write_waiting(messages)
+            elif not self._gone:
+                messages.resign()  # the next store may load it
             done(error)
 
         messages.load(loaded, settled)
@@ -264,6 +272,16 @@ class DurableMessages:
         """Have the settled positions written at once, even if unchanged."""
         if isinstance(self._messages, LogMessages):
             self._messages.write_settled()
+
+    def hold(self) -> None:
+        """Have later messages wait; without a log they do anyway. Implements `LateStore`."""
+        if self._messages is not None:
+            self._messages.hold()
+
+    def release(self) -> None:
+        """Store what has waited since `hold`. Implements `LateStore`."""
+        if self._messages is not None:
+            self._messages.release()
 
     # Ends
 

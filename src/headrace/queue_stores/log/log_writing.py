@@ -4,17 +4,13 @@ Subclasses define the effects of written messages and of committed ones.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import Offset
-from headrace.queue_stores.log.copies_port import Copies
 from headrace.queue_stores.log.held_batches import HeldBatch, HeldBatches
-from headrace.queue_stores.log.message_window import WindowsBytes
-from headrace.queue_stores.log.settled_files import SettledFiles
-from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queue_stores.message_store import StoreListener
 from headrace.queue_stores.queue_settings import Published
 from headrace.queue_stores.record_messages import batch_of_messages, record_bytes
@@ -25,75 +21,9 @@ from headrace.wire.amqp.content import Message
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.ports.clock import Clock, Timer
-    from headrace.queue_stores.log.durable_messages import DurableMessages
-    from headrace.queue_stores.log.open_log import Appended
 
 BATCH_BYTES_MAX = 1024 * 1024
 """Bytes of messages in a batch at most; a pass with more is written as several batches."""
-
-
-AskForLog = Callable[["DurableMessages"], None]
-"""Creates the log of a store, then calls its `have_log`."""
-
-
-class Crowded(Protocol):
-    """Messages of one queue that wait for its log, for replicas, or for another broker."""
-
-    held_up: list[Callable[[], None]]
-    """Callbacks that resume paused publishers."""
-
-    @property
-    def is_crowded(self) -> bool:
-        """Whether so much waits that publishers are paused."""
-
-
-class QueueLogs:
-    """State shared by the stores of all durable queues of a broker."""
-
-    def __init__(
-        self,
-        files: SettledFiles,
-        clock: "Clock",
-        ask_for_log: AskForLog,
-        memory: MemoryUse | None = None,
-        copies: Copies | None = None,
-    ) -> None:
-        """Create the shared state.
-
-        `memory` counts messages that wait for a log, with those of queues in memory. `copies`: the
-        copies of settled positions on other brokers; None: the broker has no cluster.
-        """
-        self.files = files
-        self.copies = copies
-        self.clock = clock
-        self.ask_for_log = ask_for_log
-        self.windows = WindowsBytes()
-        self.memory = memory or MemoryUse()
-        self.appended: list[Appended] = []
-        """Stores with appended messages that are not written yet."""
-        self.crowded: list[Crowded] = []
-        """Queues with too many waiting messages, since publishers were last paused."""
-
-    def begin_pass(self) -> None:
-        """Forget which queues were crowded before this pass: dead letters are of no client.
-
-        A publisher that adds to a crowded queue is paused by its own pass.
-        """
-        self.crowded.clear()  # not replaced: queues hold the list
-
-    def hold_up(self, go_on: Callable[[], None]) -> int:
-        """Call `go_on` for each crowded queue once less waits or it failed; return the number."""
-        waiting = [messages for messages in self.crowded if messages.is_crowded]
-        self.crowded.clear()  # not replaced: queues hold the list
-        for messages in waiting:
-            messages.held_up.append(go_on)
-        return len(waiting)
-
-    def write(self) -> None:
-        """Write the messages that a pass has appended, in the logs of all queues."""
-        appended, self.appended = self.appended, []
-        for messages in appended:
-            messages.write()
 
 
 class LogWriting(ABC):
@@ -114,7 +44,9 @@ class LogWriting(ABC):
         self._first = 0
         """The position of the buffer's first message, unless a Kafka producer writes before it."""
         self._held: HeldBatches | None = None
-        """Batches that wait for in-sync replicas; None: there are none."""
+        """Batches that wait for in-sync replicas, or for `release`; None: there are none."""
+        self._holds = 0
+        """How often `hold` was called more often than `release`."""
         self._held_timer: Timer | None = None
         self.appended_to = 0
         """Position after the last appended message."""
@@ -190,12 +122,13 @@ class LogWriting(ABC):
             self._timer = self._clock.call_later(0, self.write)
             self._listener.appended()
 
-    def has_batch(self, batch: bytes, size: int) -> bool:
+    def has_batch(self, batch: bytes) -> bool:
         """Tell whether the log has a producer's batch; write what was appended before it.
 
-        `size`: of its messages, by `record_bytes`. ApiError: the batch is refused, as Kafka
-        producers' are, or does not fit into one of this log.
+        ApiError: the batch is refused, as Kafka producers' are, or does not fit into one of this
+        log.
         """
+        size = len(batch) - HEADER_BYTES
         self.write()
         if self.error is not None:
             raise self.error
@@ -215,6 +148,14 @@ class LogWriting(ABC):
         self._partition.when_committed(Offset(self.appended_to), committed)
         return True
 
+    def append_all(self, messages: Sequence[Message], *, persistent: bool) -> None:
+        """Append messages of the batch that the log does not have, by `has_batch`."""
+        if not persistent:
+            self._has_transient()
+        self._buffer += messages
+        self._expiries += [None] * len(messages)
+        self.appended_to = self._first + len(self._buffer)
+
     def write(self, batch: bytes | None = None) -> None:
         """Write the appended messages as one batch, at the end of a pass over requests.
 
@@ -228,6 +169,8 @@ class LogWriting(ABC):
         messages, self._buffer = self._buffer, []
         expiries, self._expiries = self._expiries, []
         size, self._buffer_bytes = self._buffer_bytes, 0
+        if batch is not None:
+            size = len(batch)
         if self._held is not None or not self._append(messages, expiries, batch):
             end, now = self.appended_to, self._clock.monotonic()
             self._hold(HeldBatch.of(messages, expiries, size, end, now, batch))
@@ -264,27 +207,49 @@ class LogWriting(ABC):
         self._partition.when_committed(appended.commit_offset, committed)
         return True
 
-    # Batches that wait for in-sync replicas
+    # Batches that wait for in-sync replicas, or for the decision about a deletion
 
-    def _hold(self, batch: HeldBatch) -> None:
-        """Have a batch wait until enough replicas are in sync."""
+    def hold(self) -> None:
+        """Have later messages wait until `release`. See `LateStore.hold`."""
+        self.write()
+        self._holds += 1
+        if self.error is None:
+            self._begin_hold()
+
+    def release(self) -> None:
+        """Write what has waited since `hold`."""
+        if self._holds:
+            self._holds -= 1
+            self._replicas_changed()
+
+    def _begin_hold(self) -> HeldBatches:
+        """Return the held batches, to which all that is written is added from now on."""
         if self._held is None:
             self._held = HeldBatches()
             self._partition.watch(self._replicas_changed)
-        self._held.add(batch)
-        self._listener.note_held(self._held.size)
+        return self._held
+
+    def _hold(self, batch: HeldBatch) -> None:
+        """Have a batch wait until enough replicas are in sync."""
+        held = self._begin_hold()
+        held.add(batch)
+        self._listener.note_held(held.size)
 
     def _replicas_changed(self) -> None:
-        """Append the held batches in the loop's next turn, if enough replicas are in sync."""
-        if self._held_timer is None and not self._partition.role.too_few_replicas:
+        """Append the held batches in the loop's next turn, if they need not wait any more."""
+        waits = self._holds > 0 or self._partition.role.too_few_replicas
+        if self._held_timer is None and not waits:
             self._held_timer = self._clock.call_later(0, self._append_held)
 
     def _append_held(self) -> None:
         """Append the first held batch, and the next ones in later turns of the loop."""
         self._held_timer = None
         held = self._held
-        batch = None if held is None else held.first
-        if held is None or batch is None:
+        if held is None or self._holds:
+            return
+        batch = held.first
+        if batch is None:
+            self._end_hold()
             return
         expiries = batch.expiries_at(self._clock.monotonic())
         if not self._append(batch.messages, expiries, batch.content, batch.end):
@@ -312,6 +277,8 @@ class LogWriting(ABC):
         """Forget the held batches as purged; they are confirmed with what the log has."""
         if self._held is not None:
             self._end_hold()
+            if self._holds:
+                self._begin_hold()
             committed = partial(self._committed, self.appended_to)
             self._partition.when_committed(self._log.end_offset, committed)
 

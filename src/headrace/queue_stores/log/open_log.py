@@ -38,5 +38,11 @@ class OpenLog(MessageStore, GoesWithQueue, Appended, Protocol):
     def abandon(self) -> None:
         """Stop writing to the log and reading from it."""
 
+    def hold(self) -> None:
+        """Have later messages wait until `release`. See `LateStore.hold`."""
+
+    def release(self) -> None:
+        """Write what has waited since `hold`."""
+
     def resign(self) -> None:
         """Release the log: another broker leads it. See `LogWriting.resign`."""

@@ -364,6 +364,11 @@ class Settlement:
         """The number of the last frame that all replicas that count have durably."""
         return self._unconfirmed[0].number - 1 if self._unconfirmed else self._number
 
+    @property
+    def uncopied(self) -> list[int]:
+        """Settled positions that the next leader may not have as settled."""
+        return [each for frame in self._unconfirmed for each in frame.settled[0]] + self._settled
+
     def frame_of(self, positions: Sequence[int]) -> int | None:
         """Return the number of the frame that records positions; None: not all are settled."""
         if any(self.out.has_any(each, each + 1) for each in positions):

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.queue_stores.log.held_batches import CROWDED_BYTES, WAITING_BYTES_MAX
-from headrace.queue_stores.log.log_writing import Crowded
 from headrace.queue_stores.log.open_log import OpenLog
+from headrace.queue_stores.log.queue_logs import Crowded
 from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queue_stores.message_store import StoredDone
 from headrace.queue_stores.queue_settings import Published

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from headrace.model.errors import HeadraceError
 from headrace.queue_stores.log.durable_messages import DurableMessages
-from headrace.queue_stores.log.log_writing import QueueLogs
 from headrace.queue_stores.log.open_log import OpenLog
+from headrace.queue_stores.log.queue_logs import QueueLogs
 from headrace.queue_stores.queue_settings import ConsumerSettings, StoredQueue, StreamStart
 from headrace.queue_stores.stream.stream_log import StreamLog
 from headrace.queue_stores.stream.stream_reader import StreamReader

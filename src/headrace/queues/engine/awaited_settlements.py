@@ -1,11 +1,11 @@
-"""Callbacks that wait until settlements of a queue are durable on all its replicas.
+"""Settlements of a queue until they are durable on all its replicas.
 
     settle() --all positions settled--> frame known --frame confirmed--> done
 
 A dead letter is settled later than its rejection: once its targets have stored it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.ports.callbacks import when_all
@@ -69,3 +69,14 @@ class AwaitedSettlements:
                 each.done()
             else:
                 self._waiting.append(each)
+
+
+def uncopied_positions(stores: Mapping[int, "MessageStore"]) -> Iterator[tuple[int, int]]:
+    """Yield settled positions that the next leader may not have as settled, each with its priority.
+
+    `stores` by priority.
+    """
+    for priority, store in stores.items():
+        if isinstance(store, LogMessages):
+            for position in store.settlement.uncopied:
+                yield priority, position

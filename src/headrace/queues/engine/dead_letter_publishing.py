@@ -5,6 +5,9 @@ With the strategy at-most-once, a target that refuses the letter does not get it
 the letter stays in its queue until all targets have accepted it, and is published again to those
 that refused it: LETTERS_REFUSED_MAX letters of a queue at a time, as RabbitMQ's worker holds so
 many. Later letters wait behind them.
+
+A letter that a target accepted and has not stored, as the target's leader changed or its log
+failed, is published again by both strategies: its queue still has it.
 """
 
 import logging
@@ -47,18 +50,27 @@ class _Refused(NamedTuple):
 
     letter: DeadLetter
     takers: _Takers = _NOT_TAKEN
+    lost: bool = False
+    """Whether targets had accepted it and have not stored it."""
 
 
 class _Attempt:
     """A dead letter that is published to those targets of its route that have not accepted it."""
 
-    def __init__(self, letter: DeadLetter, takers: _Takers) -> None:
-        self.letter = letter
+    def __init__(self, refused: _Refused) -> None:
+        self.letter, takers, self.lost = refused
         self.takers = dict(takers)
         self.names: list[str] = []
         """Targets of the route so far; a target's index is the letter's number in `awaited`."""
         self.awaited: Awaited = {}
         """Targets that store the letter later."""
+        self.late: Sequence[str] = ()
+        """Their names."""
+
+    def lost_letter(self) -> _Refused:
+        """Return the letter for the targets that had accepted it and have not stored it."""
+        takers = {name: self.takers.get(name) for name in self.names if name not in self.late}
+        return _Refused(self.letter, takers, lost=True)
 
     def refused_by(self, numbers: Collection[int]) -> _Refused:
         """Return the letter for the targets that refused it late, by their numbers."""
@@ -91,7 +103,7 @@ class DeadLetterPublishing:
             waiting = self._waiting.get(queue)
             refused: _Refused | None = _Refused(letter)
             if waiting is None or len(waiting.letters) < LETTERS_REFUSED_MAX:
-                refused = self._publish(queue, letter)
+                refused = self._publish(queue, _Refused(letter))
             if refused is not None:
                 self._wait(queue, refused)
         return len(letters)
@@ -102,17 +114,15 @@ class DeadLetterPublishing:
         if waiting is not None:
             waiting.retry.end()
 
-    def _publish(
-        self, queue: "AnyQueue", letter: DeadLetter, takers: _Takers = _NOT_TAKEN
-    ) -> _Refused | None:
+    def _publish(self, queue: "AnyQueue", refused: _Refused) -> _Refused | None:
         """Publish a letter to all but its `takers`; return the letter if it must be retried."""
-        attempt = _Attempt(letter, takers)
+        attempt = _Attempt(refused)
         if not self._dead_letter(queue, attempt):
-            return _Refused(letter, attempt.takers)
+            return refused._replace(takers=attempt.takers)
         if attempt.awaited:
             self._settle_later(queue, attempt)
         else:
-            queue.dead_letters_stored((letter,))
+            queue.dead_letters_stored((attempt.letter,))
         return None
 
     def _dead_letter(self, queue: "AnyQueue", attempt: _Attempt) -> bool:
@@ -143,11 +153,17 @@ class DeadLetterPublishing:
             route = [name for name in route if not is_target(name)]
         content = published(message, traits)
         if not at_least_once:
-            over_length = content._replace(over_length=True)
-            self._host.publish(route, over_length, attempt.awaited)
-            return True
+            return self._accept_once(route, content._replace(over_length=True), attempt)
         accepted = [self._accepts(name, content, attempt) for name in route]
         return all(accepted)
+
+    def _accept_once(self, route: "Sequence[str]", content: Published, attempt: _Attempt) -> bool:
+        """Publish a letter at-most-once; return whether it may be settled once stored."""
+        attempt.names = names = [name for name in route if name not in attempt.takers]
+        if self._host.publish(names, content, attempt.awaited) or not attempt.lost:
+            return True
+        # A full queue does not get it, but one whose log has failed may later.
+        return all(self._host.targets[name].failure is None for name in names)
 
     def _accepts(self, name: str, content: Published, attempt: _Attempt) -> bool:
         """Publish a letter to one target, unless it has accepted it; return whether it has now."""
@@ -172,10 +188,15 @@ class DeadLetterPublishing:
             note_number(attempt.awaited, target, target_number, number)
 
     def _settle_later(self, queue: "AnyQueue", attempt: _Attempt) -> None:
+        targets = self._host.targets
+        attempt.late = [name for name in attempt.names if targets[name] in attempt.awaited]
+
         def stored(unstored: Collection[int]) -> None:
-            if unstored is ALL_UNSTORED or queue.deleted:
+            if queue.deleted:
                 return
-            if unstored and queue.settings.dead_letter_at_least_once:
+            if unstored is ALL_UNSTORED:
+                self._wait(queue, attempt.lost_letter())
+            elif unstored and queue.settings.dead_letter_at_least_once:
                 self._wait(queue, attempt.refused_by(unstored))
             else:
                 queue.dead_letters_stored((attempt.letter,))
@@ -190,12 +211,7 @@ class DeadLetterPublishing:
         if waiting is None:
             retry = self._deadlines.deadline(partial(self._retry, queue))
             waiting = self._waiting[queue] = _Waiting(retry)
-            _logger.warning(
-                "%s: a dead letter is not accepted by all queues that its exchange %r routes it to,"
-                " or has no route. Dead letters stay in the queue and are published again each"
-                " second (x-dead-letter-strategy is at-least-once)",
-                queue.title, queue.settings.dead_letter_exchange,
-            )  # fmt: skip
+            _log_waiting(queue, lost=refused.lost)
         waiting.letters.append(_unread(refused))
         if waiting.retry.at is None:
             waiting.retry.set(RETRY_SECONDS)
@@ -212,7 +228,7 @@ class DeadLetterPublishing:
             found, unread = with_messages((again.letter,))
             refused: _Refused | None = again
             if not unread:  # else its message is being read from the disk
-                refused = self._publish(queue, found[0], again.takers)
+                refused = self._publish(queue, again._replace(letter=found[0]))
             if refused is not None:
                 left.append(_unread(refused))
         letters.extendleft(reversed(left))
@@ -228,3 +244,20 @@ def _unread(refused: _Refused) -> _Refused:
     return (
         refused if letter.level is None else refused._replace(letter=letter._replace(message=None))
     )
+
+
+def _log_waiting(queue: "AnyQueue", *, lost: bool) -> None:
+    exchange = queue.settings.dead_letter_exchange
+    if lost:
+        _logger.info(
+            "%s: a dead letter by exchange %r is not stored, as a target queue has another leader"
+            " or its log has failed. It stays in the queue and is published again each second",
+            queue.title, exchange,
+        )  # fmt: skip
+    else:
+        _logger.warning(
+            "%s: a dead letter is not accepted by all queues that its exchange %r routes it to,"
+            " or has no route. Dead letters stay in the queue and are published again each"
+            " second (x-dead-letter-strategy is at-least-once)",
+            queue.title, exchange,
+        )  # fmt: skip

@@ -18,14 +18,21 @@ from headrace.queue_stores.message_store import (
     when_all,
 )
 from headrace.queue_stores.queue_settings import QueueType
-from headrace.queues.engine.awaited_settlements import AwaitedSettlements
+from headrace.queues.engine.awaited_settlements import AwaitedSettlements, uncopied_positions
 from headrace.queues.engine.dead_letters import DeadLetter
 from headrace.queues.engine.deliveries import Served
 from headrace.queues.engine.parts.batch_queue import BatchQueue
 from headrace.queues.engine.parts.pausing_queue import PausingQueue
 from headrace.queues.engine.parts.purging_queue import PurgingQueue
 from headrace.queues.model.declarations import DeclaredQueue
-from headrace.queues.port import ALL_STORED, ALL_UNSTORED, Disposition, Getter, UnstoredDone
+from headrace.queues.port import (
+    ALL_STORED,
+    ALL_UNSTORED,
+    Disposition,
+    Getter,
+    Settlements,
+    UnstoredDone,
+)
 from headrace.queues.refusals import Refused
 
 if TYPE_CHECKING:
@@ -166,6 +173,25 @@ class HostedQueue(PausingQueue, BatchQueue, PurgingQueue):
         else:
             when_all(stores, as_stored(done))
 
+    # Publishes that wait for the decision whether the queue is deleted
+
+    def hold_if_empty(self) -> bool:
+        """Have later publishes wait until `release_publishes`; False: a message is ready.
+
+        A cluster deletes the queue after this broker has counted its messages, and publishes of
+        that time must be neither confirmed nor delivered. Messages in memory do not wait.
+        """
+        if self.ready or self.is_loading:
+            return False
+        for store in self.late_stores:
+            store.hold()
+        return True
+
+    def release_publishes(self) -> None:
+        """Store the publishes that wait since `hold_if_empty`: the queue is not deleted."""
+        for store in self.late_stores:
+            store.release()
+
     # Answers that wait for the disk
 
     @property
@@ -198,8 +224,19 @@ class HostedQueue(PausingQueue, BatchQueue, PurgingQueue):
         for position in positions:
             own, priority = divmod(position, self._width)
             later.setdefault(priority, []).append(own)
-        stores = {priority: level.store for priority, level in self._levels.items()}
-        self.settlements.add(stores, later, done)
+        self.settlements.add(self._stores_by_priority, later, done)
+
+    @property
+    def _stores_by_priority(self) -> dict[int, MessageStore]:
+        return {priority: level.store for priority, level in self._levels.items()}
+
+    def uncopied(self) -> Settlements:
+        """Return the settlements so far that the next leader may not have, but for purges."""
+        settled, width = uncopied_positions(self._stores_by_priority), self._width
+        return {
+            Disposition.ACKNOWLEDGED: [own * width + priority for priority, own in settled],
+            Disposition.REJECTED: [own * width + priority for priority, own in self._rejected],
+        }
 
     # A state that contradicts itself
 

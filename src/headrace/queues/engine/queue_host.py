@@ -7,7 +7,7 @@ from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.ports.deadlines import Deadlines
 from headrace.queue_stores.message_store import MessageStore
-from headrace.queue_stores.queue_settings import Published, QueueType
+from headrace.queue_stores.queue_settings import Published, PublishedRun, QueueType
 from headrace.queues.awaited import Awaited, note_number, when_all_stored
 from headrace.queues.engine.dead_letter_publishing import DeadLetterPublishing
 from headrace.queues.engine.delivery_turns import AnyQueue, BatchingQueue, DeliveryTurns
@@ -238,14 +238,14 @@ class QueueHost(ClosingHost):
         return taken
 
     def publish_batch(
-        self, queue: BatchingQueue, contents: Sequence[Published], batch: bytes, awaited: Awaited
+        self, queue: BatchingQueue, runs: Sequence[PublishedRun], batch: bytes, awaited: Awaited
     ) -> int | None:
         """Publish a producer's batch to a queue; return how many messages it has room for.
 
         With fewer than all it has accepted none. None: the batch is refused as a whole.
         """
         try:
-            room = queue.publish_batch(contents, batch, self._clock.monotonic())
+            room = queue.publish_batch(runs, batch, self._clock.monotonic())
         except HeadraceError as error:
             queue.failure = str(error)
             return None
@@ -254,7 +254,7 @@ class QueueHost(ClosingHost):
             return None
         if queue.takes_turns:
             self._turns.due(queue, self)
-        if queue.timed or any(each.expiration_ms is not None for each in contents):
+        if queue.timed or any(run.expiration_ms is not None for run in runs):
             queue.timed = True
             queue.arm()
         awaited[queue] = None

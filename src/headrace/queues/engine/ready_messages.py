@@ -64,6 +64,8 @@ class ReadyMessages:
         """Whether a message may have an expiry."""
         self._limited = settings.is_limited
         self._dying: list[DeadLetter] = []
+        self._rejected: set[tuple[int, int]] = set()
+        """Rejected messages that are not settled: priority, and position in its store."""
         for priority, store in kept.items():
             self._add_level(priority, store)
         self._plain = self._level_of(0)
@@ -162,6 +164,7 @@ class ReadyMessages:
         for letter in letters:
             if letter.level is not None:
                 letter.level.settle((letter.position,))
+                self._rejected.discard((letter.level.priority, letter.position))
 
     def _die(
         self,
@@ -174,5 +177,7 @@ class ReadyMessages:
         if not self.settings.dead_letters:
             level.settle(positions)
             return
+        if reason is DeathReason.REJECTED:
+            self._rejected.update((level.priority, position) for position in positions)
         for position, message in zip(positions, messages or [None] * len(positions), strict=True):
             self._dying.append(DeadLetter(reason, level, position, message))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal, cast
 from headrace.model.errors import HeadraceError
 from headrace.model.invariant import InvariantError
 from headrace.queue_stores.message_store import BatchStore, MessageStore
-from headrace.queue_stores.record_messages import record_bytes
 from headrace.queue_stores.stream.durable_stream import DurableStream
 from headrace.queues.engine.consumers import Consumers
 from headrace.queues.engine.deliveries import Served, give
@@ -23,7 +22,7 @@ from headrace.queues.refusals import Refused, precondition_failed, unsupported
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from headrace.queue_stores.queue_settings import Published
+    from headrace.queue_stores.queue_settings import Published, PublishedRun
     from headrace.queue_stores.stream.stream_reader import StreamReader
     from headrace.queues.engine.dead_letters import DeadLetter
     from headrace.queues.engine.hosted_queue import Hooks
@@ -128,21 +127,23 @@ class StreamQueue:
         """Bytes of messages that the log takes in one batch; 0: it is not open yet."""
         return self._log.batch_bytes_max if isinstance(self._log, BatchStore) else 0
 
-    def takes_batch(self, contents: "Sequence[Published]") -> bool:
+    def takes_batch(self, runs: "Sequence[PublishedRun]") -> bool:
         """Tell whether `publish_batch` may be called: the log is open."""
         return isinstance(self._log, BatchStore)
 
-    def publish_batch(self, contents: "Sequence[Published]", batch: bytes, now: float) -> int:
+    def publish_batch(self, runs: "Sequence[PublishedRun]", batch: bytes, now: float) -> int:
         """Append the messages of a batch, unless the log has them; return their number.
 
         Raises what the log raises.
         """
         log = cast("BatchStore", self._log)
-        if not log.has_batch(batch, sum(record_bytes(each.message) for each in contents)):
-            for each in contents:
-                self.publish(each, now)
+        count = sum(len(run.messages) for run in runs)
+        if not log.has_batch(batch):
+            for run in runs:
+                log.append_all(run.messages, persistent=run.persistent)
+            self.traffic.published += count
             log.write(batch)
-        return len(contents)
+        return count
 
     def when_stored(self, done: "UnstoredDone") -> None:
         """Call `done` once all messages published so far are stored. Implements `port.Target`."""

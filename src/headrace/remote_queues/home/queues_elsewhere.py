@@ -19,9 +19,9 @@ from headrace.model.nouns import BrokerId
 from headrace.ports.backoff import backoff_seconds
 from headrace.ports.callbacks import Done
 from headrace.ports.clock import Clock, Timer
-from headrace.queue_stores.log.log_writing import Crowded
+from headrace.queue_stores.log.queue_logs import Crowded
 from headrace.queues.model.declarations import DeclaredQueue
-from headrace.queues.port import Consumer, Queue
+from headrace.queues.port import NOT_SETTLED, Consumer, Queue, Settlements
 from headrace.queues.queue_names import QueueName
 from headrace.remote_queues.home.home_session import HomeSession
 from headrace.remote_queues.home.leader_link import FirstUse
@@ -91,18 +91,20 @@ class QueuesElsewhere:
         queue: DeclaredQueue,
         title: str,
         consumers: Collection[Consumer] = (),
+        settled: Settlements = NOT_SETTLED,
     ) -> RemoteQueue:
         """Return a queue for this broker's channels, in a session as soon as its leader is known.
 
         A queue that is open already is returned, unless it was declared again since. `consumers`:
-        those of this broker, which has led the queue until now.
+        those of this broker, which has led the queue until now. `settled`: what its next leader
+        may not have as settled.
         """
         name = QueueName(vhost, queue.name)
         known = self._known.get(name)
         if known is not None and known.remote.declared is queue:
-            if consumers:
+            if consumers or any(settled.values()):
                 known.remote.leave()
-                known.remote.adopt(consumers)
+                known.remote.adopt(consumers, settled)
             return known.remote
         self.close_queue(name)
         remote = RemoteQueue(
@@ -119,7 +121,7 @@ class QueuesElsewhere:
             first_use=self._first_use(name, queue) if queue.durable else None,
         )
         self._known[name] = _Known(remote)
-        remote.adopt(consumers)
+        remote.adopt(consumers, settled)
         self.look(name)
         return remote
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from headrace.ports.clock import Clock
-from headrace.queue_stores.log.log_writing import Crowded
+from headrace.queue_stores.log.queue_logs import Crowded
 from headrace.queue_stores.queue_settings import Published
 from headrace.queue_stores.record_messages import record_bytes
 from headrace.queues.port import ALL_STORED, UnstoredDone
@@ -81,6 +81,8 @@ class RemotePublishes:
         """By priority."""
         self._batches: dict[int, PublishBatch] = {}
         """All undecided batches, by the number of their first message."""
+        self._newest: PublishBatch | None = None
+        """The last of them."""
         self._awaited: deque[_Awaited] = deque()
         self._batch_bytes_max = BATCH_BYTES_MAX
         self._opened = False
@@ -116,51 +118,52 @@ class RemotePublishes:
     def add(self, published: Published) -> None:
         """Send a message with the newest publish call, or with another one; or have it wait."""
         self.last += 1
-        size = record_bytes(published.message)
-        sequence = self._sequences[min(published.priority, len(self._sequences) - 1)]
-        batch = self._extensible(published, size, sequence)
-        if batch is None:
+        message, sequences = published.message, self._sequences
+        size = record_bytes(message)
+        sequence = sequences[0]
+        if len(sequences) > 1:
+            sequence = sequences[min(published.priority, len(sequences) - 1)]
+        batch = self._newest
+        if batch is None or not self._is_extensible(batch, published, size, sequence):
             batch = PublishBatch(
                 self.last,
                 sequence,
                 over_length=published.over_length,
                 timestamp=self._clock.wall_ms(),
             )
-            self._batches[self.last] = batch
+            self._batches[self.last] = self._newest = batch
             sequence.waiting.append(batch)
             self._link.use()
-        batch.add(published.message, size)
+        batch.add(message, size)
         if batch.call is None:
             self.waiting_bytes += size
             self._release((sequence,))
             if self.is_crowded and self not in self._crowded:
                 self._crowded.append(self)
         elif self._link.session is not None:
-            message = published.message
             size = CALL_BYTES + len(message.body) + len(message.header)
             self._link.session.calls.grow(batch.call, size)
 
-    def _extensible(
-        self, published: Published, size: int, sequence: PublishSequence
-    ) -> PublishBatch | None:
-        """Return the newest batch if a message may be added to it."""
-        if not self._batches:
-            return None
-        batch = next(reversed(self._batches.values()))
-        if batch.sequence is not sequence:
-            return None
+    def _is_extensible(
+        self, batch: PublishBatch, published: Published, size: int, sequence: PublishSequence
+    ) -> bool:
+        """Tell whether a message may be added to the newest batch."""
+        if batch.sealed or batch.sequence is not sequence:
+            return False
+        if batch.call is not None:
+            session = self._link.session
+            if session is None or not session.calls.may_grow(batch.call):
+                return False
         now_ms, bytes_max = self._clock.wall_ms(), self._batch_bytes_max
-        if not batch.has_room(published, size, bytes_max, now_ms, timed=self._timed):
-            return None
-        session = self._link.session
-        if batch.call is not None and (session is None or not session.calls.may_grow(batch.call)):
-            return None
-        return batch
+        return batch.has_room(published, size, bytes_max, now_ms, timed=self._timed)
+
+    def _note_newest(self) -> None:
+        self._newest = next(reversed(self._batches.values()), None)
 
     def close_call(self) -> None:
         """Leave the newest call as it is: another call of the queue follows it."""
-        if self._batches:
-            next(reversed(self._batches.values())).sealed = True
+        if self._newest is not None:
+            self._newest.sealed = True
 
     def _release(self, sequences: Iterable[PublishSequence]) -> None:
         """Send the batches that wait, as far as a leader may have them."""
@@ -198,6 +201,7 @@ class RemotePublishes:
             waiting = (batch for sequence in self._sequences for batch in sequence.waiting)
             sent = (batch for batch in self._batches.values() if batch.call is not None)
             self._batches = dict(sorted((batch.first, batch) for batch in (*sent, *waiting)))
+            self._note_newest()
         self._batch_bytes_max = bytes_max
         self._release(self._sequences)
 
@@ -205,6 +209,7 @@ class RemotePublishes:
         """Note that the messages of a call are stored, but for some numbers."""
         self._note_unstored(unstored)
         batch = self._batches.pop(first, None)
+        self._note_newest()
         if batch is not None:
             batch.sequence.decided(refused=bool(unstored))
         self._release(self._sequences)
@@ -231,6 +236,7 @@ class RemotePublishes:
         batch.size = sum(map(record_bytes, batch.messages))
         if not count:
             del self._batches[first]
+            self._note_newest()
         for sequence in self._sequences:
             since = batch if sequence is batch.sequence else None
             sequence.send_again([each for each in again if each.sequence is sequence], since=since)
@@ -253,6 +259,7 @@ class RemotePublishes:
             self._batches = {}
             for batch in batches.values():
                 self._note_unstored(batch.numbers)
+        self._note_newest()
         self.waiting_bytes = sum(batch.size for batch in self._batches.values())
         for sequence in self._sequences:
             sequence.lost(each for each in self._batches.values() if each.sequence is sequence)
@@ -267,6 +274,7 @@ class RemotePublishes:
         RabbitMQ confirms them, too.
         """
         self._batches = {}
+        self._newest = None
         self.waiting_bytes = 0
         for sequence in self._sequences:
             sequence.lost(())

@@ -7,7 +7,7 @@ from headrace.ports.clock import Clock
 from headrace.queues.port import NO_INFO, PurgeDone, QueueInfo
 from headrace.queues.refusals import Refused
 from headrace.remote_queues.home.leader_link import LeaderLink
-from headrace.remote_queues.messages import Counted, Info, Purge, PurgeEnded
+from headrace.remote_queues.messages import CloseIfEmpty, Counted, Info, Purge, PurgeEnded, Reopen
 
 INFO_SECONDS_MAX = 1.0
 """Seconds after which counts known last are reported."""
@@ -40,8 +40,11 @@ class RemoteQuestions:
         """Call `done` with the leader's counts, or with those known last after a second."""
         self.ask_counts(lambda info: done(self.known if info is None else info))
 
-    def ask_counts(self, done: Done[QueueInfo | None]) -> None:
-        """Call `done` with the leader's counts; None: it has not answered in a second."""
+    def ask_counts(self, done: Done[QueueInfo | None], *, closes: bool = False) -> None:
+        """Call `done` with the leader's counts; None: it has not answered in a second.
+
+        `closes`: have publishes to an empty queue wait for `reopen`.
+        """
         session, request = self._link.session, self._link.key()
         if session is None:
             done(NO_INFO if self._link.is_unused else None)
@@ -59,7 +62,13 @@ class RemoteQuestions:
             once(info)
 
         self._infos[request] = counted
-        session.call(Info(self._link.queue, request))
+        ask = CloseIfEmpty if closes else Info
+        session.call(ask(self._link.queue, request))
+
+    def reopen(self) -> None:
+        """Have the leader store what waits since `ask_counts`: the queue is not deleted."""
+        if self._link.session is not None:
+            self._link.session.call(Reopen(self._link.queue))
 
     def counted(self, event: Counted) -> None:
         """Report counts."""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from headrace.model.errors import HeadraceError
 from headrace.ports.clock import Clock
-from headrace.queue_stores.log.log_writing import Crowded
+from headrace.queue_stores.log.queue_logs import Crowded
 from headrace.queue_stores.queue_settings import Published, QueueSettings, QueueType
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.port import (
@@ -28,6 +28,7 @@ from headrace.queues.port import (
     PurgeDone,
     Queue,
     QueueInfo,
+    Settlements,
     Subscriber,
     UnstoredDone,
 )
@@ -249,12 +250,14 @@ class RemoteQueue:
             self._link.open_session()
         self._consumers.add(consumer, done)
 
-    def adopt(self, consumers: Iterable[Consumer]) -> None:
+    def adopt(self, consumers: Iterable[Consumer], settled: Settlements) -> None:
         """Take over consumers of a queue that this broker led, with what their channels hold.
 
-        Call it between two sessions.
+        `settled`: what this broker's file of settled positions has, and perhaps no other one. Call
+        it between two sessions.
         """
         self._consumers.adopt(self, consumers)
+        self._settlements.adopt_settled(settled)
 
     def cancel(self, consumer: Consumer, now: float) -> None:
         """Have the leader remove a consumer, if registered."""
@@ -302,10 +305,17 @@ class RemoteQueue:
         self._publishes.close_call()
         self._questions.ask_info(done)
 
-    def ask_counts(self, done: Callable[[QueueInfo | None], None]) -> None:
-        """Call `done` with the leader's counts; None: it has not answered in a second."""
+    def ask_counts(self, done: Callable[[QueueInfo | None], None], *, closes: bool = False) -> None:
+        """Call `done` with the leader's counts; None: it has not answered in a second.
+
+        `closes`: have publishes to an empty queue wait for `reopen`: it is about to be deleted.
+        """
         self._publishes.close_call()
-        self._questions.ask_counts(done)
+        self._questions.ask_counts(done, closes=closes)
+
+    def reopen(self) -> None:
+        """Have the leader store what waits since `ask_counts`: the queue is not deleted."""
+        self._questions.reopen()
 
     # Events
 

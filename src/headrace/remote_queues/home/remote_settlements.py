@@ -6,12 +6,13 @@
 
 Settlements of a queue whose leader never changes are forgotten when they are sent, and so are
 requeues: a message that no channel holds is ready at the next leader, and the former one may have
-delivered it to another channel since.
+delivered it to another channel since. Settlements that this broker has taken as the leader, and
+that are not copied when it stops to lead, are SENT from then on.
 """
 
 from collections.abc import Sequence
 
-from headrace.queues.port import Disposition
+from headrace.queues.port import Disposition, Settlements
 from headrace.remote_queues.home.leader_link import LeaderLink
 from headrace.remote_queues.messages import POSITION_BYTES, Hold, Settle
 
@@ -58,6 +59,14 @@ class RemoteSettlements:
         """Note deliveries that this broker made as the leader: their positions have no key."""
         self.hold(key, positions)
         self._adopted.update(dict.fromkeys(positions, key))
+
+    def adopt_settled(self, settlements: Settlements) -> None:
+        """Send settlements to the next leader that this broker took when it led the queue."""
+        for disposition, positions in settlements.items():
+            if positions:
+                key, number = self._link.key(), self._link.key()
+                call = Settle(self._link.queue, key, disposition, [*positions], number)
+                self._uncopied[number] = call
 
     def hold(self, key: int, positions: Sequence[int]) -> None:
         """Note deliveries that the channel settles later."""

@@ -6,8 +6,11 @@ from typing import NamedTuple
 from headrace.model.nouns import BrokerId
 from headrace.ports.clock import Clock, Timer
 
-ATTACH_SECONDS_MAX = 0.3
-"""Seconds after which a queue is delivered although some homes have not attached."""
+ATTACH_SECONDS_MAX = 1.0
+"""Seconds after which a queue is delivered although some homes have not attached.
+
+The former leader named them, so it lives, and they did: they attach at once unless they are busy.
+"""
 QueueName = tuple[str, str]
 
 

@@ -5,6 +5,7 @@ from headrace.queues.port import Got, QueueInfo
 from headrace.queues.refusals import QUEUE, RefusalKind, Refused
 from headrace.remote_queues.messages import (
     Call,
+    CloseIfEmpty,
     Consume,
     Consuming,
     Counted,
@@ -30,7 +31,7 @@ def refusal_of(call: Call) -> Event | None:
             return got_message(call, None, _not_led())
         case Purge():
             return purge_ended(call, _not_led())
-        case Info(queue=queue, request=request):
+        case Info(queue=queue, request=request) | CloseIfEmpty(queue=queue, request=request):
             return Counted(queue, request, QueueInfo(0, 0, 0, 0))
         case _:
             return None

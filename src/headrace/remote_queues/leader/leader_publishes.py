@@ -1,9 +1,11 @@
 """Publish a home's messages to a queue: as one batch where the queue's log recognises it."""
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.queue_stores.queue_settings import Published
+from headrace.queue_stores.queue_settings import PublishedRun
 from headrace.queues.engine.closed_queue import ClosedQueue
 from headrace.queues.model.published_properties import traits_of
 from headrace.remote_queues.messages import Publish
@@ -28,16 +30,18 @@ def published_to(host: "QueueHost", queue: "AnyQueue", call: Publish, awaited: "
 
     A batch that the log has already, from an earlier attempt of its home, is not appended again.
     """
-    contents = _contents(call)
-    numbers = range(call.first, call.first + len(contents))
+    runs = _runs(call)
+    count = len(call.messages)
+    numbers = range(call.first, call.first + count)
     if call.producer.producer_id >= 0:
-        if isinstance(queue, ClosedQueue) or not queue.takes_batch(contents):
+        if isinstance(queue, ClosedQueue) or not queue.takes_batch(runs):
             return Taken(numbers)  # without a batch the log would not recognise it later
-        room = host.publish_batch(queue, contents, call.batch, awaited)
+        room = host.publish_batch(queue, runs, call.batch, awaited)
         if room is None:
             return Taken(numbers)
-        return Taken() if room == len(contents) else Taken(room=room)
+        return Taken() if room == count else Taken(room=room)
     route = (queue.name,)
+    contents = (content for run in runs for content in run.each())
     refused = [
         number
         for number, content in zip(numbers, contents, strict=True)
@@ -46,23 +50,19 @@ def published_to(host: "QueueHost", queue: "AnyQueue", call: Publish, awaited: "
     return Taken(refused)
 
 
-def _contents(call: Publish) -> list[Published]:
-    """Return the messages of a call with the properties that queues need.
+def _runs(call: Publish) -> list[PublishedRun]:
+    """Return the messages of a call in runs with equal properties.
 
     Neighbours mostly have equal headers, which are decoded once.
     """
-    contents: list[Published] = []
-    header, traits = b"", None
-    for message in call.messages:
-        if traits is None or message.header != header:
-            header, traits = message.header, traits_of(message.header)
-        contents.append(
-            Published(
-                message,
-                traits.priority,
-                traits.expiration_ms,
-                traits.persistent,
-                call.over_length,
-            )
-        )
-    return contents
+    runs: list[PublishedRun] = []
+    for header, some in groupby(call.messages, attrgetter("header")):
+        messages, traits = list(some), traits_of(header)
+        properties = (
+            traits.priority, traits.expiration_ms, traits.persistent, call.over_length,
+        )  # fmt: skip
+        if runs and runs[-1][1:] == properties:
+            runs[-1].messages.extend(messages)
+        else:
+            runs.append(PublishedRun(messages, *properties))
+    return runs

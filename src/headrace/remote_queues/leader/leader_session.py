@@ -17,6 +17,7 @@ from headrace.remote_queues.messages import (
     Attached,
     Call,
     Cancel,
+    CloseIfEmpty,
     Consume,
     Credit,
     Event,
@@ -28,6 +29,7 @@ from headrace.remote_queues.messages import (
     Publish,
     Purge,
     Recall,
+    Reopen,
     Reply,
     Settle,
     Stored,
@@ -289,4 +291,6 @@ _HANDLERS: dict[type, Callable[[LeaderSession, LedQueue, Any], None]] = {
     Get: lambda _, led, call: led.get(call),
     Purge: lambda _, led, call: led.purge(call),
     Info: lambda _, led, call: led.info(call),
+    CloseIfEmpty: lambda _, led, call: led.close_if_empty(call),
+    Reopen: lambda _, led, __: led.reopen(),
 }

@@ -17,6 +17,7 @@ from headrace.remote_queues.leader.leader_publishes import published_to
 from headrace.remote_queues.leader.remote_channel import RemoteChannel, Sending
 from headrace.remote_queues.messages import (
     Cancel,
+    CloseIfEmpty,
     Consume,
     Consuming,
     Copied,
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
     from headrace.queues.engine.delivery_turns import AnyQueue
 
 
+REOPEN_SECONDS = 30.0
+"""Seconds after which a queue is reopened whose deletion its home does not await any more."""
+
+
 class LedQueue:
     """A queue that a home has opened, with its consumers by the home's numbers."""
 
@@ -59,6 +64,8 @@ class LedQueue:
         """How often `Room` was answered: publishes of before are ignored."""
         self._copied: list[int] = []
         """Numbers of settlements that are copied and not reported."""
+        self._closed = 0
+        """How often the home has closed the queue as an empty one, and not reopened it."""
         if isinstance(queue, HostedQueue) and queue.is_loading:
             queue.when_open(self._open_late)
         else:
@@ -266,6 +273,23 @@ class LedQueue:
         except Refused as refused:
             purged(refused)
 
+    def close_if_empty(self, call: CloseIfEmpty) -> None:
+        """Report the queue's counts; have publishes wait if it is empty, until `reopen`."""
+        if isinstance(self.queue, HostedQueue) and self.queue.hold_if_empty():
+            self._closed += 1
+        self.info(Info(call.queue, call.request))
+
+    def reopen(self) -> None:
+        """Store the publishes that have waited: the queue is not deleted."""
+        if self._closed and isinstance(self.queue, HostedQueue):
+            self._closed -= 1
+            self.queue.release_publishes()
+
+    def _reopen_later(self) -> None:
+        """Reopen a queue whose home is gone, when its command is not carried out any more."""
+        for _ in range(self._closed):
+            self._clock.call_later(REOPEN_SECONDS, self.reopen)
+
     def info(self, call: Info) -> None:
         """Report the queue's counts."""
         self.queue.ask_info(
@@ -282,9 +306,11 @@ class LedQueue:
         for channel in self._channels.values():
             self._end(channel, -1)
             channel.closed = True  # a basic.get that waits gets nothing
+        self._reopen_later()
 
     def end(self) -> None:
         """Cancel the consumers, and requeue all that the home has not settled."""
         for channel in self._channels.values():
             channel.closed = True
             self._end(channel, -1)
+        self._reopen_later()

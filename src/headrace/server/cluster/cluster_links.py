@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
+from headrace.broker.metadata_image import ImageDelta
 from headrace.client.client import Client
 from headrace.client.transport.peer_clients import PeerClients
 from headrace.cluster.controller.controller import Controller
@@ -31,10 +32,12 @@ if TYPE_CHECKING:
     import asyncio
 
     from headrace.server.cluster.broker_watches import BrokerWatches
+    from headrace.server.cluster.deleted_logs import DeletedLogs
     from headrace.server.cluster.lease_pings import LeasePings
     from headrace.server.cluster.queue_cluster import QueueCluster
     from headrace.server.cluster.queue_leadership import QueueLeadership
     from headrace.server.cluster.settled_copies import SettledCopies
+    from headrace.vhosts.declarations.log_growth import LogGrowth
 
     SoleLeaders = Callable[[str], bool]
     """Whether a topic's leader must be the only one."""
@@ -47,6 +50,8 @@ class ClusterLinks:
     """The rights to lead queues, for `DeliveryTurns.leadership`; None: no topic needs any."""
     queue_cluster: "QueueCluster | None" = None
     """This broker's part in the queues of the cluster; None: no listener serves queues."""
+    _deleted: "DeletedLogs | None" = None
+    _growth: "LogGrowth | None" = None
     _pings: "LeasePings | None" = None
     _watches: "BrokerWatches | None" = None
 
@@ -68,6 +73,7 @@ class ClusterLinks:
         """
         self._broker = broker = controller.broker
         self._store = store
+        self._controller = controller
         self._applier = controller.applier
         catalog, config = Catalog(store), broker.config
         self.session = StoreSession(session)
@@ -143,8 +149,11 @@ class ClusterLinks:
         self, controller: Controller, sole_leaders: "SoleLeaders | None", world: World
     ) -> "QueueCluster":
         from headrace.queues.queue_names import is_queue_topic
+        from headrace.server.cluster.deleted_logs import DeletedLogs
         from headrace.server.cluster.queue_cluster import QueueCluster
 
+        self._deleted = DeletedLogs(controller.broker, self._store, controller.applier)
+        controller.registration.before = self._deleted.delete
         return QueueCluster(
             controller,
             self.service,
@@ -167,12 +176,31 @@ class ClusterLinks:
             self._pings.start()
         if self.queue_cluster is not None:
             self.queue_cluster.start()
+        if self._deleted is not None:
+            self._work.append(self.replicating.run(self._deleted.keep_up()))
+        self._broker.image.observers.append(self._image_changed)
+        self._look_for_queues()
         self._work.append(self.replicating.run(self._orphans.keep_up()))
         if self._broker.config.zookeeper_consumers_mirror_enable:
             from headrace.server.cluster.group_mirror import GroupMirror
 
             mirror = GroupMirror(self._broker, self._store, coordinators.groups_if_any)
             self._work.append(self.replicating.run(mirror.keep_up()))
+
+    def _image_changed(self, delta: ImageDelta, structural: bool) -> None:
+        if delta.brokers is not None:
+            self._look_for_queues()
+
+    def _look_for_queues(self) -> None:
+        """Look after the replicas of queues' declarations once a broker of the cluster has queues.
+
+        Any broker may be the controller, which adds replicas, also without queues of its own.
+        """
+        brokers = self._broker.image.brokers.values()
+        if self._growth is None and any(broker.features for broker in brokers):
+            from headrace.vhosts.declarations.log_growth import LogGrowth
+
+            self._growth = LogGrowth(self._broker, self._controller, self.replicating.run)
 
     async def leave(self) -> None:
         """Have the controller move this broker's leaderships away before a controlled shutdown.
@@ -193,6 +221,10 @@ class ClusterLinks:
             self._balance.close()
         if self._watches is not None:
             self._watches.close()
+        if self._image_changed in self._broker.image.observers:
+            self._broker.image.observers.remove(self._image_changed)
+        if self._growth is not None:
+            self._growth.close()
         if "settled_copies" in self.__dict__:
             self.settled_copies.close()
         if self._pings is not None:

@@ -17,14 +17,22 @@ from headrace.broker.metadata_image import ImageDelta
 from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.callbacks import Done
-from headrace.queue_stores.log.log_writing import Crowded
+from headrace.queue_stores.log.queue_logs import Crowded
 from headrace.queue_stores.queue_settings import QueueType
 from headrace.queues.engine.delivery_turns import AnyQueue
+from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.model.declaration_table import Applied
 from headrace.queues.model.declarations import DeclaredQueue
-from headrace.queues.port import NO_INFO, Consumer, Queue, QueueInfo
+from headrace.queues.port import (
+    NO_INFO,
+    NOT_SETTLED,
+    Consumer,
+    Queue,
+    QueueInfo,
+    Settlements,
+)
 from headrace.queues.queue_names import QueueName, is_queue_topic, queue_of_topic, queue_topic
 from headrace.queues.refusals import QUEUE, resource_text
 from headrace.remote_queues.home.home_session import HomeSession
@@ -32,6 +40,7 @@ from headrace.remote_queues.home.leader_link import unreachable
 from headrace.remote_queues.home.queues_elsewhere import QueuesElsewhere
 from headrace.remote_queues.home.remote_queue import RemoteQueue
 from headrace.remote_queues.leader.queue_sessions import QueueSessions
+from headrace.remote_queues.leader.remote_channel import RemoteChannel
 from headrace.server.cluster.queue_links import QueueLinks
 from headrace.vhosts.led_queues import LedQueues
 from headrace.vhosts.replicated_topics import ReplicatedTopics
@@ -150,14 +159,18 @@ class ClusterQueues:
         return host
 
     def _open(
-        self, host: QueueHost, name: str, consumers: Collection[Consumer] = ()
+        self,
+        host: QueueHost,
+        name: str,
+        consumers: Collection[Consumer] = (),
+        settled: Settlements = NOT_SETTLED,
     ) -> RemoteQueue | None:
         """Return a queue that this broker does not host, for its channels; None: not declared."""
         queue = host.model.queues.get(name)
         if queue is None:
             return None
         title = resource_text(QUEUE, name, host.name)
-        remote = self._elsewhere.open(host.name, queue, title, consumers)
+        remote = self._elsewhere.open(host.name, queue, title, consumers, settled)
         host.targets.elsewhere[name] = host.targets[name] = remote
         return remote
 
@@ -176,12 +189,14 @@ class ClusterQueues:
     def moved(self, host: QueueHost, queue: AnyQueue) -> None:
         """Have channels use a queue elsewhere that this broker does not lead any more.
 
-        Its consumers here stay subscribed. Implements `led_queues.Moved`.
+        Its consumers here stay subscribed, and settlements that are not copied are sent to the next
+        leader. Implements `led_queues.Moved`.
         """
         self.sessions.moved(host.name, queue.name)  # before its publishes are reported as unstored
         consumers = host.unhost(queue) if queue.refused is None else []
+        settled = queue.uncopied() if isinstance(queue, HostedQueue) else NOT_SETTLED
         host.queues.pop(queue.name, None)  # the placeholder of a queue that was led here
-        if self._open(host, queue.name, consumers) is None:
+        if self._open(host, queue.name, consumers, settled) is None:
             host.targets.pop(queue.name, None)
             host.end_consumers(consumers)
 
@@ -262,7 +277,14 @@ class ClusterQueues:
     def homes_of(self, partition: TopicPartition) -> frozenset[BrokerId]:
         """Return the brokers whose channels may hold deliveries of a led partition's queue."""
         name = self._name_of(partition.topic)
-        return frozenset() if name is None else frozenset(self.sessions.homes_of(*name))
+        if name is None:
+            return frozenset()
+        homes = frozenset(self.sessions.homes_of(*name))
+        host = self._virtual_hosts.hosts.get(name.vhost)
+        queue = None if host is None else host.queues.get(name.queue)
+        if isinstance(queue, HostedQueue) and _is_awaited(queue):
+            homes |= {self._broker.broker_id}
+        return homes
 
     def wait_for_homes(
         self, topic: str, homes: Collection[BrokerId], attached: Callable[[], None]
@@ -276,3 +298,9 @@ class ClusterQueues:
 
     def _name_of(self, topic: str) -> QueueName | None:
         return queue_of_topic(topic) or self._hashed.get(topic)
+
+
+def _is_awaited(queue: HostedQueue) -> bool:
+    """Return whether the next leader of a queue has something to learn of channels here."""
+    own = (not isinstance(each.channel, RemoteChannel) for each in queue.consumers)
+    return any(own) or any(queue.uncopied().values())

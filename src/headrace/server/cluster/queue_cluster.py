@@ -35,7 +35,6 @@ from headrace.server.cluster.queue_links import QueueLinks
 from headrace.server.cluster.settled_copies import SettledCopies
 from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations, Links
 from headrace.vhosts.declarations.coordinator import AccessOf
-from headrace.vhosts.declarations.log_growth import LogGrowth
 from headrace.vhosts.declarations.takeover import DeclarationNodes
 from headrace.vhosts.led_queues import LedQueues
 from headrace.vhosts.queue_topics import QueueTopics
@@ -84,7 +83,6 @@ class QueueCluster:
         self._listener = controller.broker.config.inter_broker_listener_name
         self._declaration_links: DeclarationLinks | None = None
         self._led: LedQueues | None = None
-        self._growth: LogGrowth | None = None
         self._hosts: VirtualHosts
         self._produce_links: ProduceLinks | None = None
         self._topics_elsewhere: RemotePartitions | None = None
@@ -197,7 +195,6 @@ class QueueCluster:
     def start(self) -> None:
         """Begin to follow: the broker has joined the cluster."""
         self.declarations.start()
-        self._growth = LogGrowth(self._broker, self._controller, self._run)
 
     async def settle(self) -> None:
         """Wait until all settlements so far are on all replicas, `SETTLE_SECONDS_MAX` at most.
@@ -220,8 +217,6 @@ class QueueCluster:
         if self._declaration_links is None:
             return
         self.stop_leading()
-        if self._growth is not None:
-            self._growth.close()
         self.queues.close()
         self.declarations.close()
         self._declaration_links.close()

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from headrace.broker.broker import Broker
@@ -14,7 +14,7 @@ from headrace.cluster.controller.controller import Controller
 from headrace.cluster.decisions.events import ElectionAsked, ElectionType
 from headrace.config.broker import load
 from headrace.model.errors import ApiError, ConfigError
-from headrace.model.nouns import TopicPartition
+from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.store import StoreError
 from headrace.server.assembly import Server
 from headrace.testing.disk_crash import crash_states
@@ -173,6 +173,20 @@ class SimCluster:
                 if electing.done():
                     with suppress(ApiError):
                         electing.result()
+
+    async def prefer(self, topic: str, replicas: Sequence[int]) -> None:
+        """Make brokers the replicas of a topic's partitions, the first one the preferred leader.
+
+        ApiError: refused, or no broker is the controller.
+        """
+        controller = self.controller()
+        found = controller.broker.image.topics.get(topic)
+        count = 0 if found is None else len(found.partitions)
+        brokers = tuple(map(BrokerId, replicas))
+        asked = {TopicPartition(topic, index): brokers for index in range(count)}
+        for error in (await controller.replicas.reassign(asked)).values():
+            if error is not None:
+                raise error
 
     async def cut_power(self, number: int) -> None:
         """Cut a broker's power; its disk is left in a state that such a crash may leave.

@@ -4,7 +4,7 @@
     all replicas in sync ──► a majority of them confirms
 
 The log begins with fewer where a single broker has joined a cluster, or where it was created before
-other brokers had their listeners. The controller grows it, if it serves queues.
+other brokers had their listeners. The controller grows it, whether it serves queues or not.
 """
 
 from collections.abc import Collection, Sequence

@@ -73,7 +73,13 @@ class QueueDeletions:
 
     def begin(self, shard: "CoordinatorShard", queues: Mapping[bytes, Deleted]) -> None:
         """Delete the topics of queues whose `deleting` records are committed, by their keys."""
-        if not queues or not shard.is_active:
+        if not shard.is_active:
+            return
+        # A term that has just begun deletes them before the command is confirmed by all brokers:
+        # by then another queue may have the name.
+        present = shard.table.records
+        queues = {key: each for key, each in queues.items() if present.get(key) == each}
+        if not queues:
             return
         deleting = self._of.setdefault(shard, _Deleting())
         deleting.queues.update(queues)

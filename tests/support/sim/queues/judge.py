@@ -2,7 +2,8 @@
 
 `lost`: a confirmed message is acknowledged by a consumer of each queue, or of its dead letters.
 `answered_twice`: a publish is confirmed or refused, not both.
-`delivered_again`: acknowledged more than 2 s before a fault, it is not delivered again.
+`delivered_again`: acknowledged more than 2 s before a fault, it is not delivered again. A change of
+    leaders that is asked for is no fault.
 `unmarked`: a publish is stored once, and `redelivered` is set if it may have been delivered.
 `reordered`: messages of a publisher reach a queue's only consumer in their order.
 `beyond_prefetch`: unacknowledged deliveries of a consumer do not exceed its prefetch.
@@ -33,6 +34,8 @@ from tests.support.sim.queues.events import (
 
 COPIED_SECONDS = 2.0
 """Seconds after which an acknowledgement is on all replicas, while nothing fails."""
+ELECTIONS = "elections asked for"
+"""The name of leaders' changes while all brokers run."""
 CALM_SECONDS = 5.0
 """Seconds after a fault after which a queue's leader and its consumers are known again."""
 Judge = Callable[[Played], Iterator[str]]
@@ -117,7 +120,8 @@ class _Firmly:
     """Which acknowledgements are on all replicas before a fault."""
 
     def __init__(self, played: Played) -> None:
-        self._calm = Calm(played.faults)
+        self._calm = Calm([each for each in played.faults if each.name != ELECTIONS])
+        self._still = Calm(played.faults)
         self._queues = played.queues
         self._cancelled = {event.subscription: event.at for event in of_kind(played, Cancelled)}
         self._pulls = {event.subscription for event in of_kind(played, Subscribed) if event.pulls}
@@ -134,10 +138,11 @@ class _Firmly:
             return None  # two dead letters of one message are two messages
         if later and later[0].event.at <= settled.at:
             return None  # the message was requeued before
-        first, name = settled.at - COPIED_SECONDS, settled.subscription
+        first, name, calm = settled.at - COPIED_SECONDS, settled.subscription, self._calm
         if name in self._pulls or self._cancelled.get(name, settled.at) < settled.at:
-            first = min(first, delivery.event.at)  # a change of the leader requeues these
-        return settled if self._calm.lasts(first, settled.at + COPIED_SECONDS) else None
+            # A change of the leader requeues these.
+            first, calm = min(first, delivery.event.at), self._still
+        return settled if calm.lasts(first, settled.at + COPIED_SECONDS) else None
 
 
 def _by_place(played: Played) -> dict[tuple[str, Message], list[Delivery]]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from headrace.model.errors import ApiError
 from headrace.queues.queue_names import queue_topic
 from headrace.testing.sim.cluster import LAG_SECONDS, SimCluster
 from headrace.testing.sim.faults.ground import Ground
@@ -99,6 +100,11 @@ FAULTS = Mix(
 """Not empty disks: whether another has all is only looked at for one queue."""
 
 
+MOVES = FAULTS._replace(
+    kinds=("elections asked for",), kinds_share=1.0, slow_share=0.0, tracks=(1,),
+    pauses_seconds_max=(2.0,), elections_min=0,
+)  # fmt: skip
+"""Changes of leaders, without a fault."""
 ALONE = FAULTS._replace(
     kinds=("power cuts", "kills", "restarts", "pauses", "clients cut off", "lost touch",
            "expired sessions", "store gone", "flushes stalled"),
@@ -117,6 +123,20 @@ class QueueRequests(Requests):
 
     async def _delete_records(self) -> None:
         await self._hand_over()
+
+
+class Moves(QueueRequests):
+    """Leaders change while all brokers run: each queue prefers another replica."""
+
+    async def _hand_over(self) -> None:
+        ground = self._ground
+        for queue in QUEUES:
+            ground.counts["elections asked for"] += 1
+            topic = queue_topic("/", queue)
+            replicas = ground.random.sample(ground.brokers, len(ground.brokers))
+            with suppress(ApiError):
+                await ground.cluster.prefer(topic, replicas)
+            await ground.cluster.elect(topic)
 
 
 class Told(NamedTuple):
@@ -256,12 +276,22 @@ async def calm_work(cluster: SimCluster) -> Told:
     return await _played(cluster, BROKERS, None)
 
 
+async def moved_work(cluster: SimCluster) -> Told:
+    """The story while leaders change and nothing fails. Broken."""
+    return await _played(cluster, BROKERS, MOVES, Moves)
+
+
 async def single_work(cluster: SimCluster) -> Told:
     """The story of a broker that is alone. Broken."""
     return await _played(cluster, BROKERS[:1], ALONE)
 
 
-async def _played(cluster: SimCluster, brokers: Sequence[int], mix: Mix | None) -> Told:
+async def _played(
+    cluster: SimCluster,
+    brokers: Sequence[int],
+    mix: Mix | None,
+    requests: type[QueueRequests] = QueueRequests,
+) -> Told:
     serve_amqp(cluster)
     cluster.configure(SETTINGS)
     await asyncio.gather(*(cluster.start(number) for number in brokers))
@@ -271,7 +301,7 @@ async def _played(cluster: SimCluster, brokers: Sequence[int], mix: Mix | None) 
     watch = ReplicaWatch(cluster, queue_topic("/", FAN[0]), 1, brokers)
     ground = Ground(cluster, brokers, clients.names, watch, LAG_SECONDS)
     if mix is not None:
-        await clients.during(Faults(ground, QueueRequests, mix).happen(FAULT_SECONDS))
+        await clients.during(Faults(ground, requests, mix).happen(FAULT_SECONDS))
     else:
         await clients.during(asyncio.sleep(CALM_SECONDS))
     await clients.during(clients.finish())

@@ -13,7 +13,7 @@ from headrace.net.table import ConnectionTable
 from headrace.net.write_pass import WritePass
 from headrace.posix.clock import RealClock
 from headrace.posix.network import RealNetwork
-from headrace.queue_stores.log.log_writing import QueueLogs
+from headrace.queue_stores.log.queue_logs import QueueLogs
 from headrace.wire.amqp.control_methods import (
     ChannelOpen,
     ConnectionBlocked,

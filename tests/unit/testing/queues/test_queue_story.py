@@ -7,7 +7,7 @@ import os
 from collections import Counter
 
 from headrace.testing.sim.stories import Story, play
-from tests.support.sim.queues.story import Told, calm_work, queue_work, single_work
+from tests.support.sim.queues.story import Told, calm_work, moved_work, queue_work, single_work
 
 SEEDS = range(200) if os.environ.get("HEADRACE_LONG") else (12, 15)
 
@@ -34,6 +34,13 @@ def test_queues_keep_their_promises_while_brokers_fail() -> None:
     assert counts["Answered"] > 500 * len(SEEDS)
     assert counts["firm"] > 20 * len(SEEDS)
     assert counts["epochs"] > 10 * len(SEEDS)
+
+
+def test_acknowledgements_stay_while_leaders_change_without_a_fault() -> None:
+    seeds = SEEDS if len(SEEDS) > 2 else (1, 2)
+    counts = told(moved_work, *seeds)
+    assert counts["firm"] > 200 * len(seeds)
+    assert counts["epochs"] > 20 * len(seeds)
 
 
 def test_queues_of_a_broker_without_others_keep_their_promises() -> None:

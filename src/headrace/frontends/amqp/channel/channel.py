@@ -221,8 +221,11 @@ class QueueChannel:
     publish = basic_publish.publish
     settle = basic_settle.settle
 
-    def closed(self) -> None:
-        """Cancel the consumers and requeue unacknowledged deliveries; send nothing more."""
+    def closed(self, done: Callable[[], None] = lambda: None) -> None:
+        """Cancel the consumers and requeue unacknowledged deliveries; send nothing more.
+
+        `done` as in `ports.Channel`.
+        """
         if self.transaction is not None:
             self.transaction.roll_back(self.unacked)
         if self.look_at_acks is not None:
@@ -237,6 +240,7 @@ class QueueChannel:
         for consumer in consumers:
             self.host.cancel(consumer)
         self.client.forget(self)
+        cluster_methods.when_closed(self, {consumer.queue: None for consumer in consumers}, done)
 
     # Events from queues
 

@@ -11,6 +11,8 @@ from headrace.frontends.amqp.channel.exchange_methods import no_topic
 from headrace.frontends.amqp.replies import reply_to
 from headrace.model.errors import ApiError, HeadraceError
 from headrace.model.nouns import Offset
+from headrace.ports.callbacks import when_all
+from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.model.declarations import ConnectionOwner, QueueCounts
 from headrace.queues.model.exchange_topic import stored_in
 from headrace.queues.port import NO_INFO, QueueInfo
@@ -37,7 +39,7 @@ from headrace.wire.amqp.model_methods import (
 from headrace.wire.amqp.reply_codes import AmqpError, ConnectionClosing, ReplyCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from headrace.frontends.amqp.channel.channel import QueueChannel
     from headrace.ports.callbacks import Done
@@ -45,6 +47,9 @@ if TYPE_CHECKING:
     from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
     from headrace.vhosts.declarations.messages import Answer
     from headrace.wire.amqp.methods import Method
+
+    Reopen = Callable[[], None]
+    """Has the publishes stored that wait for the deletion of their queue, as it is refused."""
 
 _ANSWERS: dict[type, type] = {
     ExchangeBind: ExchangeBindOk,
@@ -98,19 +103,25 @@ def ask(channel: "QueueChannel", method: "Method", declarations: "ClusterDeclara
         else:
             end(None, answer)
 
-    def command(counts: QueueCounts) -> None:
+    def command(counts: QueueCounts, reopen: "Reopen") -> None:
         owner = client.owner
         asked = declarations.command(channel.host.name, method=method)._replace(
             identity=client.identity, counts=counts
         )
         if isinstance(owner, ConnectionOwner):
             asked = asked._replace(epoch=owner.epoch, connection=owner.connection)
-        declarations.ask(asked, answered)
+
+        def given(answer: "Answer | ApiError") -> None:
+            if not isinstance(answer, Result):
+                reopen()
+            answered(answer)
+
+        declarations.ask(asked, given)
 
     if isinstance(method, QueueDelete):
         _counts(channel, method, command)
     else:
-        command(QueueCounts())
+        command(QueueCounts(), _nothing)
 
 
 def _make_topic(
@@ -176,25 +187,42 @@ def _error(answer: Refused | ApiError) -> AmqpError:
 
 
 def _counts(
-    channel: "QueueChannel", method: QueueDelete, done: "Callable[[QueueCounts], None]"
+    channel: "QueueChannel", method: QueueDelete, done: "Callable[[QueueCounts, Reopen], None]"
 ) -> None:
     """Have the leader of a queue count its messages and consumers, for its deletion.
 
     A leader that does not answer may have messages: as in RabbitMQ, the queue is not empty then.
+    With `if_empty` publishes to an empty queue wait from then on: `done` takes the function that
+    has them stored, if the queue is not deleted.
     """
+    # A single broker has no such queues.
+    from headrace.remote_queues.home.remote_queue import RemoteQueue
+
+    reopen: Reopen = _nothing
 
     def counted(info: QueueInfo | None) -> None:
         if info is None:
-            done(QueueCounts(ready=int(method.if_empty)))
+            done(QueueCounts(ready=int(method.if_empty)), reopen)
         else:
-            done(QueueCounts(info.ready, info.consumers))
+            done(QueueCounts(info.ready, info.consumers), reopen)
 
     try:
         queue = channel.host.queue(method.queue, channel.client.owner)
     except (Refused, KeyError):
         counted(NO_INFO)
         return
-    _count(queue, counted)
+    if isinstance(queue, RemoteQueue):
+        if method.if_empty:
+            reopen = queue.reopen
+        queue.ask_counts(counted, closes=method.if_empty)
+        return
+    if method.if_empty and isinstance(queue, HostedQueue) and queue.hold_if_empty():
+        reopen = queue.release_publishes
+    queue.ask_info(counted)
+
+
+def _nothing() -> None:
+    """Do nothing: no publish waits."""
 
 
 def _count(queue: "Queue", done: "Done[QueueInfo | None]") -> None:
@@ -206,6 +234,31 @@ def _count(queue: "Queue", done: "Done[QueueInfo | None]") -> None:
         queue.ask_counts(done)
     else:
         queue.ask_info(done)
+
+
+def when_closed(
+    channel: "QueueChannel", queues: "Collection[Queue]", done: "Callable[[], None]"
+) -> None:
+    """Call `done` once the auto-delete queues that lost consumers with a channel are deleted.
+
+    As in RabbitMQ, channel.close-ok and connection.close-ok come after that.
+    """
+    client = channel.client
+    if client.declarations is None or not queues:
+        done()
+        return
+    release_input = channel.outlet.hold_input()
+    client.commands += 1
+
+    def left() -> None:
+        release_input()
+        client.commands -= 1
+        done()
+        client.commands_answered()
+
+    one_left = when_all(len(queues), left)
+    for queue in queues:
+        when_left(channel, queue, one_left)
 
 
 def when_left(channel: "QueueChannel", queue: "Queue", done: "Callable[[], None]") -> None:

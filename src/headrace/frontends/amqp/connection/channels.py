@@ -131,12 +131,12 @@ class OpenChannel:
         if self.port is not None:
             self._channels.failed(self, error, ids)
 
-    def close(self) -> None:
-        """Close the channel's model, and drop an incomplete message."""
+    def close(self, done: Callable[[], None] = lambda: None) -> None:
+        """Close the channel's model, and drop an incomplete message; `done` as in `ports`."""
         self.contents.drop()
         port, self.port = self.port, None
         if port is not None:
-            port.closed()
+            port.closed(done)
 
 
 class Channels:
@@ -283,8 +283,8 @@ class Channels:
                 raise ConnectionClosing(ReplyCode.CHANNEL_ERROR, "expected 'channel.open'")
             case ChannelClose():
                 del self._channels[channel.number]
-                channel.close()
-                self.send(encode_method(channel.number, ChannelCloseOk()))
+                close_ok = encode_method(channel.number, ChannelCloseOk())
+                channel.close(lambda: self.send(close_ok))
             case ChannelFlow(active=True):
                 channel.answer(ChannelFlowOk(True))
             case ChannelFlow():

@@ -88,8 +88,12 @@ class Channel(Protocol):
     def settle(self, settlements: list[Settlement]) -> None:
         """Execute acks, nacks and rejects in their order."""
 
-    def closed(self) -> None:
-        """Cancel the consumers and requeue unacknowledged deliveries; send nothing more."""
+    def closed(self, done: Callable[[], None]) -> None:
+        """Cancel the consumers and requeue unacknowledged deliveries; send nothing more.
+
+        `done` is called once the auto-delete queues are deleted whose last consumer was one of
+        these; the connection's input is held until then.
+        """
 
 
 class VhostPort(Protocol):

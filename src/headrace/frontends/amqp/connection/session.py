@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.frontends.amqp.connection.awaited_declarations import AwaitedDeclarations
     from headrace.net.pending import Pending
     from headrace.net.write_pass import WritePass
-    from headrace.queue_stores.log.log_writing import QueueLogs
+    from headrace.queue_stores.log.queue_logs import QueueLogs
 
 log = logging.getLogger(__name__)
 

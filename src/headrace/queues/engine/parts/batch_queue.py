@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from headrace.queue_stores.message_store import BatchStore
-from headrace.queue_stores.queue_settings import Published
-from headrace.queue_stores.record_messages import record_bytes
+from headrace.queue_stores.queue_settings import PublishedRun
 from headrace.queues.engine.message_queue import MessageQueue
 from headrace.queues.engine.priority_level import MessageLevel
 
@@ -39,39 +38,56 @@ class BatchQueue(MessageQueue):
         store = self._plain.store
         return store.batch_bytes_max if isinstance(store, BatchStore) else 0
 
-    def _batch_level(self, contents: Sequence[Published]) -> MessageLevel:
-        return self._level_of(min(contents[0].priority, self._width - 1))
+    def _batch_level(self, runs: Sequence[PublishedRun]) -> MessageLevel:
+        return self._level_of(min(runs[0].priority, self._width - 1))
 
-    def takes_batch(self, contents: Sequence[Published]) -> bool:
+    def takes_batch(self, runs: Sequence[PublishedRun]) -> bool:
         """Tell whether `publish_batch` may be called: all messages go to one open log."""
-        width = self._width
-        store = self._batch_level(contents).store
-        one_log = width == 1 or len({min(each.priority, width - 1) for each in contents}) == 1
+        store = self._batch_level(runs).store
+        one_log = len({min(run.priority, self._width - 1) for run in runs}) == 1
         return one_log and isinstance(store, BatchStore)
 
-    def publish_batch(self, contents: Sequence[Published], batch: bytes, now: float) -> int:
+    def publish_batch(self, runs: Sequence[PublishedRun], batch: bytes, now: float) -> int:
         """Accept the messages of a batch, unless the log has them; raise HeadraceError.
 
         Returns how many messages the queue has room for: with fewer than all it accepts none.
         """
-        store = cast("BatchStore", self._batch_level(contents).store)
-        if store.has_batch(batch, sum(record_bytes(each.message) for each in contents)):
-            return len(contents)
-        room = self._room_for(contents, now)
-        if room == len(contents):
-            for each in contents:
-                self.publish(each, now)
+        count = sum(len(run.messages) for run in runs)
+        level = self._batch_level(runs)
+        store = cast("BatchStore", level.store)
+        if store.has_batch(batch):
+            return count
+        room = self._room_for(runs, count, now)
+        if room == count:
+            for run in runs:
+                self._publish_run(run, level, store, now)
             store.write(batch)
         return room
 
-    def _room_for(self, contents: Sequence[Published], now: float) -> int:
-        """Return how many of the first messages of a batch the queue has room for.
+    def _publish_run(
+        self, run: PublishedRun, level: MessageLevel, store: BatchStore, now: float
+    ) -> None:
+        """Accept messages: those that no limit and no expiry concerns at once."""
+        if self._limited or run.expiration_ms is not None or self.settings.ttl_ms is not None:
+            for each in run.each():
+                self.publish(each, now)
+            return
+        store.append_all(run.messages, persistent=run.persistent)
+        count = len(run.messages)
+        level.fresh += count
+        self.ready += count
+        self.traffic.published += count
+        self.ready_bytes += sum([len(message.body) for message in run.messages])
+
+    def _room_for(self, runs: Sequence[PublishedRun], count: int, now: float) -> int:
+        """Return how many of the first messages of a batch of `count` the queue has room for.
 
         The others are refused, and dead-lettered if the queue does so.
         """
         settings = self.settings
-        if not self._limited or settings.never_refuses(contents[0]):
-            return len(contents)
+        contents = [] if not self._limited else [each for run in runs for each in run.each()]
+        if not contents or settings.never_refuses(contents[0]):
+            return count
         self._run(now)
         size = self.ready_bytes
         for room, each in enumerate(contents):
@@ -80,4 +96,4 @@ class BatchQueue(MessageQueue):
                 for refused in contents[room:]:
                     self._refused(refused)
                 return room
-        return len(contents)
+        return count
