@@ -1,6 +1,6 @@
 """Bugs planted into queues on another broker are found within a few hundred histories."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -8,18 +8,14 @@ import pytest
 
 from headrace.queue_stores.log.log_writing import LogWriting
 from headrace.queues.engine.awaited_settlements import _Waiting
-from headrace.record.record_parts import NO_PRODUCER
 from headrace.remote_queues.calls import CallsIn, CallsOut
 from headrace.remote_queues.events import EventsIn
-from headrace.remote_queues.home import remote_consumers
 from headrace.remote_queues.home.home_session import HomeSession
-from headrace.remote_queues.home.publish_batches import PublishBatch, PublishSequence
 from headrace.remote_queues.home.remote_consumer import RemoteConsumer
 from headrace.remote_queues.home.remote_consumers import RemoteConsumers
 from headrace.remote_queues.home.remote_publishes import RemotePublishes
 from headrace.remote_queues.home.remote_queue import RemoteQueue
 from headrace.remote_queues.home.remote_settlements import RemoteSettlements
-from headrace.remote_queues.leader import leader_session
 from headrace.remote_queues.leader.leader_session import LeaderSession
 from headrace.remote_queues.leader.led_queue import LedQueue
 from headrace.remote_queues.leader.remote_channel import RemoteChannel
@@ -28,41 +24,22 @@ from headrace.remote_queues.messages import (
     Credit,
     Delivered,
     Event,
-    Hold,
     Publish,
     Settle,
     Stored,
 )
 from tests.support.queues.remote_history import play_late_events, played
+from tests.support.sim.queues.planted import (
+    Plant,
+    batches_have_new_sequences,
+    held_positions_are_not_named,
+    raised_credit_is_not_sent_again,
+    settlements_are_not_repeated,
+    without_recalls,
+)
 
 SEEDS = 200
 STEPS = 200
-Plant = Callable[[pytest.MonkeyPatch], None]
-
-
-def raised_credit_is_not_sent_again(patch: pytest.MonkeyPatch) -> None:
-    """Remote credit lost: a raise that the connection lost is not repeated."""
-    take, sealed = CallsOut.take, "_sealed"
-
-    def patched(self: CallsOut) -> tuple[int, Sequence[Call]] | None:
-        before = getattr(self, sealed)
-        taken = take(self)
-        if taken is None:
-            return None
-        first, calls = taken
-        again = max(before - first, 0)
-        lost = [
-            call._replace(credit=0) if isinstance(call, Credit) else call for call in calls[:again]
-        ]
-        return first, [*lost, *calls[again:]]
-
-    patch.setattr(CallsOut, "take", patched)
-    without_recalls(patch)
-
-
-def without_recalls(patch: pytest.MonkeyPatch) -> None:
-    """Recall no credit, which mends what was lost."""
-    patch.setattr(remote_consumers, "IDLE_SECONDS", 1e9)
 
 
 def credit_is_a_difference(patch: pytest.MonkeyPatch) -> None:
@@ -163,28 +140,6 @@ def lost_session_keeps_its_deliveries(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LedQueue, "_requeue", lambda *_: None)
 
 
-def held_positions_are_not_named(patch: pytest.MonkeyPatch) -> None:
-    """An attach without positions: the next leader delivers them again."""
-    patch.setitem(leader_session._HANDLERS, Hold, lambda *_: None)
-
-
-def settlements_are_not_repeated(patch: pytest.MonkeyPatch) -> None:
-    """The next leader is not told of settlements that it may not have."""
-    patch.setattr(RemoteSettlements, "repeat", lambda _: None)
-
-
-def batches_are_sent_again_under_new_numbers(patch: pytest.MonkeyPatch) -> None:
-    """The log does not recognise a batch that its home sends to the next leader."""
-    lost = PublishSequence.lost
-
-    def taken(self: PublishSequence, batches: Iterable[PublishBatch]) -> None:
-        lost(self, batches)
-        for batch in self.waiting:
-            batch.producer = NO_PRODUCER
-
-    patch.setattr(PublishSequence, "lost", taken)
-
-
 def undecided_publishes_are_dropped(patch: pytest.MonkeyPatch) -> None:
     """The home does not send its undecided batches to the next leader."""
     lost = RemotePublishes.lost
@@ -282,7 +237,7 @@ def credit_is_granted_while_it_is_recalled(patch: pytest.MonkeyPatch) -> None:
         whole_batch_is_sent_again_to_a_full_queue,
         held_positions_are_not_named,
         settlements_are_not_repeated,
-        batches_are_sent_again_under_new_numbers,
+        batches_have_new_sequences,
         undecided_publishes_are_dropped,
         repeated_batches_are_appended,
     ],

@@ -1,5 +1,7 @@
 """When a leader delivers, and which replicas may join the ISR, by what copies have confirmed."""
 
+import pytest
+
 from headrace.copies.frame_copy import UNSENT_BYTES_MAX
 from headrace.delivery.settled_state import decode_frames
 from headrace.model.nouns import LeaderEpoch
@@ -156,6 +158,23 @@ def test_first_frame_of_a_leader_is_complete_and_numbers_go_on() -> None:
     assert first.whole
     assert first.number == frames[-1].number + 1
     assert first.start == 1
+
+
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_delivery_in_a_later_epoch_of_a_leader_is_marked_by_the_next_one(confirmed: bool) -> None:
+    here = loaded()
+    here.published("a")
+    here.pass_time(0.3, answers=confirmed)
+    here.partition.role.lead(LeaderEpoch(3), here._replicas())
+    here.answer()
+    here.published("b")
+    assert here.gets(2) == ["a"]
+    here.pass_time(0.3)
+    assert here.gets() == ["b"]
+    again = CopiedQueue(here.world.after_power_cut(here.world.disk.left_by_a_kill()))
+    again.load_late()
+    again.pass_time(0.3)
+    assert again.gets(2) == ["a*", "b*"]
 
 
 def test_transient_messages_stay_when_another_replica_takes_over() -> None:

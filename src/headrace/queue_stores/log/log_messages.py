@@ -86,6 +86,7 @@ class LogMessages(LogWriting):
         super().__init__(partition, clock, listener)
         self._new_window = partial(MessageWindow, bytes_max=cache_bytes_max, windows=windows)
         self._settlement = Settlement(partition, files, self._settled_durable, handed_out_ahead)
+        self._epoch = partition.leader_epoch
         self._copies = copies
         self._keeps_settled = keeps_settled
         self._reader = MessageReader(partition, files.disk, clock, ttl_ms, self._settlement)
@@ -206,6 +207,9 @@ class LogMessages(LogWriting):
         if self._writing or self.error is not None:
             return
         settlement, pending = self._settlement, self._pending
+        if self._partition.leader_epoch != self._epoch:  # this broker leads on
+            self._epoch = self._partition.leader_epoch
+            settlement.begin_epoch()
         before = settlement.waiting.counted_to
         end = self._partition.readable_end(True)
         while self.error is None and (at := settlement.waiting.counted_to) < end:

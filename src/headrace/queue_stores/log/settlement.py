@@ -16,7 +16,7 @@ from headrace.model.nouns import LeaderEpoch, Offset
 from headrace.queue_stores.log.epoch_ends import end_of_epoch
 from headrace.queue_stores.log.settled_files import FILE_BYTES_MAX, SettledFiles, settled_path
 from headrace.queue_stores.log.settlement_counts import Counts
-from headrace.queue_stores.log.settlement_frame import SettlementFrame
+from headrace.queue_stores.log.settlement_frame import SettlementFrame, has_any
 from headrace.queue_stores.record_messages import Found
 from headrace.queue_stores.unacked_positions import HandedOut
 
@@ -254,19 +254,27 @@ class Settlement:
 
     def tell_ahead(self) -> None:
         """Have a higher limit for deliveries written to the file soon, if the mark is near it."""
-        if self._is_told_due() and self._log.end_offset > self.mark:
+        if self._told_next() > self._told and self._log.end_offset > self.mark:
             self.change(soon=True)
 
-    def _is_told_due(self) -> bool:
-        """Return whether the limit for deliveries is near the next message that is not settled."""
-        if not self._runs.firsts:
-            return self._told - self.mark <= self._ahead // 2
-        return self._told - self._runs.following(self.mark) <= self._ahead // 2
+    def _told_next(self) -> int:
+        """Return the limit for deliveries, a higher one if the next unsettled message is near."""
+        following = self._runs.following(self.mark) if self._runs.firsts else self.mark
+        near = self._told - following <= self._ahead // 2
+        return following + self._ahead if near else self._told
 
     def change(self, *, soon: bool = False) -> None:
         """Have changed settled positions written after the delay, or `soon`."""
         self._changed = True
         self._files.note_changed(self, soon=soon)
+
+    def begin_epoch(self) -> None:
+        """Record again what may be delivered: frames count up to the end of their epoch's log."""
+        end = self._end_of_epoch(self._partition.leader_epoch - 1)
+        for frame in self._unconfirmed:
+            frame.handed_out = min(frame.handed_out, end)
+        self._told, self.told_durable = min(self._told, end), min(self.told_durable, end)
+        self.tell_ahead()
 
     # Writing
 
@@ -322,11 +330,6 @@ class Settlement:
         if self.copies is not None:
             self.copies.taken(frame)
         return frame
-
-    def _told_next(self) -> int:
-        if not self._is_told_due():
-            return self._told
-        return self._runs.following(self.mark) + self._ahead
 
     def frame_written(self, frame: SettlementFrame, error: OSError | None) -> None:
         """Note that a frame is durable; an error fences the log directory."""
@@ -388,13 +391,8 @@ class Settlement:
     def wants(self, first: Offset, below: Offset) -> bool:
         """Tell whether a position from `first` to below `below` is not settled durably."""
         mark = self.mark
-        if below > mark and not self._runs.covers(max(first, mark), below):
+        unread = below > mark and not self._runs.covers(max(first, mark), below)
+        if unread or self.out.has_any(first, below):
             return True
-        if self.out.has_any(first, below):
-            return True
-        unconfirmed = (frame.settled for frame in self._unconfirmed)
-        return any(
-            any(first <= position < below for position in settled)
-            or any(begin < below and first <= end for begin, end in runs)
-            for settled, runs in ((self._settled, self._purged), *unconfirmed)
-        )
+        changes = [(self._settled, self._purged), *(each.settled for each in self._unconfirmed)]
+        return any(has_any(each, first, below) for each in changes)

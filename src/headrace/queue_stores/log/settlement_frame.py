@@ -15,6 +15,14 @@ Settled = tuple[Sequence[int], Sequence[tuple[int, int]]]
 """Settled positions, and runs of those settled without a delivery."""
 
 
+def has_any(settled: Settled, first: int, below: int) -> bool:
+    """Tell whether a position from `first` to below `below` was settled."""
+    positions, runs = settled
+    if any(first <= position < below for position in positions):
+        return True
+    return any(begin < below and first <= end for begin, end in runs)
+
+
 class SettlementFrame:
     """A frame of a settlement. Implements `settled_files.SettledFrame`."""
 

@@ -55,6 +55,11 @@ class LoopClock:
         """
         self._wall_ms = self._right_ms + milliseconds
 
+    @property
+    def paused(self) -> bool:
+        """Whether callbacks are held back."""
+        return self._held is not None
+
     def pause(self) -> None:
         """Hold back callbacks until `resume`; time passes."""
         if self._held is None:
@@ -122,6 +127,11 @@ class SimWorld:
     def set_clock(self, milliseconds: int) -> None:
         """Set the wall clock `milliseconds` ahead of the right time (negative: behind)."""
         self._sim_clock.set(milliseconds)
+
+    @property
+    def paused(self) -> bool:
+        """Whether the process is stopped by `pause`."""
+        return self._sim_clock.paused
 
     def pause(self) -> None:
         """Stop the process, like SIGSTOP, until `resume`."""

@@ -218,6 +218,8 @@ class Consumer:
         """Unsettled deliveries of the channel: message, subscription, queue where it died."""
         self._queues: dict[str, str] = {}
         """Queues by subscription."""
+        self._over: set[str] = set()
+        """Subscriptions whose end is noted."""
         self._tags: dict[str, str] = {}
         """Subscriptions by consumer tag."""
         self._count = 0
@@ -228,23 +230,25 @@ class Consumer:
             client = await self.place.connect()
             watch = asyncio.create_task(client.watch())
             client.events = self._event
+            client.ended.add_done_callback(self._ended)
             try:
                 with suppress(Closed):
                     await self._consume(client)
             finally:
                 client.end("the consumer leaves")
-                self._over()
+                self._ended()
+                self._queues.clear()
+                self._tags.clear()
+                self.held.clear()
             await watch
             if not self.stays:
                 await self.place.pause(self.manner.away_seconds_max)
 
-    def _over(self) -> None:
-        """Note that the connection has ended."""
-        for subscription in self._queues:
+    def _ended(self, reason: "asyncio.Future[str] | None" = None) -> None:
+        """Note that the connection has ended, which it does while the client is busy."""
+        for subscription in sorted({*self._queues} - self._over):
+            self._over.add(subscription)
             self.notes.add(Ended(self.notes.now(), subscription))
-        self._queues.clear()
-        self._tags.clear()
-        self.held.clear()
 
     async def _consume(self, client: AmqpClient) -> None:
         place, manner, loop = self.place, self.manner, asyncio.get_running_loop()

@@ -4,6 +4,7 @@
 `answered_twice`: a publish is confirmed or refused, not both.
 `delivered_again`: acknowledged more than 2 s before a fault, it is not delivered again. A change of
     leaders that is asked for is no fault.
+`held_twice`: a message that a consumer holds is not delivered while at most one broker fails.
 `unmarked`: a publish is stored once, and `redelivered` is set if it may have been delivered.
 `reordered`: messages of a publisher reach a queue's only consumer in their order.
 `beyond_prefetch`: unacknowledged deliveries of a consumer do not exceed its prefetch.
@@ -14,6 +15,7 @@
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import pairwise
 
 from tests.support.sim.queues.events import (
     Answered,
@@ -38,6 +40,8 @@ ELECTIONS = "elections asked for"
 """The name of leaders' changes while all brokers run."""
 CALM_SECONDS = 5.0
 """Seconds after a fault after which a queue's leader and its consumers are known again."""
+MOVES = frozenset({"kills", "power cuts", "restarts", ELECTIONS, "false resets"})
+"""Faults after which another broker leads a queue while the consumers' brokers answer in time."""
 Judge = Callable[[Played], Iterator[str]]
 
 
@@ -153,12 +157,42 @@ def _by_place(played: Played) -> dict[tuple[str, Message], list[Delivery]]:
     return found
 
 
+def held_twice(played: Played) -> Iterator[str]:
+    """Yield deliveries of messages that another delivery holds: one fault requeues none of these.
+
+    It does requeue those of basic.get, of cancelled consumers, and of connections that end.
+    """
+    over: dict[str, float] = {}
+    for event in played.events:
+        if isinstance(event, Cancelled | Ended):
+            over.setdefault(event.subscription, event.at)
+    pulls = {event.subscription for event in of_kind(played, Subscribed) if event.pulls}
+    for places in _by_place(played).values():
+        for held, again in pairwise(places):
+            name, at = held.event.subscription, again.event.at
+            settled = held.settled is not None and held.settled.at <= at
+            if settled or name in pulls or played.queues[held.queue].holds_dead:
+                continue
+            if over.get(name, at + 1) > at and _one_move(played.faults, held.event.at, at):
+                yield f"{held.queue}: {again.event} while {held.event} holds it"
+
+
+def _one_move(faults: Collection[Fault], first: float, last: float) -> bool:
+    """Return whether nothing fails from `first` to `last`, or one broker, so that leaders move."""
+    found = [each for each in faults if each.at <= last and each.ended >= first - CALM_SECONDS]
+    return not found or (len(found) == 1 and found[0].name in MOVES)
+
+
 def unmarked(played: Played) -> Iterator[str]:
-    """Yield deliveries after the first one of a message without the mark `redelivered`."""
+    """Yield deliveries of a message without the mark `redelivered`, but for the first such one.
+
+    It may arrive behind others: its broker, or its client, may have stood still.
+    """
     for (queue, _), places in _by_place(played).items():
-        for delivery in places[1:]:
-            if not delivery.event.redelivered and not played.queues[queue].holds_dead:
-                yield f"{queue}: {delivery.event} is not marked, after {places[0].event}"
+        fresh = [each.event for each in places if not each.event.redelivered]
+        for event in fresh[1:]:
+            if not played.queues[queue].holds_dead:
+                yield f"{queue}: {event} is not marked, after {fresh[0]}"
 
 
 def reordered(played: Played) -> Iterator[str]:
@@ -228,8 +262,8 @@ def made_up(played: Played) -> Iterator[str]:
 
 
 JUDGES: Sequence[Judge] = (
-    lost, answered_twice, delivered_again, unmarked, reordered, beyond_prefetch, two_active,
-    made_up,
+    lost, answered_twice, delivered_again, held_twice, unmarked, reordered, beyond_prefetch,
+    two_active, made_up,
 )  # fmt: skip
 
 

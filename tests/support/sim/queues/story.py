@@ -19,6 +19,7 @@ from headrace.testing.sim.faults.requests import Requests
 from headrace.testing.sim.faults.swarm import Faults, Mix
 from headrace.testing.sim.history import Broken
 from headrace.testing.sim.replica_watch import ReplicaWatch
+from headrace.testing.sim.stories import Story
 from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.model_methods import ExchangeDeclare, QueueBind, QueueDeclare
 from tests.support.sim.amqp import serve_amqp
@@ -32,6 +33,7 @@ from tests.support.sim.queues.clients import (
     Publisher,
     Route,
 )
+from tests.support.sim.queues.delivery_watch import DeliveryWatch
 from tests.support.sim.queues.events import Fault, Played, Promises
 from tests.support.sim.queues.judge import firm_acks, violations
 
@@ -271,6 +273,14 @@ async def queue_work(cluster: SimCluster) -> Told:
     return await _played(cluster, BROKERS, FAULTS)
 
 
+def work_with(*kinds: str, tracks: Sequence[int] = (1, 2)) -> Story[Told]:
+    """Return the story with faults of some kinds only, all of them in each story."""
+    mix = FAULTS._replace(
+        kinds=kinds, kinds_share=1.0, slow_share=0.0, tracks=tracks, elections_min=0
+    )
+    return lambda cluster: _played(cluster, BROKERS, mix)
+
+
 async def calm_work(cluster: SimCluster) -> Told:
     """The story while nothing fails. Broken."""
     return await _played(cluster, BROKERS, None)
@@ -299,6 +309,7 @@ async def _played(
     clients = Clients(cluster, brokers)
     clients.start()
     watch = ReplicaWatch(cluster, queue_topic("/", FAN[0]), 1, brokers)
+    delivering = DeliveryWatch(cluster)
     ground = Ground(cluster, brokers, clients.names, watch, LAG_SECONDS)
     if mix is not None:
         await clients.during(Faults(ground, requests, mix).happen(FAULT_SECONDS))
@@ -312,6 +323,7 @@ async def _played(
     if found:
         raise Broken(f"{len(found)} violations: " + "\n".join(found[:5]))
     counts = ground.counts + Counter(type(event).__name__ for event in played.events)
+    counts["batches delivered"] = delivering.delivered
     told = Told(counts, firm_acks(played), _epochs(cluster))
     await asyncio.gather(*(cluster.stop(number) for number in brokers))
     return told

@@ -134,7 +134,8 @@ def test_acknowledgement_of_a_message_that_was_requeued_before_has_no_effect() -
         delivered(3.5, FIRST, 1, to="d", redelivered=True),
     ]
     events: list[Event] = [*BOTH, *CONSUMED[:2], *other, *CONSUMED[2:]]
-    assert seen(*events, Ended(6, "d"), AGAIN, acked(21, 3)) == []
+    fault = (Fault(2, 3, "pauses"),)
+    assert seen(*events, Ended(6, "d"), AGAIN, acked(21, 3), faults=fault) == []
 
 
 @pytest.mark.parametrize("pulls", [True, False])
@@ -148,10 +149,38 @@ def test_deliveries_of_gets_and_cancelled_consumers_are_requeued_by_faults(pulls
     assert seen(*events) == ["delivered_again"]
 
 
+TWICE = delivered(3.5, FIRST, 1, to="d", redelivered=True)
+"""A second delivery of a message that the consumer c holds."""
+
+
+@pytest.mark.parametrize("name", ["kills", "elections asked for"])
+def test_delivery_of_a_held_message_after_one_move_is_seen(name: str) -> None:
+    events: list[Event] = [*BOTH, Subscribed(2, "d", "q"), *CONSUMED[:2], TWICE, *CONSUMED[2:]]
+    assert seen(*events) == ["held_twice"]
+    assert seen(*events, faults=(Fault(2, 3.2, name),)) == ["held_twice"]
+    assert seen(*events, faults=(Fault(2, 3.2, name), Fault(3, 4, name))) == []
+    assert seen(*events, faults=(Fault(2, 3.2, "pauses"),)) == []
+
+
+@pytest.mark.parametrize("over", [Ended(3.2, "c"), Cancelled(3.2, "c")])
+def test_delivery_after_the_end_of_its_consumer_is_requeued(over: Event) -> None:
+    events: list[Event] = [*BOTH, Subscribed(2, "d", "q"), CONSUMED[0], over, TWICE]
+    assert (
+        seen(*events, delivered(4, SECOND, 2, to="d"), acked(5, 1, of="d"), acked(5, 2, of="d"))
+        == []
+    )
+
+
 def test_second_delivery_without_its_mark_is_seen() -> None:
     requeued: list[Event] = [*BOTH, *CONSUMED[:3], acked(4, 2, how=How.REQUEUE)]
     assert seen(*requeued, delivered(5, SECOND, 3), acked(6, 3)) == ["unmarked"]
     assert seen(*requeued, delivered(5, SECOND, 3, redelivered=True), acked(6, 3)) == []
+
+
+def test_first_delivery_may_arrive_behind_the_second_one() -> None:
+    again = delivered(2.5, FIRST, 1, to="d", redelivered=True)
+    events: list[Event] = [*BOTH, Subscribed(2, "d", "q"), again, Ended(2.6, "d"), *CONSUMED]
+    assert seen(*events) == []
 
 
 def test_dead_letter_may_exist_twice() -> None:

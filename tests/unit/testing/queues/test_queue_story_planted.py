@@ -1,68 +1,66 @@
-"""Faults planted in a cluster's queues: their story finds each of them."""
+"""Faults planted in a cluster's queues: their story finds each of them.
 
-from collections.abc import Callable, Iterable
+Rare ones need faults of some kinds, which the story then has only. Others of ADRs 77 to 79 are
+found by `test_replicated_queues`, `test_leading_right` and `test_remote_planted` in tests/property.
+"""
+
+import os
 
 import pytest
 
-from headrace.queue_stores.log.log_writing import LogWriting
-from headrace.record.record_parts import NO_PRODUCER
-from headrace.remote_queues.home.publish_batches import PublishBatch, PublishSequence
-from headrace.remote_queues.home.remote_settlements import RemoteSettlements
-from headrace.remote_queues.leader.leader_session import LeaderSession
-from headrace.testing.sim.stories import play
+from headrace.testing.sim.stories import Story, play
 from tests.support.sim.broken import first_broken
-from tests.support.sim.queues.story import queue_work
+from tests.support.sim.queues.planted import (
+    Plant,
+    batches_have_new_sequences,
+    confirm_before_the_isr,
+    former_openings_stay,
+    held_positions_are_not_named,
+    older_frames_are_accepted,
+    queues_are_not_paused,
+    raised_credit_is_not_sent_again,
+    settlements_are_not_repeated,
+)
+from tests.support.sim.queues.story import Told, queue_work, work_with
 
-SEEDS_MAX = 200
-Plant = Callable[[pytest.MonkeyPatch], None]
-
-
-def confirm_before_the_isr(patch: pytest.MonkeyPatch) -> None:
-    """The leader confirms what it has appended."""
-    append = LogWriting._append
-
-    def planted(self: LogWriting, *args: object, **named: object) -> bool:
-        appended = append(self, *args, **named)  # type: ignore[arg-type]
-        self._listener.confirmed(self.appended_to)
-        return appended
-
-    patch.setattr(LogWriting, "_append", planted)
-
-
-def batches_have_new_sequences(patch: pytest.MonkeyPatch) -> None:
-    """The log does not recognise a batch that is sent again."""
-    lost = PublishSequence.lost
-
-    def planted(self: PublishSequence, batches: Iterable[PublishBatch]) -> None:
-        lost(self, batches)
-        for batch in self.waiting:
-            batch.producer = NO_PRODUCER
-
-    patch.setattr(PublishSequence, "lost", planted)
+SEEDS_MAX = 200 if os.environ.get("HEADRACE_LONG") else 10
+"""Each change of timing changes what a seed does: the first one that finds the bug is enough."""
+LATE_FRAMES = work_with("requests held over a kill", "kills", "power cuts", "pauses", tracks=(2,))
+MOVES = work_with("kills", "restarts", "elections asked for", tracks=(1,))
+LOST_CALLS = work_with("cut links", "false resets", "slow links")
+ENDED_RIGHTS = work_with("pauses", "brokers cut off", "lost touch", tracks=(1,))
 
 
-def settlements_are_not_repeated(patch: pytest.MonkeyPatch) -> None:
-    """The next leader does not learn of settlements that the former one had not copied."""
-    patch.setattr(RemoteSettlements, "repeat", lambda _: None)
+def assert_found(
+    plant: Plant, patch: pytest.MonkeyPatch, story: Story[Told] = queue_work, first: int = 0
+) -> None:
+    """Play a story with a planted bug until a seed finds it; fail if none does."""
+    plant(patch)
+    seeds = range(first, first + SEEDS_MAX)
+    assert first_broken(lambda seed: play(story, seed), seeds), "no story finds it"
 
 
-def former_openings_stay(patch: pytest.MonkeyPatch) -> None:
-    """A leader that is elected again keeps the consumers of before next to the new ones."""
-    patch.setattr(LeaderSession, "_numbers_of", lambda self, name: [])
+def test_two_leaders_that_deliver_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_found(queues_are_not_paused, monkeypatch, ENDED_RIGHTS)
+
+
+def test_held_positions_that_are_not_named_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_found(held_positions_are_not_named, monkeypatch, MOVES)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("plant", "first"),
+    ("plant", "story"),
     [
-        (confirm_before_the_isr, 2),
-        (batches_have_new_sequences, 1),
-        (settlements_are_not_repeated, 2),
-        (former_openings_stay, 1),
+        (confirm_before_the_isr, queue_work),
+        (batches_have_new_sequences, queue_work),
+        (settlements_are_not_repeated, queue_work),
+        (former_openings_stay, queue_work),
+        (older_frames_are_accepted, LATE_FRAMES),
+        (raised_credit_is_not_sent_again, LOST_CALLS),
     ],
 )
-def test_planted_bug_is_found(plant: Plant, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`first`: a seed whose story found it when this was written; then others are tried."""
-    plant(monkeypatch)
-    seeds = (first, *range(SEEDS_MAX))
-    assert first_broken(lambda seed: play(queue_work, seed), seeds), "no story finds it"
+def test_planted_bug_is_found(
+    plant: Plant, story: Story[Told], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert_found(plant, monkeypatch, story)
