@@ -68,6 +68,8 @@ class MessageQueue(ReadyMessages):
         """Whether `deliver` stopped at its bounds and is to be called again."""
         self.successor: Queue | None = None
         """The queue elsewhere that settles what channels hold of this one; None: it is led here."""
+        self.check: Callable[[], None] | None = None
+        """Pauses queues whose right to be led here has ended; None: a single broker's."""
         self._had_consumers = False
         self._used_at = now
         self._served: Served = {}
@@ -195,6 +197,8 @@ class MessageQueue(ReadyMessages):
 
     def _run(self, now: float) -> None:
         """Deliver without bounds, then dead-letter or drop messages over a limit or expired."""
+        if self.check is not None:
+            self.check()
         if self.paused:
             return
         if self._expiring and not self._expire_head(now, just_before=True):
