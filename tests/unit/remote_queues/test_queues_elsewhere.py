@@ -251,7 +251,7 @@ def test_consumers_of_this_broker_go_on_when_another_broker_leads_its_queue() ->
     here.life.hosts.turns.run()
     assert [each.split(":")[2] for each in here.sent()] == ["a", "b"]
     here.move()
-    here.remote = here.elsewhere.open("/", queue.declared, queue.title, [consumer])
+    here.remote = here.elsewhere.open("/", queue.declared, queue.title, Handover([consumer]))
     here.give_id()
     here.channel.ack(1)  # before the next leader is asked
     assert here.sent() == ["3:own:c*"]
