@@ -39,6 +39,7 @@ from headrace.remote_queues.home.remote_gets import RemoteGets
 from headrace.remote_queues.home.remote_publishes import WAITING_BYTES_MAX, RemotePublishes
 from headrace.remote_queues.home.remote_questions import RemoteQuestions
 from headrace.remote_queues.home.remote_settlements import RemoteSettlements, is_own
+from headrace.remote_queues.home.remote_use import RemoteUse
 from headrace.remote_queues.home.replica_readers import Replica
 from headrace.remote_queues.messages import (
     Attached,
@@ -135,6 +136,8 @@ class RemoteQueue:
         self.consumers = RemoteConsumers(link, self._settlements, clock, touched, replica)
         self._gets = RemoteGets(link, self._settlements, clock)
         self._questions = RemoteQuestions(link, clock)
+        waiting = (self._settlements, self._gets, self._questions)
+        self.use = RemoteUse(link, self._publishes, self.consumers, waiting)
 
     @property
     def figures(self) -> HomeFigures:
@@ -192,16 +195,6 @@ class RemoteQueue:
         """
         self.is_down = True
         self.leave()
-
-    @property
-    def is_used(self) -> bool:
-        """Whether publishes wait for the leader, or the queue has consumers."""
-        return self._publishes.unconfirmed > 0 or self.consumers.are_there
-
-    @property
-    def was_opened(self) -> bool:
-        """Whether the broker of the last session has led the queue."""
-        return self._publishes.was_opened
 
     def identify(self, producer_id: int) -> None:
         """Publish with a producer id, which nothing else has used, from now on."""
