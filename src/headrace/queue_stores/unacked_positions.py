@@ -74,10 +74,12 @@ class HandedOut:
 
     def settle_all(self, positions: Sequence[int]) -> Sequence[int]:
         """Remove settled positions; return those that are unsettled deliveries."""
-        first, count = positions[0], len(positions)
-        is_run = count >= _RUN_POSITIONS_MIN and [*positions] == [*range(first, first + count)]
-        if is_run and self._settle_run(first, count):
-            return positions
+        count = len(positions)
+        if count >= _RUN_POSITIONS_MIN:
+            first = positions[0]
+            is_run = [*positions] == [*range(first, first + count)]
+            if is_run and self._settle_run(first, count):
+                return positions
         return [position for position in positions if self.settle(position)]
 
     def _settle_run(self, first: int, count: int) -> bool:

@@ -171,10 +171,7 @@ class Settlement:
 
     @property
     def was_settled(self) -> Callable[[int], bool] | None:
-        """The test of positions above the mark, whether each was settled before the start.
-
-        None: none was.
-        """
+        """Tells whether a position above the mark was settled before the start; None: none was."""
         return self._runs.holds if self._runs.firsts else None
 
     def unsettled_from(self, position: int) -> int:
@@ -235,8 +232,7 @@ class Settlement:
 
     def settle(self, positions: Sequence[int]) -> None:
         """Settle delivered positions of the queue's log."""
-        if positions:
-            self._settled += self.out.settle_all(positions)
+        self._settled += self.out.settle_all(positions)
         if self.returns:
             for position in positions:
                 self.returns.pop(position, None)
