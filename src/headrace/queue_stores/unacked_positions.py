@@ -83,7 +83,7 @@ class HandedOut:
         return [position for position in positions if self.settle(position)]
 
     def _settle_run(self, first: int, count: int) -> bool:
-        """Remove neighbouring positions; return False, with none removed, if one is not there."""
+        """Remove neighbouring positions; return False, with none removed, if one is missing."""
         parts = [*_parts(first, count)]
         for number, at, below in parts:
             block = self._blocks.get(number)
