@@ -129,6 +129,7 @@ _CALLS = (
     messages.Open, messages.Publish, messages.Consume, messages.Cancel, messages.Credit,
     messages.Settle, messages.Get, messages.Purge, messages.Info, messages.Hold,
     messages.Recall, messages.Attached, messages.Reply, messages.CloseIfEmpty, messages.Reopen,
+    messages.Leave,
 )  # fmt: skip
 """The kinds of calls: their numbers are their places, and later ones are appended."""
 _EVENTS = (

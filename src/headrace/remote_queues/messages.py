@@ -157,9 +157,15 @@ class Reopen(NamedTuple):
     queue: int
 
 
+class Leave(NamedTuple):
+    """Note that the home has closed the queue; it opens it again for its next use."""
+
+    queue: int
+
+
 Call = (
     Open | Publish | Hold | Consume | Cancel | Credit | Recall | Settle | Attached | Get | Purge
-    | Info | Reply | CloseIfEmpty | Reopen
+    | Info | Reply | CloseIfEmpty | Reopen | Leave
 )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from headrace.remote_queues.messages import (
     GotMessage,
     Hold,
     Info,
+    Leave,
     Moved,
     Open,
     Opened,
@@ -175,6 +176,7 @@ CALLS: list[Call] = [
     Reply(1, 2, True, [message()]),
     CloseIfEmpty(1, 2),
     Reopen(1),
+    Leave(1),
 ]
 EVENTS: list[Event] = [
     Opened(1, 900),

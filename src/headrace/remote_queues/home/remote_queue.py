@@ -39,6 +39,7 @@ from headrace.remote_queues.home.remote_gets import RemoteGets
 from headrace.remote_queues.home.remote_publishes import WAITING_BYTES_MAX, RemotePublishes
 from headrace.remote_queues.home.remote_questions import RemoteQuestions
 from headrace.remote_queues.home.remote_settlements import RemoteSettlements, is_own
+from headrace.remote_queues.home.remote_use import RemoteUse
 from headrace.remote_queues.home.replica_readers import Replica
 from headrace.remote_queues.messages import (
     Attached,
@@ -112,6 +113,8 @@ class RemoteQueue:
         self.declared = queue
         self.settings: QueueSettings = queue.settings
         self.consumer_timeout_ms = queue.settings.consumer_timeout_ms
+        self.last_number: int | None = 0
+        """The number of the message published last. Implements `port.Target`."""
         self.is_down = False
         """Whether the only broker with the queue's messages is down: all is refused then."""
         self._moves = moves
@@ -133,6 +136,8 @@ class RemoteQueue:
         self.consumers = RemoteConsumers(link, self._settlements, clock, touched, replica)
         self._gets = RemoteGets(link, self._settlements, clock)
         self._questions = RemoteQuestions(link, clock)
+        waiting = (self._settlements, self._gets, self._questions)
+        self.use = RemoteUse(link, self._publishes, self.consumers, waiting)
 
     @property
     def figures(self) -> HomeFigures:
@@ -191,16 +196,6 @@ class RemoteQueue:
         self.is_down = True
         self.leave()
 
-    @property
-    def is_used(self) -> bool:
-        """Whether publishes wait for the leader, or the queue has consumers."""
-        return self._publishes.unconfirmed > 0 or self.consumers.are_there
-
-    @property
-    def was_opened(self) -> bool:
-        """Whether the broker of the last session has led the queue."""
-        return self._publishes.was_opened
-
     def identify(self, producer_id: int) -> None:
         """Publish with a producer id, which nothing else has used, from now on."""
         self._publishes.identify(producer_id)
@@ -222,11 +217,6 @@ class RemoteQueue:
 
     # Publishing
 
-    @property
-    def last_number(self) -> int | None:
-        """The number of the message published last. Implements `port.Target`."""
-        return self._publishes.last
-
     def publish(self, published: Published, now: float) -> bool:
         """Send a message to the leader; return False if no leader is waited for.
 
@@ -239,6 +229,7 @@ class RemoteQueue:
         if full or publishes.waiting_bytes > WAITING_BYTES_MAX:
             raise HeadraceError("too many messages wait for the queue's leader: publish later")
         publishes.add(published)
+        self.last_number = publishes.last
         return True
 
     def when_stored(self, done: UnstoredDone) -> None:

@@ -41,6 +41,11 @@ class RemoteSettlements:
         self._uncopied: dict[int, Settle] = {}
         """Settlements by number that the leader has not reported as copied."""
 
+    @property
+    def are_there(self) -> bool:
+        """Whether channels hold deliveries, or settlements are not copied yet."""
+        return bool(self._uncopied) or any(self._held.values())
+
     # Consumers
 
     def open(self) -> int:

@@ -87,7 +87,9 @@ class ClusterQueues:
         self._led = led
         led.moved = self.moved
         self._home_of = home_of
-        self._elsewhere = QueuesElsewhere(self, broker.clock, logs.crowded, self._touched)
+        self._elsewhere = QueuesElsewhere(
+            self, broker.clock, logs.crowded, self._touched, self._closed_idle
+        )
         self._windows = logs.windows
         self._hashed: dict[str, QueueName] = {}
         """Queues by topics whose names do not say which queue they have."""
@@ -145,13 +147,17 @@ class ClusterQueues:
 
     def _forget(self, host: QueueHost, name: QueueName) -> None:
         """End a queue that is not declared any more; its consumers are cancelled."""
-        removed = host.targets.elsewhere.pop(name.queue, None)
-        if removed is not None and host.targets.get(name.queue) is removed:
-            del host.targets[name.queue]
+        _drop_elsewhere(host, name)
         if len(name.vhost) + len(name.queue) >= HASHED_CHARS_MIN:
             self._hashed.pop(queue_topic(*name), None)
         self._elsewhere.close_queue(name)
         self._led.forget(name)
+
+    def _closed_idle(self, name: QueueName) -> None:
+        """Have channels open a queue again for its next use."""
+        host = self._virtual_hosts.hosts.get(name.vhost)
+        if host is not None:
+            _drop_elsewhere(host, name)
 
     def _host(self, vhost: str) -> QueueHost:
         """Return the host of a vhost, whose channels find queues elsewhere from now on."""
@@ -337,3 +343,10 @@ def _is_awaited(queue: HostedQueue) -> bool:
     """Return whether the next leader of a queue has something to learn of channels here."""
     own = (not isinstance(each.channel, RemoteChannel) for each in queue.consumers)
     return any(own) or any(queue.uncopied().values())
+
+
+def _drop_elsewhere(host: QueueHost, name: QueueName) -> None:
+    """Remove a queue that another broker leads from those that channels find."""
+    removed = host.targets.elsewhere.pop(name.queue, None)
+    if removed is not None and host.targets.get(name.queue) is removed:
+        del host.targets[name.queue]
