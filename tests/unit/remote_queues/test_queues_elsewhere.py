@@ -8,7 +8,7 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId
 from headrace.ports.callbacks import Done, ignore_result
 from headrace.queues.model.declarations import DeclaredQueue
-from headrace.queues.port import Consumer, Getter
+from headrace.queues.port import Consumer, Getter, Handover
 from headrace.queues.queue_names import QueueName
 from headrace.queues.refusals import Refused
 from headrace.remote_queues.home.home_session import HomeSession
