@@ -29,6 +29,12 @@ def test_queues_of_three_brokers_keep_their_promises() -> None:
     assert counts["Answered"] == counts["Published"]
 
 
+def test_story_of_queues_is_the_same_each_time() -> None:
+    """In spite of other addresses in memory, by which sets of objects are ordered."""
+    first, second = (play(calm_work, 2)[1] for _ in range(2))
+    assert first.digest() == second.digest()
+
+
 def test_queues_keep_their_promises_while_brokers_fail() -> None:
     counts = told(queue_work, *SEEDS)
     assert counts["Answered"] > 500 * len(SEEDS)
