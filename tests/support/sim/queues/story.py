@@ -36,6 +36,7 @@ from tests.support.sim.queues.clients import (
 from tests.support.sim.queues.delivery_watch import DeliveryWatch
 from tests.support.sim.queues.events import Fault, Played, Promises
 from tests.support.sim.queues.judge import firm_acks, violations
+from tests.support.sim.queues.recreating import QUEUE, Recreating
 
 if TYPE_CHECKING:
     from headrace.wire.amqp.methods import Method
@@ -166,6 +167,7 @@ class Clients:
         self.publishers = [Publisher(self._place(), self.notes, ROUTES) for _ in publishers]
         self.consumers = [Consumer(self._place(), self.notes, manner) for manner in MANNERS]
         self.consumers.append(Getter(self._place(), self.notes, Manner(("pulled",))))
+        self.recreating = Recreating(self._place())
         self._publishing: list[asyncio.Task[None]] = []
         self._consuming: list[asyncio.Task[None]] = []
 
@@ -176,7 +178,8 @@ class Clients:
     def start(self) -> None:
         """Begin to publish and to consume."""
         self._publishing = [asyncio.create_task(each.go_on()) for each in self.publishers]
-        self._consuming = [asyncio.create_task(each.go_on()) for each in self.consumers]
+        consuming = (*self.consumers, self.recreating)
+        self._consuming = [asyncio.create_task(each.go_on()) for each in consuming]
 
     async def during(self, work: Coroutine[Any, Any, None]) -> None:
         """Wait until `work` is done; raise what a client's task raises before."""
@@ -189,8 +192,8 @@ class Clients:
 
     async def finish(self) -> None:
         """Publish and consume until all is answered and all queues are empty. Broken: they stay."""
-        until = self.cluster.loop.time() + MEND_SECONDS_MAX
-        began = self.cluster.loop.time()
+        began, rounds = self.cluster.loop.time(), self.recreating.rounds
+        until = began + MEND_SECONDS_MAX
         for each in self.consumers:
             each.stays = True
         await self._until(
@@ -202,6 +205,8 @@ class Clients:
             publisher.finishing = True
         await self._until(lambda: all(each.done() for each in self._publishing), until, "publishes")
         await self._until(lambda: not self.notes.owed, until, "messages are not delivered")
+        again = self.recreating
+        await self._until(lambda: again.rounds > rounds, until, f"{QUEUE!r} is not deleted")
         await self._emptied(until)
 
     async def _until(self, holds: Callable[[], bool], until: float, what: str) -> None:
@@ -324,6 +329,7 @@ async def _played(
         raise Broken(f"{len(found)} violations: " + "\n".join(found[:5]))
     counts = ground.counts + Counter(type(event).__name__ for event in played.events)
     counts["batches delivered"] = delivering.delivered
+    counts["queues deleted"] = clients.recreating.rounds
     told = Told(counts, firm_acks(played), _epochs(cluster))
     await asyncio.gather(*(cluster.stop(number) for number in brokers))
     return told
