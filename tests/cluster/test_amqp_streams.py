@@ -64,6 +64,50 @@ def test_reader_of_a_stream_goes_on_after_its_leader_died(amqp: AmqpCluster) -> 
         assert bodies_of(found) == [b"%d" % number for number in range(20)]
 
 
+def test_consumers_at_each_broker_miss_and_repeat_nothing_when_the_leader_dies(
+    amqp: AmqpCluster,
+) -> None:
+    with amqp.channel(0, confirms=True) as publisher:
+        publisher.queue_declare("feed", durable=True, arguments={"x-queue-type": "stream"})
+        publish(publisher, "feed", *(b"%d" % number for number in range(20)))
+    leader = amqp.until_queue_led("feed")
+    left = [at for at in range(3) if at != leader]
+    with amqp.channel(left[0]) as first, amqp.channel(left[1]) as second:
+        begun = stream_from(first, "feed", "next")
+        found = [stream_from(channel, "feed", "first") for channel in (first, second)]
+        for channel, received in zip((first, second), found, strict=True):
+            wait(channel.connection, lambda: len(received) == 20, "what was published before")  # noqa: B023
+        amqp.brokers[leader].kill()
+        with amqp.channel(left[1], confirms=True) as publisher:
+            publish(publisher, "feed", *(b"%d" % number for number in range(20, 60)))
+        for channel, received in zip((first, second), found, strict=True):
+            wait(channel.connection, lambda: len(received) >= 60, "what was published since")  # noqa: B023
+            channel.connection.process_data_events(0.3)
+            assert bodies_of(received) == [b"%d" % number for number in range(60)]
+        assert bodies_of(begun) == [b"%d" % number for number in range(20, 60)]
+
+
+def test_stream_is_read_from_a_replica_while_its_leader_is_paused(amqp: AmqpCluster) -> None:
+    with amqp.channel(0, confirms=True) as publisher:
+        publisher.queue_declare("paused", durable=True, arguments={"x-queue-type": "stream"})
+        publish(publisher, "paused", *(b"%d" % number for number in range(20)))
+    leader = amqp.until_queue_led("paused")
+    with amqp.channel((leader + 1) % 3) as reader:
+        reader.basic_qos(prefetch_count=5)
+        found = consume(reader, "paused", auto_ack=False, arguments={"x-stream-offset": "first"})
+        wait(reader.connection, lambda: len(found) == 5, "as many as the prefetch allows")
+        amqp.pause(leader)
+        try:
+            while len(found) < 20:
+                before = len(found)
+                reader.basic_ack(0, multiple=True)
+                reader.connection.process_data_events(1)
+                assert len(found) > before, "nothing is read while the leader is paused"
+        finally:
+            amqp.resume(leader)
+        assert bodies_of(found) == [b"%d" % number for number in range(20)]
+
+
 def test_exchange_stores_in_a_topic_whose_partitions_other_brokers_lead(
     amqp: AmqpCluster,
 ) -> None:

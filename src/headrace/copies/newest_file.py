@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.copies.messages import CopyAnswer, CopyQuestion, CopyTransport
 from headrace.delivery.settled_state import NO_FRAME, FrameName, find_frames
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
-from headrace.model.nouns import BrokerId
+from headrace.model.nouns import BrokerId, LeaderEpoch
 from headrace.ports.callbacks import Done, Once
 from headrace.queue_stores.log.settled_files import SettledFiles, read_settled, settled_path
 
@@ -26,6 +26,7 @@ ASK_AGAIN_SECONDS = 0.05
 READ_SECONDS = 1.0
 """Seconds in which a newer file must arrive; else the own one is used."""
 
+_FIRST_EPOCH = LeaderEpoch(0)
 _Heard = Sequence[CopyAnswer] | ApiError
 
 
@@ -48,8 +49,9 @@ class NewestFile:
         self._transport = transport
         self._done = Once(done)
         term = partition.role.term
-        self._missing = set() if term is None else set(term.assigned - {own})
-        """Replicas that have not answered."""
+        is_first = partition.leader_epoch == _FIRST_EPOCH
+        self._missing = set() if term is None or is_first else set(term.assigned - {own})
+        """Replicas that have not answered; none if no other broker has led the partition."""
         self._own: bytes | None = None
         self._found: dict[BrokerId, FrameName] = {}
         self._is_late = False

@@ -31,10 +31,12 @@ def when_all_stored(awaited: Awaited, done: UnstoredDone) -> None:
     def told(numbers: dict[int, int] | None, found: Collection[int]) -> None:
         nonlocal left, lost
         left -= 1
-        if numbers is not None:
-            unstored.update(own for each, own in numbers.items() if each in found)
-        elif found:
+        if not found:
+            pass  # usually all are stored: the numbers need no look
+        elif numbers is None:
             lost = True
+        else:
+            unstored.update(own for each, own in numbers.items() if each in found)
         if not left:
             done(ALL_UNSTORED if lost else unstored)
 

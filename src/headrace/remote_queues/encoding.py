@@ -121,6 +121,7 @@ _TYPES: Mapping[str, Type] = {
     "positions": _NUMBERS, "request": int64, "redelivered": boolean, "unstored": _NUMBERS,
     "refused": _REFUSED, "position": int64, "ready": int64, "settled": int64, "info": _INFO,
     "asks": boolean, "batch_bytes_max": int32, "room": int32, "numbers": _NUMBERS, "number": int64,
+    "offset": int64,
 }  # fmt: skip
 """The type of each field, by its name in all calls and events."""
 
@@ -128,12 +129,13 @@ _CALLS = (
     messages.Open, messages.Publish, messages.Consume, messages.Cancel, messages.Credit,
     messages.Settle, messages.Get, messages.Purge, messages.Info, messages.Hold,
     messages.Recall, messages.Attached, messages.Reply, messages.CloseIfEmpty, messages.Reopen,
+    messages.Leave,
 )  # fmt: skip
 """The kinds of calls: their numbers are their places, and later ones are appended."""
 _EVENTS = (
     messages.Delivered, messages.Stored, messages.Consuming, messages.Cancelled,
     messages.GotMessage, messages.PurgeEnded, messages.Counted, messages.Opened, messages.Moved,
-    messages.Room, messages.Copied, messages.Recalled,
+    messages.Room, messages.Copied, messages.Recalled, messages.Begun,
 )  # fmt: skip
 
 

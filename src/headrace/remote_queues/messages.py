@@ -157,9 +157,15 @@ class Reopen(NamedTuple):
     queue: int
 
 
+class Leave(NamedTuple):
+    """Note that the home has closed the queue; it opens it again for its next use."""
+
+    queue: int
+
+
 Call = (
     Open | Publish | Hold | Consume | Cancel | Credit | Recall | Settle | Attached | Get | Purge
-    | Info | Reply | CloseIfEmpty | Reopen
+    | Info | Reply | CloseIfEmpty | Reopen | Leave
 )  # fmt: skip
 
 
@@ -236,6 +242,14 @@ class Consuming(NamedTuple):
     refused: Refused | None
 
 
+class Begun(NamedTuple):
+    """A stream's consumer begins at an offset, also with the next leader; before its messages."""
+
+    queue: int
+    consumer: int
+    offset: int
+
+
 class Cancelled(NamedTuple):
     """A consumer was cancelled: its queue is deleted, or closed with an error."""
 
@@ -276,7 +290,7 @@ class Counted(NamedTuple):
 
 Event = (
     Opened | Moved | Delivered | Stored | Room | Copied | Consuming | Cancelled | Recalled
-    | GotMessage | PurgeEnded | Counted
+    | GotMessage | PurgeEnded | Counted | Begun
 )  # fmt: skip
 
 

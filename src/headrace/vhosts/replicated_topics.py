@@ -109,7 +109,11 @@ class ReplicatedTopics:
     async def _create(self, some: dict[str, _Wanted]) -> None:
         """Have some topics created; forget those that exist or whose queues are deleted."""
         new: list[NewTopic] = []
-        brokers = self._broker.image.brokers_with(AMQP.feature)
+        image = self._broker.image
+        serving = image.brokers_with(AMQP.feature)
+        # One that seems to be dead could be the first leader, until its session ends.
+        reachable = [info.broker_id for info in image.reachable_brokers()]
+        brokers = [broker for broker in reachable if broker in serving]
         for topic, wanted in some.items():
             planned = self._links.replicas(wanted.name)
             if topic in self._broker.image.topics or not planned:

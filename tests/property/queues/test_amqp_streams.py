@@ -9,7 +9,7 @@ import random
 import pytest
 
 from headrace.queue_stores.log import message_reader
-from headrace.queues.engine import stream_queue
+from headrace.queues.engine import stream_readers
 from headrace.record.batch import iterate, records
 from tests.support.examples import examples
 from tests.support.queues.streams import FIRST, NEXT, Reader, Stream, offset
@@ -157,7 +157,7 @@ def test_readers_get_all_from_their_place_on_once_and_in_order(
 ) -> None:
     draw = random.Random(seed)
     monkeypatch.setattr(message_reader, "READ_BYTES", draw.choice((300, 5000)))
-    monkeypatch.setattr(stream_queue, "BATCH_MESSAGES_MAX", draw.choice((3, 1000)))
+    monkeypatch.setattr(stream_readers, "BATCH_MESSAGES_MAX", draw.choice((3, 1000)))
     play = Play(draw)
     for life in range(LIVES):
         if draw.random() < 0.3:

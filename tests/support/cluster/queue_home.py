@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.ports.callbacks import ignore_result
 from headrace.posix.awaiting import called_back
+from headrace.queue_stores.queue_settings import ConsumerSettings
 from headrace.queues.port import Consumer
 from headrace.testing.sim.cluster import SimCluster
 from headrace.vhosts.declarations.messages import Result
@@ -55,9 +56,16 @@ class Home:
         answer: Any = await called_back(lambda done: self.declarations.ask(command, done))
         assert isinstance(answer, Result)
 
-    def consume(self, name: str, tag: str = "c", prefetch: int = 10) -> None:
+    def consume(
+        self,
+        name: str,
+        tag: str = "c",
+        prefetch: int = 10,
+        wishes: ConsumerSettings = ConsumerSettings(),  # noqa: B008 - a constant
+    ) -> None:
         """Add a consumer."""
-        consumer = Consumer(self.host.queue(name, None), self.channel, tag, prefetch=prefetch)
+        queue = self.host.queue(name, None)
+        consumer = Consumer(queue, self.channel, tag, prefetch=prefetch, wishes=wishes)
         self.host.consume(consumer, ignore_result)
         self._hosts.turns.soon()
 

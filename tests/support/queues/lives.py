@@ -16,7 +16,8 @@ from headrace.queue_stores.log.queue_logs import QueueLogs
 from headrace.queue_stores.log.settled_files import SettledFiles
 from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queue_stores.message_store import TopicStore
-from headrace.queue_stores.queue_settings import Published, StoredQueue
+from headrace.queue_stores.queue_settings import Published, QueueType, StoredQueue
+from headrace.queue_stores.stream.durable_stream import DurableStream
 from headrace.queues.engine.hosted_queue import HostedQueue, stores_in_memory
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.model.bindings import Removed
@@ -81,7 +82,7 @@ class BrokerLife:
         for priority in PRIORITIES:
             place = TopicPartition(queue_topic(VHOST, name), priority)
             if place in self.world.directory.logs:
-                stores[priority] = DurableMessages(self.logs, VHOST, queue, priority)
+                stores[priority] = self.make_store(VHOST, queue, priority)
                 loaded: list[HeadraceError | None] = []
                 stores[priority].open(self._partition(place, queue), loaded.append)
                 self.world.settle()
@@ -111,7 +112,8 @@ class BrokerLife:
 
     def make_store(self, vhost: str, queue: DeclaredQueue, priority: int) -> DurableMessages:
         """Make the store of a durable queue's priority."""
-        return DurableMessages(self.logs, vhost, queue, priority)
+        stream = queue.settings.queue_type is QueueType.STREAM
+        return (DurableStream if stream else DurableMessages)(self.logs, vhost, queue, priority)
 
     @property
     def topics(self) -> KafkaTopics:

@@ -1,11 +1,14 @@
 """A new leader finds the newest file of settled positions among all replicas."""
 
+from headrace.broker.partition import Partition
+from headrace.broker.replica.in_sync_replicas import Replicas
 from headrace.copies.messages import CopyAnswer
 from headrace.delivery.settled_state import FrameName
 from headrace.model.errors import ErrorCode
+from headrace.model.nouns import LeaderEpoch, TopicPartition
 from tests.support.log.log import overwrite
-from tests.support.queues.copied import CopiedQueue
-from tests.support.queues.followers import LOST, frame
+from tests.support.queues.copied import OTHER, CopiedQueue
+from tests.support.queues.followers import FOLLOWER, LEADER, LOST, frame
 
 OWN = frame(3, start=3, whole=True)
 NEWER = frame(5, start=5, whole=True)
@@ -29,6 +32,18 @@ def test_own_file_is_used_if_no_other_is_newer() -> None:
         assert search.found == []
         search.here.transport.refuse(CopyAnswer(last=last))
     assert search.found == [OWN]
+
+
+def test_first_leader_of_a_queue_asks_no_replica() -> None:
+    here = CopiedQueue()
+    log = here.world.log(TopicPartition("first", 0))
+    partition = Partition(log, flusher=here.world.directory.flusher)
+    replicas = Replicas(LEADER, (LEADER, FOLLOWER, OTHER), (LEADER, FOLLOWER), 1)
+    partition.role.lead(LeaderEpoch(0), replicas)
+    found: list[object] = []
+    here.copying.newest(partition, found.append)
+    here.world.settle()
+    assert (here.transport.asked, found) == ([], [b""])
 
 
 def test_newer_file_is_read_in_parts() -> None:

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from headrace.queue_stores.queue_settings import StreamOffset, StreamStart
-from headrace.queue_stores.stream import stream_log
+from headrace.queue_stores.stream import stream_reading
 from headrace.queue_stores.stream.stream_chunk import Chunk
 from headrace.queue_stores.stream.stream_reader import StreamReader
-from headrace.queues.engine import stream_queue
+from headrace.queues.engine import stream_readers
 from tests.support.log.log import NOW_MS
 from tests.support.queues.log import message
-from tests.support.queues.streams import FIRST, LAST, Stream, cold, filled, offset
+from tests.support.queues.streams import FIRST, LAST, NEXT, Stream, cold, filled, offset
 
 
 def reads(here: Stream, monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -75,7 +75,7 @@ def test_who_is_left_to_the_next_turn_is_called_again_though_nothing_happens() -
 
 def test_nobody_is_called_again_before_the_disk_has_answered() -> None:
     here = cold()
-    for at in range(stream_log.READS_AT_ONCE + 2):
+    for at in range(stream_reading.READS_AT_ONCE + 2):
         here.consume(offset(at), prefetch=1)
     here.deliver()
     asked = here.asked_to_deliver
@@ -103,7 +103,7 @@ def test_a_stream_that_nobody_waits_for_calls_nobody() -> None:
 def test_what_was_read_for_a_reader_outlives_turns_that_did_not_reach_him(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stream_queue, "BATCH_MESSAGES_MAX", 1)
+    monkeypatch.setattr(stream_readers, "BATCH_MESSAGES_MAX", 1)
     here = cold()
     asked = reads(here, monkeypatch)
     readers = [here.consume(offset(at), prefetch=1) for at in (0, 5, 10)]
@@ -188,6 +188,18 @@ def test_the_last_batch_may_be_the_first_and_of_one_message() -> None:
     here.published("b")
     here.retain(1)
     assert here.read(LAST).bodies == ["b"]
+
+
+def test_next_reader_goes_on_elsewhere_at_the_committed_end() -> None:
+    here = Stream()
+    here.published("a")
+    here.publish("unflushed")
+    reader = here.consume(NEXT)
+    begun: list[int] = []
+    here.queue.readers.when_begun(reader.consumer, begun.append)
+    (consumer,) = here.queue.readers.resign()
+    assert begun == [1]
+    assert consumer.wishes.stream_offset == offset(1)
 
 
 # What is kept

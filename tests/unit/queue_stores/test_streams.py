@@ -6,8 +6,8 @@ import pytest
 
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.queue_stores.queue_settings import StreamOffset, StreamStart
-from headrace.queue_stores.stream import stream_log
-from headrace.queues.engine import stream_queue
+from headrace.queue_stores.stream import stream_reading
+from headrace.queues.engine import stream_readers
 from headrace.queues.refusals import Refused
 from headrace.record.batch import Codec
 from headrace.wire.amqp.properties import Properties
@@ -277,8 +277,8 @@ def test_a_filter_that_matches_far_on_is_reached_in_turns(monkeypatch: pytest.Mo
 
 
 def test_readers_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_queue, "SHARE_MESSAGES_MAX", 2)
-    monkeypatch.setattr(stream_queue, "BATCH_MESSAGES_MAX", 8)
+    monkeypatch.setattr(stream_readers, "SHARE_MESSAGES_MAX", 2)
+    monkeypatch.setattr(stream_readers, "BATCH_MESSAGES_MAX", 8)
     here = Stream()
     here.published(*TEN)
     readers = [here.consume(FIRST) for _ in range(3)]
@@ -343,7 +343,7 @@ def test_one_turn_reads_a_few_stretches_and_leaves_the_others_to_the_next() -> N
         here.published(f"{number:0400}")
     readers = [here.consume(offset(at), prefetch=1) for at in reversed(range(40))]
     here.log._cache.clear()
-    assert 0 < here.deliver() <= stream_log.READS_AT_ONCE
+    assert 0 < here.deliver() <= stream_reading.READS_AT_ONCE
     here.run()
     assert [len(reader.given) for reader in readers] == [1] * 40
 

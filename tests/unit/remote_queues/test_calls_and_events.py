@@ -13,6 +13,7 @@ from headrace.remote_queues.encoding import call_of, encoded, event_of
 from headrace.remote_queues.events import EVENTS_BYTES_MAX, EventsIn, EventsOut, Poll
 from headrace.remote_queues.messages import (
     Attached,
+    Begun,
     Call,
     Cancel,
     Cancelled,
@@ -28,6 +29,7 @@ from headrace.remote_queues.messages import (
     GotMessage,
     Hold,
     Info,
+    Leave,
     Moved,
     Open,
     Opened,
@@ -174,6 +176,7 @@ CALLS: list[Call] = [
     Reply(1, 2, True, [message()]),
     CloseIfEmpty(1, 2),
     Reopen(1),
+    Leave(1),
 ]
 EVENTS: list[Event] = [
     Opened(1, 900),
@@ -181,6 +184,7 @@ EVENTS: list[Event] = [
     Room(1, 4, 2),
     Copied(1, [3, 4]),
     Recalled(1, 2, 5),
+    Begun(1, 2, 7),
     Delivered(1, 2, [5, 7], [message(), message(b"x")], True, [0, 2]),
     Delivered(1, 2, [5], [message()], False, None),
     Stored(1, 4, [4, 6]),

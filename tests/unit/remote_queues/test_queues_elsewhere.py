@@ -80,6 +80,9 @@ class Elsewhere(MovingPlace):
             return None
         return self.network.begin() if self.network.session.ended else self.network.session
 
+    def replica(self, name: QueueName) -> None:
+        """Return None: the queue is no stream."""
+
     def new_producer_id(self, give: Done[int | ApiError]) -> None:
         self.wanted.append(give)
 

@@ -157,8 +157,10 @@ class PartitionRole:
 
     def resign(self, because: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
         """Stop leading or following; waiting and later requests get `because`."""
-        if self.closed:
-            return
+        if not self.closed:
+            self._resign(because)
+
+    def _resign(self, because: ErrorCode) -> None:
         served = self.waiters.refusal is None or self.follower is not None
         self._end_role()
         self.waiters.refuse(because)
@@ -170,8 +172,8 @@ class PartitionRole:
         if self.closed:
             return
         self.log.unlisten(self)
-        self.resign(because)
-        self.closed = True
+        self.closed = True  # first: watchers of replicas look at it
+        self._resign(because)
 
     def _repeats(self, leader_epoch: LeaderEpoch) -> bool:
         """Return whether that is the current epoch. ApiError if it is older or the role is

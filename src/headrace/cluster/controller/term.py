@@ -13,7 +13,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import NO_LEADER, ImageDelta
 from headrace.broker.producer_ids import PRODUCER_ID_BLOCK_SIZE
 from headrace.cluster.controller.adopted_metadata import adopt, identify
-from headrace.cluster.controller.writer import Outcome, Writer
+from headrace.cluster.controller.writer import Outcome, Writer, log_unclean
 from headrace.cluster.decisions import changes
 from headrace.cluster.decisions.events import (
     BrokersJoined,
@@ -139,6 +139,8 @@ class ControllerTerm:
             await self._end_deletions(outcome.taken, failed)
         elif self._catalog.store.shared:
             await self._follow_up(outcome.taken, failed)
+            if isinstance(event, BrokerSuspected):
+                await self._repeat_stops()
         return Result(outcome.refused, led)
 
     def configs_changed(self, delta: ImageDelta) -> None:
@@ -178,17 +180,7 @@ class ControllerTerm:
             await self._follow_up(outcome.taken, failed)
 
     def _note_unclean(self, taken: Iterable[Change]) -> None:
-        """Log and count elections of leaders that may lack committed records."""
-        for change in taken:
-            if change.unclean:
-                ((index, state),) = change.states
-                self._broker.metrics.unclean_elections += 1
-                _logger.warning(
-                    "%s-%d: unclean leader election: broker %d leads from epoch %d on and may lack"
-                    " committed records, as no replica known to have them could lead. The other"
-                    " replicas truncate to its log",
-                    change.topic, index, state.leader, state.leader_epoch,
-                )  # fmt: skip
+        self._broker.metrics.unclean_elections += log_unclean(taken)
 
     def _stops(self) -> list[Change]:
         """Return changes that repeat the stop orders of topics whose deletion has begun."""
@@ -201,8 +193,12 @@ class ControllerTerm:
         """Act on the late outcome of orders, as on one in time."""
         await self._follow_up((), {broker: failed})
         if any(isinstance(order, Stop) and order.delete for order in orders.orders):
-            stops = self._stops()
-            await self._end_deletions(stops, await self._send(stops))
+            await self._repeat_stops()
+
+    async def _repeat_stops(self) -> None:
+        """Have the deletions that are not complete continue, if there are any."""
+        stops = self._stops()
+        await self._end_deletions(stops, await self._send(stops))
 
     def _leader(self, partition: TopicPartition) -> BrokerId:
         topic = self.facts.topics.get(partition.topic)
@@ -362,13 +358,15 @@ class ControllerTerm:
         Others stay marked, and their deletion continues when their brokers return: without the
         mark, a failed directory's logs would be adopted as a topic.
         """
-        kept = {key.topic for codes in failed.values() for key in codes}
+        facts = self.facts
+        alive = [broker for broker in facts.brokers if not facts.is_suspected(broker)]
+        kept = {key.topic for broker in alive for key in failed.get(broker, ())}
         for change in taken:
             topic = self.facts.topics.get(change.topic)
             if not change.deleted or topic is None:
                 continue
-            alive = self.facts.brokers.keys()
-            if topic.name in kept or not await self._catalog.leave_replicas(topic, alive):
+            left = self._catalog.leave_replicas
+            if topic.name in kept or not await left(topic, alive, facts.suspects):
                 _logger.error(
                     "topic %s: deletion is not complete: brokers that are down, or that could not"
                     " delete it, have replicas. It continues when these brokers are back",

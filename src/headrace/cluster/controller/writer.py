@@ -138,6 +138,20 @@ class Writer:
         return news
 
 
+def log_unclean(taken: Iterable[Change]) -> int:
+    """Log elections of leaders that may lack committed records; return their number."""
+    unclean = [change for change in taken if change.unclean]
+    for change in unclean:
+        ((index, state),) = change.states
+        _logger.warning(
+            "%s-%d: unclean leader election: broker %d leads from epoch %d on and may lack"
+            " committed records, as no replica known to have them could lead. The other"
+            " replicas truncate to its log",
+            change.topic, index, state.leader, state.leader_epoch,
+        )  # fmt: skip
+    return len(unclean)
+
+
 def _batches(wanted: Sequence[Change]) -> Iterable[list[Change]]:
     """Yield changes in groups that fit into one transaction of the store."""
     batch: list[Change] = []

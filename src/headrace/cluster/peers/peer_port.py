@@ -28,6 +28,9 @@ class DeclarationsPort(Protocol):
 class PeerPort(Protocol):
     """A broker as the other brokers of its cluster call it. Every method may raise ApiError."""
 
+    def shows(self, broker: BrokerId) -> bool:
+        """Return whether the metadata image has a broker with this id."""
+
     async def knows(self, broker: BrokerId) -> bool:
         """Return whether a broker with this id is registered."""
 

@@ -51,9 +51,13 @@ class PeerService:
         """Held while one request of a controller is decoded and applied, so that none overtakes
         another."""
 
+    def shows(self, broker: BrokerId) -> bool:
+        """Return whether the metadata image has a broker with this id."""
+        return broker in self._broker.image.brokers
+
     async def knows(self, broker: BrokerId) -> bool:
         """Return whether the metadata image or the store has a broker with this id."""
-        if broker in self._broker.image.brokers:
+        if self.shows(broker):
             return True
         try:
             return await self._catalog.broker_epoch(broker) is not None

@@ -246,11 +246,14 @@ class Catalog:
         """Return the topics whose deletion has begun."""
         return await self.store.children(znodes.DELETE_TOPICS)
 
-    async def leave_replicas(self, topic: StoredTopic, alive: Collection[BrokerId]) -> bool:
+    async def leave_replicas(
+        self, topic: StoredTopic, alive: Collection[BrokerId], suspects: Mapping[BrokerId, int]
+    ) -> bool:
         """Leave a deleted topic's replicas to brokers that are down: they delete them at a start.
 
-        False: the deletion must wait for these brokers. Only the brokers of a protocol's own topics
-        delete replicas so, and one that has returned by now is to be ordered to.
+        `suspects`: brokers that seem to be down, by their epochs; one that is not has its orders
+        in sequence. False: the deletion must wait for these brokers. Only the brokers of a
+        protocol's own topics delete replicas so, and one that has returned is to be ordered to.
         """
         replicas = {replica for found in topic.node.partitions.values() for replica in found}
         down = replicas.difference(alive)
@@ -260,8 +263,8 @@ class Catalog:
             path = f"{znodes.DELETED_REPLICAS}/{broker}/{topic.topic_id.hex()}"
             with suppress(NodeExists):
                 await self.store.create(path, topic.name.encode(), parents=True)
-        epochs = [await self.broker_epoch(broker) for broker in down]
-        return all(epoch is None for epoch in epochs)
+        epochs = {broker: await self.broker_epoch(broker) for broker in down}
+        return all(epoch in {None, suspects.get(broker)} for broker, epoch in epochs.items())
 
     async def end_deletion(self, name: str) -> None:
         """Delete a topic's nodes, after all of its logs are deleted."""

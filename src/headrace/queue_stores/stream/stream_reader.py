@@ -1,6 +1,6 @@
 """A consumer's position in a stream, as a message store in which nothing is settled."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.model.errors import HeadraceError
@@ -17,7 +17,7 @@ UNCOUNTED = 1 << 62
 
 
 class ReadableLog(Protocol):
-    """The log of a stream, as its readers see it. Implemented by `stream_log.StreamLog`."""
+    """The log of a stream, as its readers see it. Implemented by `stream_reading.StreamReading`."""
 
     @property
     def start(self) -> int: ...
@@ -55,11 +55,22 @@ class StreamReader(NothingSettled):
         self._stream = stream
         self._wanted = wanted
         self.has_begun = False
+        self._awaited: list[Callable[[int], None]] = []
 
     def begin(self, at: int) -> None:
         """Begin to read the stream at an offset."""
         self.at = at
         self.has_begun = True
+        awaited, self._awaited = self._awaited, []
+        for begun in awaited:
+            begun(at)
+
+    def when_begun(self, begun: Callable[[int], None]) -> None:
+        """Call `begun` with the offset of the start, now or once it is found."""
+        if self.has_begun:
+            begun(self.at)
+        else:
+            self._awaited.append(begun)
 
     @property
     def end(self) -> int:

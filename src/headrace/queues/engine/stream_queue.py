@@ -12,10 +12,10 @@ from headrace.model.invariant import InvariantError
 from headrace.queue_stores.message_store import BatchStore, MessageStore
 from headrace.queue_stores.stream.durable_stream import DurableStream
 from headrace.queues.engine.consumers import Consumers
-from headrace.queues.engine.deliveries import Served, give
+from headrace.queues.engine.deliveries import Served
 from headrace.queues.engine.hosted_queue import as_stored
-from headrace.queues.engine.priority_level import MessageLevel
 from headrace.queues.engine.ready_messages import QueueTraffic
+from headrace.queues.engine.stream_readers import StreamReaders, check_reader
 from headrace.queues.port import Disposition, QueueInfo
 from headrace.queues.refusals import Refused, precondition_failed, unsupported
 
@@ -23,18 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from headrace.queue_stores.queue_settings import Published, PublishedRun
-    from headrace.queue_stores.stream.stream_reader import StreamReader
     from headrace.queues.engine.dead_letters import DeadLetter
     from headrace.queues.engine.hosted_queue import Hooks
     from headrace.queues.model.declarations import DeclaredQueue
     from headrace.queues.port import ConsumeDone, Consumer, Getter, PurgeDone, UnstoredDone
-
-BATCH_MESSAGES_MAX = 1000
-"""Messages that one `deliver` delivers at most."""
-BATCH_BYTES_MAX = 4 * 1024 * 1024
-"""Bytes of bodies after which one `deliver` stops."""
-SHARE_MESSAGES_MAX = 100
-"""Messages delivered to a reader before other readers have their turn."""
 
 
 class StreamQueue:
@@ -66,20 +58,17 @@ class StreamQueue:
         self.name = queue.name
         self.title = title
         self.consumer_timeout_ms = queue.settings.consumer_timeout_ms
-        self.consumers = Consumers(single_active=False)
         self.traffic = QueueTraffic()
+        self.readers = StreamReaders(title, store, self.traffic)
         self.late_stores = [store]
         self.failure: str | None = None
         self.last_batch = 0
-        self.unacked = 0
         self.ready_bytes = 0
         """Always 0: bytes are not counted."""
         self.takes_turns = False
-        self.more = False
         self.deleted = False
         self._stream = store
         self._hooks = hooks
-        self._places: dict[Consumer, tuple[MessageLevel, StreamReader]] = {}
         self._log = store.attach(self)
         self.ready = store.ready
 
@@ -87,6 +76,21 @@ class StreamQueue:
     def stores(self) -> list[MessageStore]:
         """The store of its messages, as a list."""
         return [self._stream]
+
+    @property
+    def consumers(self) -> Consumers:
+        """Its readers on this broker, and those on others that this one serves."""
+        return self.readers.consumers
+
+    @property
+    def unacked(self) -> int:
+        """Number of deliveries that are not settled."""
+        return self.readers.unacked
+
+    @property
+    def more(self) -> bool:
+        """Whether the last `deliver` has left messages for readers with credit."""
+        return self.readers.more
 
     def ask_info(self, done: "Callable[[QueueInfo], None]") -> None:
         """Report the numbers of stored and unacknowledged messages and of readers.
@@ -156,32 +160,20 @@ class StreamQueue:
 
         Raises Refused without a prefetch limit of its own, or with no-ack.
         """
-        if not consumer.prefetch:
-            raise precondition_failed(f"consumer prefetch count is not set for stream {self.title}")
-        if consumer.no_ack:
-            raise unsupported(f"automatic acknowledgement not supported by stream {self.title}")
-        if consumer.channel.prefetch:
-            raise unsupported(f"{self.title} does not support global qos")
-        # As in RabbitMQ the flag is accepted, and has no effect on a stream.
-        consumer.exclusive = False
-        self.consumers.add(consumer, self.title)
+        check_reader(consumer, self.title)
+        self.readers.add(consumer)
         self.takes_turns = True
-        reader = self._stream.reader(consumer.wishes)
-        self._places[consumer] = MessageLevel(0, reader), reader
         done(None)
 
     def cancel(self, consumer: "Consumer", now: float) -> None:
         """Remove a stream's reader, if registered."""
-        place = self._places.pop(consumer, None)
-        if place is not None:
-            self.consumers.remove(consumer)
-            self._stream.leave(place[1])
+        if self.readers.remove(consumer):
             self.takes_turns = bool(self.consumers)
 
     def credit(self, consumer: "Consumer") -> None:
         """Let a parked reader that has credit again take turns. Implements `port.Queue`."""
         if not self.deleted:
-            self.consumers.enter(consumer)
+            self.readers.enter(consumer)
 
     def get(self, getter: "Getter", now: float) -> None:
         """Raise Refused: basic.get is not supported by streams."""
@@ -198,36 +190,13 @@ class StreamQueue:
 
     def deliver(self, now: float) -> Served:
         """Deliver loaded messages to readers with credit, a share to each in turn."""
-        served: Served = {}
-        count, size = BATCH_MESSAGES_MAX, BATCH_BYTES_MAX
-        idle: list[Consumer] = []
-        self.more = False
-        while (ring := self.consumers.next_ring()) is not None:
-            if count <= 0 or size <= 0:
-                self.more = True
-                break
-            consumer = ring.popleft()
-            level, _ = self._places[consumer]
-            share = min(consumer.credit(), count, SHARE_MESSAGES_MAX)
-            taken = level.take(share, size)
-            if taken is None:
-                idle.append(consumer)
-                continue
-            self.unacked += give(consumer, taken, served, now)
-            self.traffic.delivered_of(taken)
-            count -= len(taken.positions)
-            size -= sum(taken.sizes)
-            ring.append(consumer)
-        for consumer in idle:
-            self.consumers.enter(consumer)
-        self._stream.end_turn(complete=not self.more)
-        return served
+        return self.readers.deliver(now)
 
     def settle(
         self, disposition: Disposition, positions: "Sequence[int]", sizes: "Sequence[int]" = ()
     ) -> None:
         """Give the reader credit for settled deliveries; the messages stay for all readers."""
-        self.unacked -= len(positions)
+        self.readers.unacked -= len(positions)
         if self.unacked < 0 and not self.deleted:
             self.broke(InvariantError("more deliveries are settled than were made"))
         if disposition is Disposition.ACKNOWLEDGED:
@@ -256,11 +225,7 @@ class StreamQueue:
     def resign(self, refused: Refused) -> None:
         """Stop the stream because another broker leads it, where its readers go on."""
         self.deleted = True
-        for consumer, (_, reader) in self._places.items():
-            if reader.has_begun:
-                consumer.read_on_from(reader.at)
-        for consumer in self.consumers:
-            consumer.channel.forget(consumer)
+        self.readers.resign()
         self._stream.resign()
 
     def drop_stores(self) -> None:

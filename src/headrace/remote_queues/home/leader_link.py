@@ -55,6 +55,11 @@ class LeaderLink:
         self._next_key += 1
         return self._next_key
 
+    @property
+    def keys(self) -> int:
+        """How many numbers `key` has returned."""
+        return self._next_key
+
     def open_session(self) -> HomeSession:
         """Return the session; raise Refused without one."""
         if self.session is None:

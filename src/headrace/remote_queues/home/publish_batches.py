@@ -72,11 +72,16 @@ class PublishBatch:
 
         `timed`: the timestamps of all messages of the queue count.
         """
-        timed = timed or published.expiration_ms is not None
-        span_ms_max = TIMED_SPAN_MS_MAX if timed else SPAN_MS_MAX
-        fits = len(self.messages) < MESSAGES_MAX and self.size + size <= bytes_max
-        fits = fits and abs(wall_ms - self.timestamp) <= span_ms_max
-        return fits and not self.sealed and self.over_length == published.over_length
+        if timed or published.expiration_ms is not None:
+            span_ms_max = TIMED_SPAN_MS_MAX
+        else:
+            span_ms_max = SPAN_MS_MAX
+        return (
+            len(self.messages) < MESSAGES_MAX
+            and self.size + size <= bytes_max
+            and abs(wall_ms - self.timestamp) <= span_ms_max
+            and self.over_length == published.over_length
+        )
 
     def split(self, bytes_max: int) -> Iterable["PublishBatch"]:
         """Yield batches of `bytes_max` bytes, or of one message, in its place; it was not sent."""

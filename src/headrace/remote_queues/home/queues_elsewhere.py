@@ -12,6 +12,7 @@ one with this broker. Channels find the hosted queue from then on.
 
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
+from itertools import islice
 from typing import Protocol
 
 from headrace.model.errors import ApiError
@@ -26,7 +27,13 @@ from headrace.queues.queue_names import QueueName
 from headrace.remote_queues.home.home_session import HomeSession
 from headrace.remote_queues.home.leader_link import FirstUse
 from headrace.remote_queues.home.remote_queue import RemoteQueue
+from headrace.remote_queues.home.replica_readers import Replica
 
+IDLE_SECONDS = 600.0
+"""Seconds after which a queue that nothing has used since is closed: each takes some 5 KB here, and
+more at its leader. Its next use opens it again."""
+SWEEPS = 60
+"""Number of looks in `IDLE_SECONDS`, each at the queues that were not looked at for longest."""
 PAUSE_SECONDS_MIN = 0.05
 PAUSE_SECONDS_MAX = 1.0
 
@@ -49,6 +56,9 @@ class Leaders(Protocol):
     def session(self, leader: BrokerId) -> HomeSession | None:
         """Return the session with a leader; None: it is not registered."""
 
+    def replica(self, name: QueueName) -> Replica | None:
+        """Return the replicas here of a stream, from which it serves consumers; None: no stream."""
+
     def new_producer_id(self, give: Done[int | ApiError]) -> None:
         """Call `give` with a producer id of the controller that nothing else uses."""
 
@@ -56,13 +66,24 @@ class Leaders(Protocol):
 class _Known:
     """A queue that is led elsewhere, and the leader whose session it uses."""
 
-    def __init__(self, remote: RemoteQueue) -> None:
+    def __init__(self, remote: RemoteQueue, now: float) -> None:
         self.remote = remote
+        self.counts = remote.use.counts
+        self.used_at = now
+        """Monotonic seconds of the last look at which it was in use, or `counts` had changed."""
         self.leader: BrokerId | None = None
         self.identified = False
         """Whether a producer id has been asked for."""
         self.failures = 0
         self.timer: Timer | None = None
+
+    def is_used(self, now: float) -> bool:
+        """Tell whether the queue is in use, or was used since the last call; note the time."""
+        use = self.remote.use
+        used = use.counts != self.counts or not use.is_idle
+        if used:
+            self.counts, self.used_at = use.counts, now
+        return used
 
 
 class QueuesElsewhere:
@@ -74,16 +95,21 @@ class QueuesElsewhere:
         clock: Clock,
         crowded: list[Crowded],
         touched: Callable[[str, Iterable[Queue]], None],
+        closed: Callable[[QueueName], None] = lambda name: None,
     ) -> None:
         """Begin without queues.
 
         `crowded`: `QueueLogs.crowded`. `touched` has hosted queues of a vhost deliver soon.
+        `closed` has channels forget a queue that was idle.
         """
         self._leaders = leaders
         self._clock = clock
         self._crowded = crowded
         self._touched = touched
+        self._closed = closed
         self._known: dict[QueueName, _Known] = {}
+        """By the time of the last look for queues that are idle."""
+        self._sweep_timer: Timer | None = None
 
     def open(
         self,
@@ -119,8 +145,10 @@ class QueuesElsewhere:
             left=partial(self._left, name),
             renew=partial(self._identify, name),
             first_use=self._first_use(name, queue) if queue.durable else None,
+            replica=self._leaders.replica(name),
         )
-        self._known[name] = _Known(remote)
+        self._known[name] = _Known(remote, self._clock.monotonic())
+        self._sweep_later()
         remote.adopt(consumers, settled)
         self.look(name)
         return remote
@@ -147,6 +175,7 @@ class QueuesElsewhere:
                 self._look_later(name, known)
             return
         known.remote.is_down = False
+        known.remote.consumers.serve_here()
         leader = self._leaders.leader_of(name)
         if known.remote.in_session:
             if leader is None or leader == known.leader:
@@ -154,7 +183,7 @@ class QueuesElsewhere:
             known.leader = None
             known.remote.leave()  # calls `_left`
         if leader is None and self._leaders.is_unused(name):
-            if known.remote.is_used:  # the topic of the queue before it existed until now
+            if known.remote.use.needs_leader:  # the topic of the queue before it existed until now
                 self._leaders.use(name.vhost, known.remote.declared)
             return  # the metadata image tells of its leader
         session = None if leader is None else self._leaders.session(leader)
@@ -170,11 +199,17 @@ class QueuesElsewhere:
             self._identify(name)
         known.remote.begin(session)
 
+    def dismiss(self, name: QueueName) -> None:
+        """Cancel the consumers of a stream that this broker serves, if any."""
+        known = self._known.get(name)
+        if known is not None:
+            known.remote.consumers.dismiss()
+
     def _left(self, name: QueueName) -> None:
         """Look for the leader after a pause: a session was lost, or its leader is another one."""
         known = self._known.get(name)
         if known is not None:
-            if known.remote.was_opened:
+            if known.remote.use.was_opened:
                 known.failures = 0
             self._look_later(name, known)
 
@@ -203,6 +238,27 @@ class QueuesElsewhere:
 
         self._leaders.new_producer_id(given)
 
+    def _sweep_later(self) -> None:
+        if self._sweep_timer is None and self._known:
+            pause = IDLE_SECONDS / SWEEPS
+            self._sweep_timer = self._clock.call_later(pause, self._sweep)
+
+    def _sweep(self) -> None:
+        """Close idle queues among those that were not looked at for longest."""
+        self._sweep_timer = None
+        now = self._clock.monotonic()
+        for name in list(islice(self._known, len(self._known) // SWEEPS + 1)):
+            known = self._known.pop(name)
+            if known.is_used(now) or now - known.used_at < IDLE_SECONDS:
+                self._known[name] = known  # behind the others
+            else:
+                if known.timer is not None:
+                    known.timer.cancel()
+                known.remote.use.end()
+                known.remote.close(deleted=False)
+                self._closed(name)
+        self._sweep_later()
+
     def close_queue(self, name: QueueName, *, deleted: bool = True) -> None:
         """End a queue that is deleted, or as the broker stops: its consumers are cancelled."""
         known = self._known.pop(name, None)
@@ -213,5 +269,7 @@ class QueuesElsewhere:
 
     def close(self) -> None:
         """End all queues: the broker stops."""
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
         for name in tuple(self._known):
             self.close_queue(name, deleted=False)

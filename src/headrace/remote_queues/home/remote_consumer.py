@@ -25,12 +25,14 @@ class GrantsCredit(Protocol):
 class RemoteConsumer:
     """The credit of one consumer."""
 
-    __slots__ = ("consumer", "granted", "key", "looked_at", "recalling", "received")
+    __slots__ = ("consumer", "granted", "has_begun", "key", "looked_at", "recalling", "received")
 
     def __init__(self, consumer: Consumer, key: int) -> None:
         self.consumer = consumer
         self.key = key
         """The consumer's number in its session, and in the positions of its deliveries."""
+        self.has_begun = False
+        """Whether the leader has named the offset at which it begins, of a stream."""
         self.granted = 0
         """Number of deliveries that the leader may have made in all."""
         self.received = 0
@@ -66,6 +68,7 @@ class RemoteConsumer:
         """Count from 0, for a new leader; deliveries granted by the former one do not come."""
         self._reserve(-self.outstanding)
         self.granted = self.received = 0
+        self.has_begun = False
         self.recalling = False
         self.looked_at = -1
 

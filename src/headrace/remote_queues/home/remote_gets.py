@@ -36,6 +36,11 @@ class RemoteGets:
         self._clock = clock
         self._asked: dict[int, _Asked] = {}
 
+    @property
+    def are_there(self) -> bool:
+        """Whether a basic.get waits."""
+        return bool(self._asked)
+
     def ask(self, getter: Getter) -> None:
         """Have the leader give the next message, once there is one.
 

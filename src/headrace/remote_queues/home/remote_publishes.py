@@ -134,15 +134,17 @@ class RemotePublishes:
             self._batches[self.last] = self._newest = batch
             sequence.waiting.append(batch)
             self._link.use()
-        batch.add(message, size)
+        batch.messages.append(message)
+        batch.size += size
+        session = self._link.session
         if batch.call is None:
             self.waiting_bytes += size
             self._release((sequence,))
             if self.is_crowded and self not in self._crowded:
                 self._crowded.append(self)
-        elif self._link.session is not None:
+        elif session is not None:
             size = CALL_BYTES + len(message.body) + len(message.header)
-            self._link.session.calls.grow(batch.call, size)
+            session.calls.grow(batch.call, size)
 
     def _is_extensible(
         self, batch: PublishBatch, published: Published, size: int, sequence: PublishSequence
@@ -150,10 +152,9 @@ class RemotePublishes:
         """Tell whether a message may be added to the newest batch."""
         if batch.sealed or batch.sequence is not sequence:
             return False
-        if batch.call is not None:
-            session = self._link.session
-            if session is None or not session.calls.may_grow(batch.call):
-                return False
+        session = self._link.session
+        if batch.call is not None and (session is None or not session.calls.may_grow(batch.call)):
+            return False
         now_ms, bytes_max = self._clock.wall_ms(), self._batch_bytes_max
         return batch.has_room(published, size, bytes_max, now_ms, timed=self._timed)
 

@@ -24,6 +24,11 @@ class RemoteQuestions:
         self._infos: dict[int, Done[QueueInfo | None]] = {}
         self._purges: dict[int, PurgeDone] = {}
 
+    @property
+    def are_there(self) -> bool:
+        """Whether a question waits for its answer."""
+        return bool(self._infos or self._purges)
+
     def purge(self, done: PurgeDone) -> None:
         """Have the leader settle all ready messages; raise Refused without a session.
 

@@ -38,9 +38,12 @@ from headrace.remote_queues.home.remote_consumers import RemoteConsumers
 from headrace.remote_queues.home.remote_gets import RemoteGets
 from headrace.remote_queues.home.remote_publishes import WAITING_BYTES_MAX, RemotePublishes
 from headrace.remote_queues.home.remote_questions import RemoteQuestions
-from headrace.remote_queues.home.remote_settlements import RemoteSettlements
+from headrace.remote_queues.home.remote_settlements import RemoteSettlements, is_own
+from headrace.remote_queues.home.remote_use import RemoteUse
+from headrace.remote_queues.home.replica_readers import Replica
 from headrace.remote_queues.messages import (
     Attached,
+    Begun,
     Cancelled,
     Consuming,
     Copied,
@@ -91,6 +94,7 @@ class RemoteQueue:
         left: Callable[[], None] | None = None,
         renew: Callable[[], None] = lambda: None,
         first_use: FirstUse | None = None,
+        replica: Replica | None = None,
     ) -> None:
         """Create the queue without a session: no call is answered before `begin`.
 
@@ -99,20 +103,25 @@ class RemoteQueue:
         `identify`. `crowded`: list of queues whose publishers are to be paused; None: they are not.
         `touched`: `QueueHost.touched` of this broker. `left` is called when a session is lost, or
         its leader does not lead the queue, `renew` when all epochs of the producer id are used.
-        `first_use`: None if the queue has a leader before it is used.
+        `first_use`: None if the queue has a leader before it is used. `replica`: this broker's one,
+        from which it serves consumers of a stream; None: the queue is no stream.
         """
+        self.vhost = vhost
         self.name = queue.name
         self.title = title
         self.failure: str | None = None
         self.declared = queue
         self.settings: QueueSettings = queue.settings
         self.consumer_timeout_ms = queue.settings.consumer_timeout_ms
+        self.last_number: int | None = 0
+        """The number of the message published last. Implements `port.Target`."""
         self.is_down = False
         """Whether the only broker with the queue's messages is down: all is refused then."""
         self._moves = moves
         self._left = left
         settings = queue.settings
-        timed = settings.ttl_ms is not None or settings.queue_type is QueueType.STREAM
+        is_stream = settings.queue_type is QueueType.STREAM
+        timed = settings.ttl_ms is not None or is_stream
         self._link = link = LeaderLink(vhost, queue.name, title, first_use)
         self._publishes = RemotePublishes(
             link,
@@ -124,15 +133,17 @@ class RemoteQueue:
             timed=timed,
         )
         self._settlements = RemoteSettlements(link, moves=moves)
-        self._consumers = RemoteConsumers(link, self._settlements, clock, touched)
+        self.consumers = RemoteConsumers(link, self._settlements, clock, touched, replica)
         self._gets = RemoteGets(link, self._settlements, clock)
         self._questions = RemoteQuestions(link, clock)
+        waiting = (self._settlements, self._gets, self._questions)
+        self.use = RemoteUse(link, self._publishes, self.consumers, waiting)
 
     @property
     def figures(self) -> HomeFigures:
         """Publishes and deliveries under way between this broker and the leader."""
         publishes = self._publishes
-        credit = self._consumers.outstanding
+        credit = self.consumers.outstanding
         return HomeFigures(publishes.unconfirmed, publishes.waiting_bytes, credit)
 
     # Sessions
@@ -147,7 +158,7 @@ class RemoteQueue:
         self._link.begin(session, self)
         self._publishes.begin()
         self._settlements.attach()
-        self._consumers.attach(session)
+        self.consumers.attach(session)
         self._settlements.repeat()
         session.call(Attached(self._link.queue))
         self._gets.begin(session)
@@ -162,10 +173,11 @@ class RemoteQueue:
         refused = unreachable(self._link.title)
         if self._waits:
             self._gets.lost()
+            self.consumers.serve_here()
         else:
             if not self._moves:
                 self._settlements.lost()
-            self._consumers.cancel_all(refused)
+            self.consumers.cancel_all(refused)
             self._gets.refuse(refused)
         self._questions.lost(refused)
         if self._left is not None:
@@ -183,16 +195,6 @@ class RemoteQueue:
         """
         self.is_down = True
         self.leave()
-
-    @property
-    def is_used(self) -> bool:
-        """Whether publishes wait for the leader, or the queue has consumers."""
-        return self._publishes.unconfirmed > 0 or self._consumers.are_there
-
-    @property
-    def was_opened(self) -> bool:
-        """Whether the broker of the last session has led the queue."""
-        return self._publishes.was_opened
 
     def identify(self, producer_id: int) -> None:
         """Publish with a producer id, which nothing else has used, from now on."""
@@ -215,11 +217,6 @@ class RemoteQueue:
 
     # Publishing
 
-    @property
-    def last_number(self) -> int | None:
-        """The number of the message published last. Implements `port.Target`."""
-        return self._publishes.last
-
     def publish(self, published: Published, now: float) -> bool:
         """Send a message to the leader; return False if no leader is waited for.
 
@@ -232,6 +229,7 @@ class RemoteQueue:
         if full or publishes.waiting_bytes > WAITING_BYTES_MAX:
             raise HeadraceError("too many messages wait for the queue's leader: publish later")
         publishes.add(published)
+        self.last_number = publishes.last
         return True
 
     def when_stored(self, done: UnstoredDone) -> None:
@@ -248,7 +246,7 @@ class RemoteQueue:
         self._publishes.close_call()
         if not self._waits:
             self._link.open_session()
-        self._consumers.add(consumer, done)
+        self.consumers.add(consumer, done)
 
     def adopt(self, consumers: Iterable[Consumer], settled: Settlements) -> None:
         """Take over consumers of a queue that this broker led, with what their channels hold.
@@ -256,29 +254,33 @@ class RemoteQueue:
         `settled`: what this broker's file of settled positions has, and perhaps no other one. Call
         it between two sessions.
         """
-        self._consumers.adopt(self, consumers)
+        self.consumers.adopt(self, consumers)
         self._settlements.adopt_settled(settled)
 
     def cancel(self, consumer: Consumer, now: float) -> None:
         """Have the leader remove a consumer, if registered."""
         self._publishes.close_call()
-        self._consumers.cancel(consumer)
+        self.consumers.cancel(consumer)
 
     def credit(self, consumer: Consumer) -> None:
         """Grant a consumer further deliveries. Implements `port.Queue`."""
-        self._consumers.grant(consumer)
+        self.consumers.grant(consumer)
 
     def expects(self, consumer: Consumer) -> bool:
         """Tell whether a consumer has been granted deliveries that have not come.
 
         Implements `remote_consumer.GrantsCredit`.
         """
-        return self._consumers.expects(consumer)
+        return self.consumers.expects(consumer)
 
     def settle(
         self, disposition: Disposition, positions: Sequence[int], sizes: Sequence[int] = ()
     ) -> None:
         """Send settlements to the leader; those for ended consumers are dropped."""
+        here = self.consumers.here
+        if here is not None and is_own(positions[0]):
+            here.settle(positions)
+            return
         sent = self._settlements.settle(disposition, positions)
         if sent and disposition is not Disposition.ACKNOWLEDGED:
             self._publishes.close_call()
@@ -301,9 +303,12 @@ class RemoteQueue:
         self._questions.purge(done)
 
     def ask_info(self, done: Callable[[QueueInfo], None]) -> None:
-        """Call `done` with the leader's counts, or with those known last after a second."""
+        """Call `done` with the leader's counts, or with those known last after a second.
+
+        Consumers of a stream that this broker serves are added, and their deliveries.
+        """
         self._publishes.close_call()
-        self._questions.ask_info(done)
+        self._questions.ask_info(lambda info: done(self._with_here(info)))
 
     def ask_counts(self, done: Callable[[QueueInfo | None], None], *, closes: bool = False) -> None:
         """Call `done` with the leader's counts; None: it has not answered in a second.
@@ -311,7 +316,14 @@ class RemoteQueue:
         `closes`: have publishes to an empty queue wait for `reopen`: it is about to be deleted.
         """
         self._publishes.close_call()
-        self._questions.ask_counts(done, closes=closes)
+        self._questions.ask_counts(lambda info: done(info and self._with_here(info)), closes=closes)
+
+    def _with_here(self, info: QueueInfo) -> QueueInfo:
+        here = self.consumers.here
+        if here is None:
+            return info
+        unacked, consumers = info.unacked + here.unacked, info.consumers + len(here)
+        return info._replace(unacked=unacked, consumers=consumers)
 
     def reopen(self) -> None:
         """Have the leader store what waits since `ask_counts`: the queue is not deleted."""
@@ -323,7 +335,7 @@ class RemoteQueue:
         """Take an event of the session. Implements `SessionQueue`."""
         match event:
             case Delivered():
-                return self._consumers.delivered(event)
+                return self.consumers.delivered(event)
             case Stored(first=first, unstored=unstored):
                 self._publishes.stored(first, unstored)
             case Room(first=first, room=room):
@@ -342,11 +354,13 @@ class RemoteQueue:
         """Take the answer of a call."""
         match event:
             case Consuming(consumer=key, refused=refused):
-                self._consumers.added(key, refused)
+                self.consumers.added(key, refused)
+            case Begun(consumer=key, offset=offset):
+                self.consumers.begun(key, offset)
             case Cancelled(consumer=key, refused=refused):
-                self._consumers.cancelled(key, refused)
+                self.consumers.cancelled(key, refused)
             case Recalled(consumer=key, credit=credit):
-                self._consumers.recalled(key, credit)
+                self.consumers.recalled(key, credit)
             case GotMessage():
                 self._gets.got(event)
             case PurgeEnded():

@@ -41,6 +41,11 @@ class RemoteSettlements:
         self._uncopied: dict[int, Settle] = {}
         """Settlements by number that the leader has not reported as copied."""
 
+    @property
+    def are_there(self) -> bool:
+        """Whether channels hold deliveries, or settlements are not copied yet."""
+        return bool(self._uncopied) or any(self._held.values())
+
     # Consumers
 
     def open(self) -> int:
@@ -137,6 +142,11 @@ class RemoteSettlements:
         self._adopted.clear()
         self._open.clear()
         self.gets = 0
+
+
+def is_own(position: int) -> bool:
+    """Tell whether this broker has made a delivery itself: no key is above the position."""
+    return not position >> _POSITION_BITS
 
 
 def named(key: int, positions: Sequence[int]) -> list[int]:

@@ -24,6 +24,7 @@ from headrace.remote_queues.messages import (
     Get,
     Hold,
     Info,
+    Leave,
     Moved,
     Open,
     Publish,
@@ -231,6 +232,11 @@ class LeaderSession:
         queues = self._queues.items()
         return [number for number, led in queues if (led.host.name, led.queue.name) == name]
 
+    def _left(self, led: LedQueue, call: Leave) -> None:
+        """Forget a queue that the home does not use."""
+        del self._queues[call.queue]
+        led.end()
+
     def _attach(self, led: LedQueue) -> None:
         led.attached = True
         self._attached((led.host.name, led.queue.name))
@@ -293,4 +299,5 @@ _HANDLERS: dict[type, Callable[[LeaderSession, LedQueue, Any], None]] = {
     Info: lambda _, led, call: led.info(call),
     CloseIfEmpty: lambda _, led, call: led.close_if_empty(call),
     Reopen: lambda _, led, __: led.reopen(),
+    Leave: LeaderSession._left,
 }

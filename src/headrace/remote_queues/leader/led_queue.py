@@ -9,6 +9,7 @@ from headrace.ports.clock import Clock
 from headrace.queues.engine.closed_queue import ClosedQueue
 from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.engine.queue_host import QueueHost
+from headrace.queues.engine.stream_queue import StreamQueue
 from headrace.queues.port import ALL_UNSTORED, Consumer, Disposition, Getter, Got
 from headrace.queues.refusals import Refused
 from headrace.remote_queues.leader.held_positions import HeldPositions
@@ -16,6 +17,7 @@ from headrace.remote_queues.leader.leader_answers import got_message, purge_ende
 from headrace.remote_queues.leader.leader_publishes import published_to
 from headrace.remote_queues.leader.remote_channel import RemoteChannel, Sending
 from headrace.remote_queues.messages import (
+    Begun,
     Cancel,
     CloseIfEmpty,
     Consume,
@@ -155,6 +157,9 @@ class LedQueue:
         consumer.unacked = len(channel.held)
 
         def done(refused: Refused | None) -> None:
+            if refused is None and isinstance(self.queue, StreamQueue):
+                # Before the client learns that it is subscribed, if the offset is known by now.
+                self.queue.readers.when_begun(consumer, partial(self._begun, channel))
             self._session.add(Consuming(self._number, call.consumer, refused))
 
         try:
@@ -162,6 +167,10 @@ class LedQueue:
         except Refused as refused:
             channel.consumer = None
             done(refused)
+
+    def _begun(self, channel: RemoteChannel, offset: int) -> None:
+        self._session.add(Begun(self._number, channel.key, offset))
+        self._session.send()
 
     def cancel(self, call: Cancel) -> None:
         """Remove a consumer, and requeue what the home has not received."""

@@ -56,7 +56,7 @@ class RemoteChannel:
         self.consumer: Consumer | None = None
         self._session = session
         self._queue = queue
-        self._key = key
+        self.key = key
 
     @property
     def paused(self) -> bool:
@@ -72,7 +72,7 @@ class RemoteChannel:
         self.unacked += len(positions)
         if not consumer.no_ack:
             self.hold(consumer, positions, sizes, number)
-        event = Delivered(self._queue, self._key, positions, messages, redelivered, returns)
+        event = Delivered(self._queue, self.key, positions, messages, redelivered, returns)
         self._session.add(event)
 
     def hold(
@@ -113,7 +113,7 @@ class RemoteChannel:
 
     def cancelled(self, consumer: Consumer, refused: Refused | None = None) -> None:
         """Notify the home of a deleted or closed queue. Implements `port.Subscriber`."""
-        self._session.add(Cancelled(self._queue, self._key, refused))
+        self._session.add(Cancelled(self._queue, self.key, refused))
         self._session.send()
 
     # Calls from the session

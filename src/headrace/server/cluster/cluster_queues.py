@@ -13,11 +13,12 @@ from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 from headrace.broker.broker import Broker
-from headrace.broker.metadata_image import ImageDelta
+from headrace.broker.metadata_image import ImageDelta, TopicInfo
+from headrace.broker.partition import Partition
 from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.callbacks import Done
-from headrace.queue_stores.log.queue_logs import Crowded
+from headrace.queue_stores.log.queue_logs import QueueLogs
 from headrace.queue_stores.queue_settings import QueueType
 from headrace.queues.engine.delivery_turns import AnyQueue
 from headrace.queues.engine.hosted_queue import HostedQueue
@@ -39,6 +40,7 @@ from headrace.remote_queues.home.home_session import HomeSession
 from headrace.remote_queues.home.leader_link import unreachable
 from headrace.remote_queues.home.queues_elsewhere import QueuesElsewhere
 from headrace.remote_queues.home.remote_queue import RemoteQueue
+from headrace.remote_queues.home.replica_readers import Replica
 from headrace.remote_queues.leader.queue_sessions import QueueSessions
 from headrace.remote_queues.leader.remote_channel import RemoteChannel
 from headrace.server.cluster.queue_links import QueueLinks
@@ -62,7 +64,7 @@ class ClusterQueues:
         virtual_hosts: VirtualHosts,
         links: QueueLinks,
         led: LedQueues,
-        crowded: list[Crowded],
+        logs: QueueLogs,
         home_of: HomeOf,
         new_producer_id: NewProducerId,
         topics: ReplicatedTopics,
@@ -70,7 +72,7 @@ class ClusterQueues:
         """Begin without queues.
 
         `links` have the sessions with other brokers, `led` runs the queues that are led here.
-        `crowded`: `QueueLogs.crowded`.
+        `logs`: shared by the stores of all queues.
         """
         self.sessions = QueueSessions(
             virtual_hosts.hosts, virtual_hosts.deadlines, virtual_hosts.turns.soon
@@ -85,7 +87,10 @@ class ClusterQueues:
         self._led = led
         led.moved = self.moved
         self._home_of = home_of
-        self._elsewhere = QueuesElsewhere(self, broker.clock, crowded, self._touched)
+        self._elsewhere = QueuesElsewhere(
+            self, broker.clock, logs.crowded, self._touched, self._closed_idle
+        )
+        self._windows = logs.windows
         self._hashed: dict[str, QueueName] = {}
         """Queues by topics whose names do not say which queue they have."""
         broker.image.observers.append(self._image_changed)
@@ -142,13 +147,17 @@ class ClusterQueues:
 
     def _forget(self, host: QueueHost, name: QueueName) -> None:
         """End a queue that is not declared any more; its consumers are cancelled."""
-        removed = host.targets.elsewhere.pop(name.queue, None)
-        if removed is not None and host.targets.get(name.queue) is removed:
-            del host.targets[name.queue]
+        _drop_elsewhere(host, name)
         if len(name.vhost) + len(name.queue) >= HASHED_CHARS_MIN:
             self._hashed.pop(queue_topic(*name), None)
         self._elsewhere.close_queue(name)
         self._led.forget(name)
+
+    def _closed_idle(self, name: QueueName) -> None:
+        """Have channels open a queue again for its next use."""
+        host = self._virtual_hosts.hosts.get(name.vhost)
+        if host is not None:
+            _drop_elsewhere(host, name)
 
     def _host(self, vhost: str) -> QueueHost:
         """Return the host of a vhost, whose channels find queues elsewhere from now on."""
@@ -209,11 +218,16 @@ class ClusterQueues:
             return None
         if not queue.durable:
             return self._home_of(*name)
-        read = queue.settings.topic
-        topic = self._broker.image.topics.get(queue_topic(*name) if read is None else read.topic)
+        topic = self._topic_of(name)
         if topic is None or topic.partitions[0].leader == NO_LEADER:
             return None
         return topic.partitions[0].leader
+
+    def _topic_of(self, name: QueueName) -> TopicInfo | None:
+        """Return the topic with a queue's messages, or which a stream reads; None: none exists."""
+        queue = self._queue(name)
+        read = None if queue is None else queue.settings.topic
+        return self._broker.image.topics.get(queue_topic(*name) if read is None else read.topic)
 
     def is_unused(self, name: QueueName) -> bool:
         """Return whether a durable queue was never used: it has no topic, and so no message."""
@@ -235,6 +249,24 @@ class ClusterQueues:
         (only,) = partition.replicas
         reachable = any(only == broker.broker_id for broker in image.reachable_brokers())
         return only in partition.offline or not reachable
+
+    def replica(self, name: QueueName) -> Replica | None:
+        """Return this broker's replica of a stream, present or later; None: no stream."""
+        queue = self._queue(name)
+        if queue is None or queue.settings.queue_type is not QueueType.STREAM:
+            return None
+        return Replica(partial(self._replica_of, name), self._broker.disk, self._windows)
+
+    def _replica_of(self, name: QueueName) -> Partition | None:
+        """Return the replica of a stream that may serve consumers: in sync, and not closed."""
+        topic, own = self._topic_of(name), self._broker.broker_id
+        if topic is None or own not in topic.partitions[0].isr:
+            return None
+        at = topic.name, 0
+        found = self._broker.partitions.get(at) or self._broker.followed.get(at)
+        if found is None or found.role.closed or found.topic_id != topic.topic_id:
+            return None
+        return found
 
     def use(self, vhost: str, queue: DeclaredQueue) -> None:
         """Have the topic of a durable queue created, unless it exists."""
@@ -266,11 +298,18 @@ class ClusterQueues:
                 self._look_for_readers(topic)
 
     def _look_for_readers(self, topic: str) -> None:
-        """Look for the leaders of streams that read a Kafka topic."""
+        """Look for the leaders of streams that read a Kafka topic.
+
+        Their consumers are cancelled if the topic has got a second partition.
+        """
+        info = self._broker.image.topics.get(topic)
         for host in self._virtual_hosts.hosts.values():
             for name, read in host.model.router.read_topics.items():
-                if read.topic == topic:
-                    self._elsewhere.look(QueueName(host.name, name))
+                if read.topic != topic:
+                    continue
+                self._elsewhere.look(QueueName(host.name, name))
+                if info is not None and len(info.partitions) > 1:
+                    self._elsewhere.dismiss(QueueName(host.name, name))
 
     # The right to lead: `LeadingRights.homes_of`, `QueueLeadership.wait_for_homes`
 
@@ -304,3 +343,10 @@ def _is_awaited(queue: HostedQueue) -> bool:
     """Return whether the next leader of a queue has something to learn of channels here."""
     own = (not isinstance(each.channel, RemoteChannel) for each in queue.consumers)
     return any(own) or any(queue.uncopied().values())
+
+
+def _drop_elsewhere(host: QueueHost, name: QueueName) -> None:
+    """Remove a queue that another broker leads from those that channels find."""
+    removed = host.targets.elsewhere.pop(name.queue, None)
+    if removed is not None and host.targets.get(name.queue) is removed:
+        del host.targets[name.queue]

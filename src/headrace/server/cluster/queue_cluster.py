@@ -136,7 +136,7 @@ class QueueCluster:
                 broker, self._listener, self._clients, self._run, lambda: applier.broker_epoch
             ),
             self._led,
-            topics.logs.crowded,
+            topics.logs,
             self.declarations.home_of,
             new_producer_id,
             ReplicatedTopics(

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 SLICE_QUEUES = 1000
 """Queues surveyed between two turns of the event loop."""
+ByQueue = dict[tuple[str, ...], float]
+"""Numbers by the names of a vhost and a queue."""
 
 
 class RemoteSurvey:
@@ -25,16 +27,27 @@ class RemoteSurvey:
         self.count = 0
         self.in_session = 0
         self.sums = HomeFigures(0, 0, 0)
+        self.consumers: ByQueue = {}
+        """Consumers of streams that this broker serves, by vhost and queue."""
+        self.delivered: ByQueue = {}
+        """Deliveries to them, since the queue was first used here."""
 
     def slices(self) -> Iterator[None]:
         """Survey all queues in steps of one slice; all sums change at the last step."""
         sums, in_session, remotes = HomeFigures(0, 0, 0), 0, self._queues.remote_queues
+        consumers: ByQueue = {}
+        delivered: ByQueue = {}
         for at, remote in enumerate(remotes):
             sums = HomeFigures(*map(sum, zip(sums, remote.figures, strict=True)))
             in_session += remote.in_session
+            here = remote.consumers.here
+            if here is not None:
+                consumers[remote.vhost, remote.name] = len(here)
+                delivered[remote.vhost, remote.name] = here.traffic.delivered
             if at % SLICE_QUEUES == SLICE_QUEUES - 1:
                 yield
         self.count, self.in_session, self.sums = len(remotes), in_session, sums
+        self.consumers, self.delivered = consumers, delivered
 
 
 def register(broker: "Broker", queues: "ClusterQueues") -> None:
@@ -73,4 +86,17 @@ def register(broker: "Broker", queues: "ClusterQueues") -> None:
         "headrace_queues_remote_credit",
         "Deliveries granted to leaders on other brokers that have not come",
         lambda: survey.sums.credit,
+    )
+    metrics.gauge(
+        "headrace_queue_replica_consumers",
+        "Consumers of a stream that this broker serves from its own replica",
+        lambda: survey.consumers,
+        label=("vhost", "queue"),
+    )
+    metrics.gauge(
+        "headrace_queue_replica_messages_delivered_total",
+        "Deliveries to consumers of a stream from this broker's own replica",
+        lambda: survey.delivered,
+        label=("vhost", "queue"),
+        counter=True,
     )
