@@ -100,7 +100,7 @@ FAULTS = Mix(
      "flushes stalled", "elections asked for", "false resets", "requests held over a kill"),
     kinds_share=0.5, slow_share=0.1, tracks=(1, 1, 1, 2), pauses_seconds_max=(4.0, 8.0),
 )  # fmt: skip
-"""Not empty disks: whether another has all is only looked at for one queue."""
+"""Not empty disks: see `QueueWatch`."""
 
 
 MOVES = FAULTS._replace(
@@ -114,6 +114,14 @@ ALONE = FAULTS._replace(
     elections_min=0,
 )  # fmt: skip
 """The faults of a broker that has no others."""
+
+
+class QueueWatch(ReplicaWatch):
+    """Checks the replicas of one queue, while no disk of any is replaced by an empty one."""
+
+    def spares(self, number: int, other: int) -> bool:
+        """Return False: whether another broker has all of the other queues is not looked at."""
+        return False
 
 
 class QueueRequests(Requests):
@@ -178,7 +186,7 @@ class Clients:
     def start(self) -> None:
         """Begin to publish and to consume."""
         self._publishing = [asyncio.create_task(each.go_on()) for each in self.publishers]
-        consuming = (*self.consumers, self.recreating)
+        consuming: list[Consumer | Recreating] = [*self.consumers, self.recreating]
         self._consuming = [asyncio.create_task(each.go_on()) for each in consuming]
 
     async def during(self, work: Coroutine[Any, Any, None]) -> None:
@@ -313,7 +321,7 @@ async def _played(
     await declared(cluster, brokers)
     clients = Clients(cluster, brokers)
     clients.start()
-    watch = ReplicaWatch(cluster, queue_topic("/", FAN[0]), 1, brokers)
+    watch = QueueWatch(cluster, queue_topic("/", FAN[0]), 1, brokers)
     delivering = DeliveryWatch(cluster)
     ground = Ground(cluster, brokers, clients.names, watch, LAG_SECONDS)
     if mix is not None:
