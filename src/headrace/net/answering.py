@@ -55,8 +55,8 @@ class Answers:
 
     __slots__ = (
         "_dirty", "_handle_more", "_outlet", "_ranged", "_turns", "address", "awaits_room",
-        "blocked", "closing", "ending", "held", "in_pass", "last_moved", "last_sent", "listener",
-        "on_room", "out", "transport", "unwritten", "waiting", "write_blocked_since",
+        "blocked", "closing", "ending", "guard", "held", "in_pass", "last_moved", "last_sent",
+        "listener", "on_room", "out", "transport", "unwritten", "waiting", "write_blocked_since",
     )  # fmt: skip
 
     def __init__(self, turns: Turns, listener: str, handle_more: "Callable[[], None]") -> None:
@@ -89,6 +89,8 @@ class Answers:
         """Whether to call `on_room` once there is room to send."""
         self.on_room = _nothing
         """Lets a stream session continue to push."""
+        self.guard: Callable[[], bool] | None = None
+        """Tells whether the parts in `out` may still be sent; None: they may."""
         self._turns = turns
         self._handle_more = handle_more
         self._ranged = False
@@ -182,7 +184,11 @@ class Answers:
             return
         self.out = []
         ranged, self._ranged = self._ranged, False
+        guard, self.guard = self.guard, None
         if self.transport is None or self.closing:
+            return
+        if guard is not None and not guard():
+            self.abort("this process stood still, and what it was about to send is not valid now")
             return
         self.last_moved = self.last_sent = self._turns.now()
         if ranged or (self._outlet is not None and self._outlet.busy):

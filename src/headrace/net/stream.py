@@ -109,6 +109,11 @@ class Stream:
         if not answers.in_pass:
             answers.make_dirty()
 
+    def guard(self, may_send: Callable[[], bool]) -> None:
+        """Close the connection if `may_send` returns False when what is pushed is to be sent."""
+        if self._answers.guard is None:  # what was pushed first is the oldest
+            self._answers.guard = may_send
+
     def _drop(self) -> None:
         answers = self._answers
         if answers.transport is not None and not answers.transport.is_closing():

@@ -9,6 +9,8 @@ from array import array
 from collections.abc import Iterator, Sequence
 
 BLOCK_POSITIONS = 256
+_RUN_POSITIONS_MIN = 8
+"""Neighbouring positions from which on they are added together: for few it takes longer."""
 _NOTHING = -1
 _EMPTY = array("i", [_NOTHING]) * BLOCK_POSITIONS
 
@@ -45,7 +47,12 @@ class HandedOut:
 
     def add(self, positions: Sequence[int], sizes: Sequence[int]) -> None:
         """Add delivered positions, each above all before it, with the sizes of their bodies."""
-        blocks = self._blocks
+        count, blocks = len(positions), self._blocks
+        self.count += count
+        self.bytes += sum(sizes)
+        if count >= _RUN_POSITIONS_MIN and positions[-1] - positions[0] == count - 1:
+            self._add_run(positions[0], array("i", sizes))
+            return
         for position, size in zip(positions, sizes, strict=True):
             number, at = divmod(position, BLOCK_POSITIONS)
             block = blocks.get(number)
@@ -53,8 +60,44 @@ class HandedOut:
                 block = blocks[number] = _Block()
             block.sizes[at] = size
             block.count += 1
-        self.count += len(positions)
-        self.bytes += sum(sizes)
+
+    def _add_run(self, first: int, sizes: "array[int]") -> None:
+        """Add neighbouring positions from `first` on, block by block."""
+        done = 0
+        for number, at, below in _parts(first, len(sizes)):
+            block = self._blocks.get(number)
+            if block is None:
+                block = self._blocks[number] = _Block()
+            block.sizes[at:below] = sizes[done : done + below - at]
+            block.count += below - at
+            done += below - at
+
+    def settle_all(self, positions: Sequence[int]) -> Sequence[int]:
+        """Remove settled positions; return those that are unsettled deliveries."""
+        count = len(positions)
+        if count >= _RUN_POSITIONS_MIN:
+            first = positions[0]
+            is_run = [*positions] == [*range(first, first + count)]
+            if is_run and self._settle_run(first, count):
+                return positions
+        return [position for position in positions if self.settle(position)]
+
+    def _settle_run(self, first: int, count: int) -> bool:
+        """Remove neighbouring positions; return False, with none removed, if one is missing."""
+        parts = [*_parts(first, count)]
+        for number, at, below in parts:
+            block = self._blocks.get(number)
+            if block is None or _NOTHING in block.sizes[at:below]:
+                return False
+        for number, at, below in parts:
+            block = self._blocks[number]
+            self.bytes -= sum(block.sizes[at:below])
+            block.sizes[at:below] = _EMPTY[at:below]
+            block.count -= below - at
+            if not block.count:
+                del self._blocks[number]
+        self.count -= count
+        return True
 
     def settle(self, position: int) -> bool:
         """Remove a settled position; return False if it is not an unsettled delivery."""
@@ -112,3 +155,11 @@ class HandedOut:
             first = max(first, position + 1)
         if first < below:
             yield first, below - 1
+
+
+def _parts(first: int, count: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the blocks of neighbouring positions: number, first place in it and end."""
+    end = first + count
+    for number in range(first // BLOCK_POSITIONS, -(-end // BLOCK_POSITIONS)):
+        begin = number * BLOCK_POSITIONS
+        yield number, max(first - begin, 0), min(end - begin, BLOCK_POSITIONS)

@@ -298,7 +298,7 @@ def size_of(message: Call | Event) -> int:
     """Return the approximate bytes that a call or an event holds."""
     match message:
         case Publish() | Delivered() | Reply():
-            size = sum(len(each.body) + len(each.header) for each in message.messages)
+            size = sum([len(each.body) + len(each.header) for each in message.messages])
             return CALL_BYTES * (1 + len(message.messages)) + size
         case GotMessage(message=messages):
             return CALL_BYTES + sum(len(each.body) + len(each.header) for each in messages)

@@ -100,10 +100,11 @@ class Run:
             wire.close()
 
     def disturb(self, kinds: list[str], messages: int) -> None:
-        """Have all faults come under load, and so many messages confirmed. StuckError."""
+        """Spread faults over so many confirmed messages. StuckError."""
         self._start(self.clients)
         self._progress()
         for number, kind in enumerate(kinds, 1):
+            self._have_confirmed(messages * (number - 1) // len(kinds))
             time.sleep(self._chance.uniform(0.0, CALM_SECONDS_MAX))
             fault = inflict(kind, self._cluster, self._brokers, self._chance)
             self.history.faults.append(fault)
@@ -116,6 +117,9 @@ class Run:
                 f" whole after {whole:.1f} s, {self.confirmed()} confirmed",
                 flush=True,
             )
+        self._have_confirmed(messages)
+
+    def _have_confirmed(self, messages: int) -> None:
         while self.confirmed() < messages:
             self._progress()
 

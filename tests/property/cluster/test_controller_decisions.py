@@ -262,7 +262,8 @@ class Cluster(RuleBasedStateMachine):
             for index, state in change.states:
                 former = before.get((change.topic, index))
                 if former is not None and self.sure and fate == "written":
-                    assert set(state.isr) == set(former.isr) - {broker}
+                    others = set(former.isr) - {broker}
+                    assert others.intersection(self.facts.brokers) <= set(state.isr) <= others
                     assert state.leader in state.isr
 
     @precondition(lambda self: self.there())

@@ -41,6 +41,28 @@ def test_what_is_pushed_in_a_pass_leaves_with_it() -> None:
     assert client.transport.written == b"before" + amqp_frame(b"x")
 
 
+def test_guarded_pushes_leave_while_their_guard_holds() -> None:
+    room, client, echo = opened()
+    echo.stream.push(b"guarded")
+    echo.stream.guard(lambda: True)
+    room.clock.advance()
+    assert client.transport.written == b"guarded"
+    echo.stream.push(b" later")
+    room.clock.advance()
+    assert client.transport.written == b"guarded later"
+
+
+def test_connection_ends_without_pushes_whose_guard_does_not_hold_any_more() -> None:
+    room, client, echo = opened()
+    echo.stream.push(b"guarded")
+    echo.stream.guard(lambda: False)
+    echo.stream.push(b"another turn")
+    echo.stream.guard(lambda: True)
+    room.clock.advance()
+    assert client.transport.written == b""
+    assert client.transport.ended == "aborted"
+
+
 def test_pushes_of_a_pass_wait_for_its_writes_and_hold_the_next_frames() -> None:
     room, client, echo = opened()
     written = echo.unwritten = Pending()

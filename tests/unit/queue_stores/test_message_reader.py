@@ -1,5 +1,7 @@
 """Reading a queue's messages back: when it is told, where to read on, and why something is not."""
 
+from collections.abc import Callable
+
 import pytest
 
 from headrace.config.log_config import LogConfig
@@ -22,8 +24,9 @@ class Told:
         world = here.world
         self.reader = MessageReader(here.partition, world.disk, world.clock, None, self)
 
-    def was_settled(self, position: int) -> bool:
-        return position < self.settled_to
+    @property
+    def was_settled(self) -> Callable[[int], bool] | None:
+        return self.settled_to.__gt__ if self.settled_to else None
 
     def unsettled_from(self, position: int) -> int:
         return max(position, self.settled_to)

@@ -12,15 +12,18 @@ acts, as its timers are late.
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
-from headrace.broker.replica.leading_right import PartitionKey
+from headrace.broker.replica.leading_right import GRANT_SECONDS, WAIT_SECONDS, PartitionKey
 from headrace.broker.replica.leading_rights import LeadingRights
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.clock import Clock
 from headrace.ports.deadlines import Deadlines
 
 _NEVER = float("inf")
+LATE_SECONDS = (WAIT_SECONDS - GRANT_SECONDS) / 2
+"""Seconds behind the end of a grant in which no other leader begins, also by a faster clock."""
 
 
 class RightsListener(Protocol):
@@ -81,6 +84,13 @@ class HeldRights:
             self._end_grants()
         if self._alone and self._lease() != self._lease_seen:
             self._look_at_alone()
+
+    def guard(self) -> Callable[[], bool]:
+        """Return a function that tells whether no other broker can act by rights of this moment."""
+        return partial(self._last, self._first_end + LATE_SECONDS, self._lease_seen)
+
+    def _last(self, end: float, lease: int) -> bool:
+        return self._boot_seconds() < end and (not self._alone or self._lease() == lease)
 
     # --- changes: `RightsWatch` ------------------------------------------------------------------
 

@@ -70,6 +70,7 @@ def frontend(parts: Parts) -> AmqpFrontend:
         state,
         migration.stop,
         None if queues.declarations is None else _awaited(broker, queues.declarations),
+        None if cluster is None else lambda: queues.virtual_hosts.turns.guard,
     )
     parts.operations.add(Administration(broker, queues, settings, amqp).operations)
     _follow_maintenance(broker, made)

@@ -31,8 +31,9 @@ class LeftOut(Protocol):
     Implemented by `settlement.Settlement`.
     """
 
-    def was_settled(self, position: int) -> bool:
-        """Tell whether a position of the log was settled."""
+    @property
+    def was_settled(self) -> Callable[[int], bool] | None:
+        """The test of a position of the log, whether it was settled; None: none was."""
 
     def unsettled_from(self, position: int) -> int:
         """Return the first position from `position` on that was not settled."""

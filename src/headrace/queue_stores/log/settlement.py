@@ -169,9 +169,10 @@ class Settlement:
         self.transient = False
         self.change()
 
-    def was_settled(self, position: int) -> bool:
-        """Tell whether a position above the mark was settled before the start."""
-        return self._runs.holds(position)
+    @property
+    def was_settled(self) -> Callable[[int], bool] | None:
+        """Tells whether a position above the mark was settled before the start; None: none was."""
+        return self._runs.holds if self._runs.firsts else None
 
     def unsettled_from(self, position: int) -> int:
         """Return the first position from `position` on that was not settled before the start."""
@@ -231,8 +232,7 @@ class Settlement:
 
     def settle(self, positions: Sequence[int]) -> None:
         """Settle delivered positions of the queue's log."""
-        settle = self.out.settle
-        self._settled += [position for position in positions if settle(position)]
+        self._settled += self.out.settle_all(positions)
         if self.returns:
             for position in positions:
                 self.returns.pop(position, None)

@@ -5,7 +5,7 @@ channel or of a slow client, go in the order in which they had their last batche
 bounded, so that the event loop is not blocked for long; the rest is delivered in the next turn.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
@@ -41,6 +41,9 @@ class Leadership(Protocol):
     def check(self) -> None:
         """Pause the queues whose right has ended by now: a queue or a timer is about to act."""
 
+    def guard(self) -> Callable[[], bool]:
+        """Return a function that tells whether no other broker can act by rights of this moment."""
+
 
 class DeliveryTurns:
     """The queues that have something to deliver, in their order."""
@@ -54,6 +57,11 @@ class DeliveryTurns:
         """Number of queues of all vhosts that were closed because an invariant was broken."""
         self.leadership: Leadership | None = None
         """The rights to lead queues; None on a single broker, which leads all of its queues."""
+        self.guard: Callable[[], bool] | None = None
+        """Tells whether the deliveries of the present turn may leave; None: they may, or no turn.
+
+        The process may stand still before they do, and another broker lead the queues.
+        """
         self._clock = clock
         self._now = clock.monotonic
         self._batches = 0
@@ -99,8 +107,16 @@ class DeliveryTurns:
         """Run a turn; return whether queues are left for another one."""
         if self._closed:
             return False
-        if self.leadership is not None:
-            self.leadership.check()
+        if self.leadership is None:
+            return self._take()
+        self.leadership.check()
+        self.guard = self.leadership.guard()
+        try:
+            return self._take()
+        finally:
+            self.guard = None
+
+    def _take(self) -> bool:
         self._tell_of_deletions()
         due = self.pending
         messages, queues = TURN_MESSAGES_MAX, TURN_QUEUES_MAX

@@ -65,6 +65,8 @@ class MessageQueue(ReadyMessages):
         """Whether a publish may allow a delivery at once: there are consumers or dead letters."""
         self.more = False
         """Whether `deliver` stopped at its bounds and is to be called again."""
+        self.check: Callable[[], None] | None = None
+        """Pauses queues whose right to be led here has ended; None: a single broker's."""
         self._had_consumers = False
         self._used_at = now
         self._served: Served = {}
@@ -192,6 +194,8 @@ class MessageQueue(ReadyMessages):
 
     def _run(self, now: float) -> None:
         """Deliver without bounds, then dead-letter or drop messages over a limit or expired."""
+        if self.check is not None:
+            self.check()
         if self.paused:
             return
         if self._expiring and not self._expire_head(now, just_before=True):

@@ -279,7 +279,7 @@ class RemoteQueue:
         """Send settlements to the leader; those for ended consumers are dropped."""
         here = self.consumers.here
         if here is not None and is_own(positions[0]):
-            here.settle(positions)
+            here.settle(disposition, len(positions))
             return
         sent = self._settlements.settle(disposition, positions)
         if sent and disposition is not Disposition.ACKNOWLEDGED:

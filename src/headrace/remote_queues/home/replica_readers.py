@@ -8,7 +8,7 @@ Publishes go to the leader.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.model.errors import HeadraceError
@@ -19,7 +19,7 @@ from headrace.queue_stores.stream.replica_log import ReplicaLog
 from headrace.queue_stores.stream.stream_reader import StreamReader
 from headrace.queues.engine.ready_messages import QueueTraffic
 from headrace.queues.engine.stream_readers import StreamReaders
-from headrace.queues.port import Consumer
+from headrace.queues.port import Consumer, Disposition
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
@@ -133,11 +133,12 @@ class ReplicaReaders:
         self._served.enter(consumer)
         self._soon()
 
-    def settle(self, positions: Iterable[int]) -> None:
-        """Count settled deliveries; those of a former leader here are not counted."""
-        count = min(len([*positions]), self._served.unacked)
+    def settle(self, disposition: Disposition, count: int) -> None:
+        """Count settled deliveries; this broker may have made some as the leader."""
+        count = min(count, self._served.unacked)
         self._served.unacked -= count
-        self.traffic.acknowledged += count
+        if disposition is Disposition.ACKNOWLEDGED:
+            self.traffic.acknowledged += count
 
     # Deliveries
 

@@ -189,7 +189,7 @@ class LedQueue:
         if consumer is not None:
             self.host.cancel(consumer)
 
-    def _requeue(self, channel: RemoteChannel, positions: Sequence[int]) -> None:
+    def _requeue(self, channel: RemoteChannel, positions: list[int]) -> None:
         taken, sizes = channel.take(positions)
         if taken:
             ended = Disposition.REQUEUED if channel.closed else Disposition.UNDELIVERED

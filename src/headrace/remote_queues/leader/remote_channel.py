@@ -132,13 +132,15 @@ class RemoteChannel:
         self.limit = max(self.limit, credit)
         return self.wake()
 
-    def take(self, positions: Sequence[int]) -> tuple[list[int], list[int]]:
+    def take(self, positions: list[int]) -> tuple[list[int], list[int]]:
         """Remove held deliveries; return the positions and bytes of those that were held."""
-        held = self.held
-        taken = [(each, held.pop(each)[1]) for each in positions if each in held]
+        held, asked = self.held, {*positions}
+        if len(asked) < len(positions) or not held.keys() >= asked:
+            positions = [each for each in dict.fromkeys(positions) if each in held]
+        sizes = [held.pop(each)[1] for each in positions]
         if self.consumer is not None:
-            self.consumer.unacked -= len(taken)
-        return [position for position, _ in taken], [size for _, size in taken]
+            self.consumer.unacked -= len(sizes)
+        return positions, sizes
 
     def unreceived(self, received: int) -> list[int]:
         """Return the positions of held deliveries but for the first `received` ones."""

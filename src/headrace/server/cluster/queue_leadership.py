@@ -51,6 +51,7 @@ class QueueLeadership:
         if queue.late_stores:
             topic = queue_topic(vhost, queue.name)
             self._queues[topic] = queue
+            queue.check = self._held.check
             queue.pause()
             self._begin(topic)
 
@@ -64,6 +65,10 @@ class QueueLeadership:
     def check(self) -> None:
         """Pause the queues whose right has ended by now."""
         self._held.check()
+
+    def guard(self) -> Callable[[], bool]:
+        """Return a function that tells whether no other broker can act by rights of this moment."""
+        return self._held.guard()
 
     # --- rights: `RightsListener` ----------------------------------------------------------------
 

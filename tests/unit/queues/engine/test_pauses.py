@@ -1,6 +1,6 @@
 """Paused queues: a broker that does not lead a queue alone changes nothing of it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import pytest
@@ -30,9 +30,12 @@ class Rights:
         self.queues: list[HostedQueue] = []
         self.ended: set[HostedQueue] = set()
         """Queues whose right has ended, which `check` finds out."""
+        self.last = True
+        """Whether the rights of a turn last until its deliveries leave."""
 
     def hosted(self, vhost: str, queue: HostedQueue) -> None:
         self.queues.append(queue)
+        queue.check = self.check
 
     def removed(self, vhost: str, queue: HostedQueue) -> None:
         self.queues.remove(queue)
@@ -41,6 +44,9 @@ class Rights:
         for queue in self.ended:
             queue.pause()
         self.ended.clear()
+
+    def guard(self) -> Callable[[], bool]:
+        return lambda: self.last
 
 
 class Place:
@@ -53,10 +59,13 @@ class Place:
         self.rights = self.turns.leadership = Rights()
         self.host = self.hosts.hosts["/"]
         self.sent: list[str] = []
+        self.guards: list[Callable[[], bool] | None] = []
+        """The guard of the turn at each send."""
         self.channel = ChannelKit(1, sent=self._sent)
 
     def _sent(self, deliveries: Sequence[Delivery]) -> None:
         self.sent += map(shown, deliveries)
+        self.guards.append(self.turns.guard)
 
     def queue(self, name: str, *, auto_delete: bool = False, **arguments: object) -> HostedQueue:
         named = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
@@ -113,6 +122,30 @@ def test_right_that_has_ended_is_noticed_before_a_timer_acts() -> None:
     here.rights.ended.add(queue)
     here.clock.advance(1)
     assert queue.ready == 1
+
+
+def test_right_that_has_ended_is_noticed_before_a_publish_delivers_at_once() -> None:
+    here = Place()
+    queue = here.queue("q", max_length=5)
+    here.consume(queue, "c")
+    here.rights.ended.add(queue)
+    here.publish(queue, "a")
+    assert (queue.ready, queue.paused) == (1, True)
+    assert here.heard() == []
+
+
+def test_deliveries_of_a_turn_leave_only_while_its_rights_last() -> None:
+    here = Place()
+    queue = here.queue("q")
+    here.consume(queue, "c")
+    here.publish(queue, "a")
+    here.heard()
+    (guard,) = here.guards
+    assert guard is not None
+    assert guard()
+    here.rights.last = False
+    assert not guard()
+    assert here.turns.guard is None
 
 
 def test_limited_queue_delivers_and_drops_nothing_while_paused() -> None:

@@ -48,12 +48,19 @@ class AmqpSession:
             frontend.settings,
             Peer(connection.address, connection.listener, name, connection.port),
             frontend.broker,
-            self._stream.push,
+            self._stream.push if frontend.guard is None else self._push,
             self._clock.monotonic(),
             self._stream.takes_more,
             self._woken,
         )
         self._arm()
+
+    def _push(self, data: bytes) -> None:
+        """Send `data`, unless the right to deliver it ends before it leaves."""
+        self._stream.push(data)
+        guard = None if self._frontend.guard is None else self._frontend.guard()
+        if guard is not None:
+            self._stream.guard(guard)
 
     def frames(self, view: memoryview, at: int, filled: int) -> int:
         """Handle the whole frames in `view[at:filled]`; return the index of the first left byte."""
@@ -199,6 +206,7 @@ class AmqpFrontend:
         kept: "DurableState | None" = None,
         stopped: Callable[[], None] = lambda: None,
         awaited: "AwaitedDeclarations | None" = None,
+        guard: Callable[[], Callable[[], bool] | None] | None = None,
     ) -> None:
         """Create the frontend.
 
@@ -206,11 +214,14 @@ class AmqpFrontend:
 
         `stopped` is called when the broker stops. `awaited`: the declarations of a cluster, for
         which connections wait; None: they are loaded when the broker accepts connections.
+
+        `guard`: `DeliveryTurns.guard` of a cluster's broker.
         """
         self.broker = broker
         self.kept = kept
         self._stopped = stopped
         self._awaited = awaited
+        self.guard = guard
         self.settings = settings
         self.clock = clock
         self._sessions: dict[AmqpSession, None] = {}
