@@ -168,7 +168,7 @@ class RemoteConsumers:
         """Give room to the other consumers of a channel, whose queues may deliver then."""
         waiting = [*remote.consumer.channel.parked]
         remote.release(credit)
-        self._touched({each.queue for each in waiting if not each.parked})
+        self._touched(dict.fromkeys(each.queue for each in waiting if not each.parked))
 
     # Sessions
 

@@ -24,7 +24,9 @@ def told(story: Story[Told], *seeds: int) -> Counter[str]:
 
 
 def test_queues_of_three_brokers_keep_their_promises() -> None:
-    counts = told(calm_work, 1)
+    (outcome, first), (_, again) = (play(calm_work, 1) for _ in range(2))
+    assert first.digest() == again.digest(), "objects' addresses in memory order something"
+    counts = outcome.counts + Counter(firm=outcome.firm)
     assert counts["firm"] > 300
     assert counts["Answered"] == counts["Published"]
 
