@@ -39,7 +39,7 @@ def test_queues_keep_their_promises_while_brokers_fail() -> None:
 
 
 def test_acknowledgements_stay_while_leaders_change_without_a_fault() -> None:
-    seeds = SEEDS if len(SEEDS) > 2 else (1, 2)
+    seeds = SEEDS[:100] if len(SEEDS) > 2 else (1,)
     counts = told(moved_work, *seeds)
     assert counts["firm"] > 200 * len(seeds)
     assert counts["epochs"] > 20 * len(seeds)
