@@ -172,9 +172,11 @@ def test_a_session_of_a_machine_without_power_ends_in_a_while_and_not_before() -
 
 
 def test_process_after_a_kill_makes_ids_of_its_own() -> None:
-    cluster = SimCluster(SimLoop(1), 1)
+    loop = SimLoop(1)
+    cluster = SimCluster(loop, 1)
     made: set[bytes] = set()
     for _ in range(3):
         made.update(cluster.world(1).random.uuid() for _ in range(5))
         del cluster.worlds[1]
+    loop.close()
     assert len(made) == 15
