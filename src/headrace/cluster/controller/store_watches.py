@@ -15,7 +15,7 @@ from headrace.cluster.controller.tool_requests import ToolRequests
 from headrace.cluster.decisions.events import Event
 from headrace.cluster.decisions.facts import ClusterFacts
 from headrace.cluster.decisions.orders import Orders
-from headrace.cluster.membership.applier import Applier
+from headrace.cluster.membership.applier import Applier, FormerTerm
 from headrace.cluster.membership.directory_doubts import OwnDoubts
 from headrace.cluster.membership.registration import OwnRegistration
 from headrace.cluster.settings.config_changes import ConfigChanges
@@ -70,8 +70,8 @@ class StoreWatches:
         """Read from the store, before registration, what this broker leads and holds."""
         topics = (await self._catalog.topics(passed_over=[])).values()
         me, doubts = self._broker.broker_id, self.doubts
-        applier.former_epochs = {
-            TopicPartition(topic.name, index): state.leader_epoch
+        applier.former_terms = {
+            TopicPartition(topic.name, index): FormerTerm(topic.node.topic_id, state.leader_epoch)
             for topic in topics
             for index, state in topic.states.items()
             if state.leader == me

@@ -1,6 +1,6 @@
 """`ClusterFacts`: the controller's copy of the store: topics with node versions, live brokers."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from headrace.broker.metadata_image import (
     PartitionInfo,
     TopicInfo,
 )
-from headrace.cluster.decisions.orders import Order
+from headrace.cluster.decisions.orders import Order, Stop
 from headrace.cluster.store.stored_doubts import Doubt, Registered
 from headrace.cluster.store.stored_topic import StoredTopic
 from headrace.cluster.store.znodes import PartitionState, TopicNode
@@ -111,6 +111,24 @@ class ClusterFacts:
         """Return whether `epoch` is that of the broker's present registration, or -1 (unknown)."""
         known = self.brokers.get(broker)
         return epoch == -1 or (known is not None and known.epoch == epoch)
+
+    def served(
+        self, broker: BrokerId, orders: Iterable[Order], failed: Container[TopicPartition]
+    ) -> None:
+        """Remove from `failed` the replicas whose broker has carried out an order with a leader.
+
+        As Kafka's controller does: a missing log, for example, is created to follow. A late answer
+        to an order of a former leader epoch says nothing.
+        """
+        for order in orders if self.failed else ():
+            if isinstance(order, Stop) or order.replication.leader == NO_LEADER:
+                continue
+            key = order.replication.topic_partition
+            topic = self.topics.get(key.topic)
+            state = topic and topic.states.get(key.partition)
+            current = state is not None and order.replication.leader_epoch == state.leader_epoch
+            if current and key not in failed:
+                self.failed.discard((broker, key))
 
     def serves(self, broker: BrokerId, partition: TopicPartition) -> bool:
         """Return whether the broker is alive and its replica of the partition has not failed."""

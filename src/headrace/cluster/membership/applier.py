@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import NO_LEADER
@@ -21,7 +21,7 @@ from headrace.cluster.membership.lease import NO_SESSION
 from headrace.config.log_config import LogConfig
 from headrace.log.directory.new_log import NewLog
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import NO_EPOCH, LeaderEpoch, TopicPartition, counted
+from headrace.model.nouns import LeaderEpoch, TopicPartition, counted
 from headrace.posix.awaiting import called_back
 
 if TYPE_CHECKING:
@@ -38,6 +38,14 @@ PREPARED_AT_ONCE = 500
 
 Failed = dict[TopicPartition, ErrorCode]
 """Error code of each partition whose order could not be carried out."""
+
+
+class FormerTerm(NamedTuple):
+    """The leader epoch under which a former process of this broker led a partition."""
+
+    topic_id: bytes | None
+    """None: the topic had no id."""
+    leader_epoch: LeaderEpoch
 
 
 async def _at_once(orders: Orders) -> None:
@@ -78,10 +86,9 @@ class Applier:
         """Broker epoch of the registration for which each partition was last ordered to be led."""
         self.may_commit: Callable[[], bool] = always
         """Returns whether the lease on the session that owns the registration holds."""
-        self.former_epochs: Mapping[TopicPartition, LeaderEpoch] = {}
-        """Leader epochs under which a former process of this broker led. It must not lead again
-        under the same epoch: records that were not flushed may be lost here although followers
-        have them."""
+        self.former_terms: Mapping[TopicPartition, FormerTerm] = {}
+        """What a former process of this broker led. It must not lead again under the same epoch:
+        records that were not flushed may be lost here although followers have them."""
         self.before: Callable[[Orders], Awaitable[None]] = _at_once
         """Awaited with orders before they are carried out; ApiError: they are refused."""
         self.may_make: Callable[[TopicPartition], bool] = _never
@@ -248,7 +255,7 @@ class Applier:
     def _lead(self, new: NewLog, what: Replication, broker_epoch: int, failed: Failed) -> bool:
         """Lead, and return True; or record the error in `failed`."""
         broker, key = self._broker, new.topic_partition
-        if what.leader_epoch <= self.former_epochs.get(key, NO_EPOCH):
+        if self.led_before(what):
             failed[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
             return False
         try:
@@ -267,6 +274,16 @@ class Applier:
             failed[key] = error.code
             return False
         return True
+
+    def led_before(self, what: Replication) -> bool:
+        """Return whether a former process of this broker led under the same or a later epoch.
+
+        Not if the topic was deleted and created again since: epochs of the new one begin with 0.
+        """
+        former = self.former_terms.get(what.topic_partition)
+        if former is None or former.topic_id not in (None, what.topic_id):
+            return False
+        return what.leader_epoch <= former.leader_epoch
 
     def holds_lease(self, key: TopicPartition) -> bool:
         """Return whether no other broker can have been elected in place of this leader.

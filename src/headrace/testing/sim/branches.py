@@ -91,9 +91,7 @@ def _cuts_committed(outcome: Any, follower: Follower, *_: object) -> bool:  # no
 
 
 def _is_former(applier: Applier, order: Any, *_: object) -> bool:  # noqa: ANN401
-    what = order.replication
-    former = applier.former_epochs.get(what.topic_partition, -1)
-    return isinstance(order, Lead) and what.leader_epoch <= former
+    return isinstance(order, Lead) and applier.led_before(order.replication)
 
 
 def _in_flush(source: Source, key: Any) -> bool:  # noqa: ANN401
