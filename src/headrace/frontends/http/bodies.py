@@ -55,7 +55,7 @@ class Source(Protocol):
         """Pass the bytes of the body to `RequestBody.feed` from now on."""
 
     def hold_body(self) -> None:
-        """Pass no more bytes."""
+        """Stop passing bytes."""
 
 
 class RequestBody:

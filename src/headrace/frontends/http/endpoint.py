@@ -129,7 +129,7 @@ class Endpoint:
             return text(503, f"no answer within {ANSWER_SECONDS_MAX:g} s")
         except BodyRefused as refused:
             return text(refused.status, refused.reason)
-        except Exception as problem:  # noqa: BLE001 - whatever it is, it ends one request
+        except Exception as problem:  # noqa: BLE001 - a bug ends one request
             self.failed(request, problem)
         finally:
             body.timeout = None

@@ -53,8 +53,9 @@ class Sender:
                     piece = await anext(body, None)
                 if piece is None:
                     return
-                if piece:
-                    self._stream.push(http.send_with_data_passthrough(h11.Data(data=piece)) or [])
+                parts: list[Buffer] = []
+                parts += http.send_with_data_passthrough(h11.Data(data=piece)) or []
+                self._stream.push(parts)
                 await self._has_room()
 
     def end(self, http: h11.Connection) -> None:

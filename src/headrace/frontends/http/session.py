@@ -108,10 +108,7 @@ class HttpSession:
         """Handle heads and bodies in `view[at:filled]`; return the index of the first byte left."""
         while at < filled and not self._ended and not self._stream.held:
             if self._body is not None and self._body.receiving:
-                at += self._body.feed(view[at:filled])
-                if self._body.receiving:
-                    return at
-                continue
+                return at + self._body.feed(view[at:filled])
             if not self._stream.takes_more():
                 return at
             head = bytes(view[at : min(filled, at + HEAD_BYTES_MAX)])
@@ -259,9 +256,9 @@ class HttpSession:
                 raise
             # The broker stops: the stream of events has its end.
         except TimeoutError:
-            self._connection.abort(f"no more of an answer within {PIECE_SECONDS_MAX:g} s")
+            self._connection.abort(f"the rest of an answer took more than {PIECE_SECONDS_MAX:g} s")
             return
-        except Exception as problem:  # noqa: BLE001 - whatever it is, it ends one connection
+        except Exception as problem:  # noqa: BLE001 - a bug ends one connection
             self._endpoint.failed(request, problem)
             self._connection.abort("an answer could not be completed")
             return

@@ -131,10 +131,10 @@ def test_a_body_is_compressed_for_clients_that_accept_it(count: int) -> None:
 
 
 def test_bytes_are_compressed_if_they_are_many_and_their_handler_allows_it() -> None:
-    async def story(size: int, **also: object) -> Answer:
+    async def story(size: int, *, compresses: bool = False) -> Answer:
         async def replies(_: HttpRequest) -> HttpReply:
             headers = (("vary", "accept"),)
-            return HttpReply(200, bytes(size), headers=headers)._replace(**also)
+            return HttpReply(200, bytes(size), headers=headers, compresses=compresses)
 
         async with serving(route(replies)) as served:
             request = GET + b"Accept-Encoding: gzip\r\n" + CLOSES + b"\r\n"
