@@ -34,10 +34,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ANSWER_SECONDS_MAX = 10.0
-"""Seconds that a handler may take, without those of the request's body; then the client gets 503.
-
-At the stop, answers under way have the same time.
-"""
+"""Seconds that a handler may take, without those of the request's body; then the client gets 503."""
+STOP_SECONDS_MAX = 4.0
+"""Seconds that answers under way have at the stop: less than `server` waits for this listener."""
 
 
 class Endpoint:
@@ -148,7 +147,7 @@ class Endpoint:
     async def close(self) -> None:
         """Stop accepting, send pending answers, and close all connections.
 
-        Answers that are not read within `ANSWER_SECONDS_MAX` are cut off.
+        Answers that are not sent within `STOP_SECONDS_MAX` are cut off.
         """
         if self._listener is not None:
             self._listener.close()
@@ -158,7 +157,7 @@ class Endpoint:
             waiting += session.shut_down()
         if not waiting:
             return
-        _, late = await asyncio.wait(waiting, timeout=ANSWER_SECONDS_MAX)
+        _, late = await asyncio.wait(waiting, timeout=STOP_SECONDS_MAX)
         if late:
             for session in list(self._sessions):
                 session.cut()

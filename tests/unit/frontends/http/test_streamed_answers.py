@@ -357,7 +357,7 @@ def test_a_stop_sends_the_list_under_way_and_ends_the_connection() -> None:
 
 
 def test_a_stop_cuts_off_a_list_that_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "ANSWER_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(endpoint, "STOP_SECONDS_MAX", 0.2)
     rows = Rows(1 << 40)
 
     async def story() -> None:
