@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ANSWER_SECONDS_MAX = 10.0
-"""Seconds that a handler may take, without those of the request's body; then the client gets 503."""
+"""Seconds that a handler may take, its wait for the body aside; then the client gets 503."""
 STOP_SECONDS_MAX = 4.0
 """Seconds that answers under way have at the stop: less than `server` waits for this listener."""
 
