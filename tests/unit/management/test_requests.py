@@ -74,7 +74,8 @@ def test_a_method_of_a_pattern_has_one_row() -> None:
 
 
 def test_a_handler_is_found_by_its_text() -> None:
-    assert handler_of(ROWS[0]) is json_object
+    found: object = handler_of(ROWS[0])
+    assert found is json_object
 
 
 def refusal_of(body: bytes) -> object:
