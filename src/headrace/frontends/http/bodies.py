@@ -32,7 +32,7 @@ BODIES_BYTES_MAX = 64_000_000
 BODY_SECONDS_MAX = 60.0
 """Seconds from the handler's request for a body until it is complete."""
 FRAMING_BYTES_MAX = 64 << 10
-FRAMING_SHARE = 64
+FRAMING_SHARE = 8
 """Most bytes of chunked framing: `FRAMING_BYTES_MAX` and one for each `FRAMING_SHARE` of body."""
 EVENTS_MAX = 200
 """Most chunks parsed before other connections have their turn, a few milliseconds."""
