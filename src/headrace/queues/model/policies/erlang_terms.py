@@ -5,11 +5,12 @@ RabbitMQ breaks a line of more than 80 characters within a term; here a term is 
 
 from collections.abc import Mapping
 
+DEPTH_MAX = 20
 _PRINTED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"})
 
 
-def erlang_term(value: object) -> str:
-    """Return a decoded value of JSON as an Erlang term."""
+def erlang_term(value: object, depth: int = DEPTH_MAX) -> str:
+    """Return a decoded value of JSON as an Erlang term; `...` stands for values nested deeper."""
     match value:
         case str():
             return _string(value)
@@ -17,11 +18,15 @@ def erlang_term(value: object) -> str:
             return str(value).lower()
         case None:
             return "null"
+        case Mapping() | list() if depth == 0:
+            return "..."
         case Mapping():
-            pairs = (f"{_string(str(key))} => {erlang_term(value[key])}" for key in sorted(value))
-            return f"#{{{','.join(pairs)}}}"
+            fields = (
+                (_string(name), erlang_term(value[name], depth - 1)) for name in sorted(value)
+            )
+            return f"#{{{','.join(f'{name} => {shown}' for name, shown in fields)}}}"
         case list():
-            return f"[{','.join(map(erlang_term, value))}]"
+            return f"[{','.join(erlang_term(each, depth - 1) for each in value)}]"
     return str(value)
 
 

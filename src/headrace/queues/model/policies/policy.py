@@ -158,9 +158,16 @@ def _definition_problem(name: str, definition: object, *, operators: bool) -> st
         return "no policy provided"
     if not isinstance(definition, Mapping):
         return f"parse error while reading policy {name}: {erlang_term(definition)}."
-    if len(json.dumps(definition)) > DEFINITION_BYTES_MAX:
+    if _too_large(definition):
         return f"definition must not exceed {DEFINITION_BYTES_MAX} bytes"
     return _keys_problem(definition, _CHECKED_FOR_OPERATORS if operators else _CHECKED)
+
+
+def _too_large(definition: Mapping[str, object]) -> bool:
+    try:
+        return len(json.dumps(definition)) > DEFINITION_BYTES_MAX
+    except RecursionError:
+        return True
 
 
 def _keys_problem(

@@ -15,6 +15,14 @@ from headrace.queues.model.policies.policy import (
     with_defaults,
 )
 
+
+def nested(depth: int) -> object:
+    value: object = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 VALID: dict[str, list[object]] = {
     "alternate-exchange": ["", "x"],
     "consumer-disconnected-timeout": [0, 1],
@@ -177,6 +185,11 @@ def test_operator_policies_have_only_the_keys_that_rabbitmq_permits(name: str) -
             "delayed-retry-max (4) must not be smaller than delayed-retry-min (5)",
         ),
         ({"alternate-exchange": "x" * 65_536}, "definition must not exceed 65536 bytes"),
+        ({"max-length": nested(100_000)}, "definition must not exceed 65536 bytes"),
+        (
+            {"max-length": nested(900)},
+            f"{'[' * 20}...{']' * 20} is not a valid maximum length",
+        ),
     ],
 )
 def test_definitions_are_refused_in_rabbitmqs_words(definition: object, text: str) -> None:
