@@ -198,7 +198,7 @@ class Clients:
     def _serve(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            self._connections[-1].process_data_events(0.1)  # type: ignore[arg-type]
+            self._connections[-1].process_data_events(0.1)
 
 
 def _closed(error: AMQPError) -> dict[str, Any]:
