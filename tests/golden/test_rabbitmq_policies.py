@@ -1,7 +1,5 @@
 """Policies as RabbitMQ 4.3.6 answered: refusals, the policy of each object, joined definitions."""
 
-import json
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -15,15 +13,15 @@ from headrace.queues.model.policies.policy import (
     checked_policy,
     with_defaults,
 )
+from tests.outside.amqp.management.recordings import load
+from tests.outside.amqp.management.steps import Step, steps
 
-RECORDED = Path(__file__).parent / "rabbitmq-4.3.6/policies.jsonl"
 REQUEST_CHECKED = {"pol.put.nopattern", "pol.put.nodefinition", "pol.put.novhost"}
 """Refused before the policy is looked at: the request's fields, and its vhost."""
 OWN_REASON = "pattern should be regular expression but is invalid: "
 """Texts that begin so have the reason of the library that compiles patterns."""
 
-Call = dict[str, Any]
-CALLS: list[Call] = [json.loads(line) for line in RECORDED.read_text().splitlines()]
+Fields = dict[str, Any]
 
 
 class Model:
@@ -33,7 +31,7 @@ class Model:
         self.policies: dict[str, Policy] = {}
         self.operator_policies: dict[str, Policy] = {}
 
-    def put(self, kind: str, name: str, request: Call) -> tuple[int, str]:
+    def put(self, kind: str, name: str, request: Fields) -> tuple[int, str]:
         """Set a policy; return the status and the reason."""
         operators = kind == "operator-policies"
         try:
@@ -53,9 +51,9 @@ class Model:
 
 
 class Replayed(NamedTuple):
-    """A call with the answers of RabbitMQ and of the model."""
+    """A request with the answers of RabbitMQ and of the model."""
 
-    call: str
+    step: str
     recorded: object
     ours: object
 
@@ -64,15 +62,14 @@ def shown(policy: Policy | None) -> str | None:
     return None if policy is None else policy.name
 
 
-def of_object(table: PolicyTable, kind: str, name: str, answer: Call) -> AppliedPolicies:
+def of_object(table: PolicyTable, kind: str, name: str, answer: Fields) -> AppliedPolicies:
     if kind == "exchanges":
         return table.of_exchange(name)
     return table.of_queue(name, queue_type_of(answer.get("arguments", {})))
 
 
-def replay_get(model: Model, kind: str, rest: str, call: Call) -> Replayed:
-    answer: Any = call.get("answer")
-    name = rest.partition("/")[2]
+def replay_get(model: Model, step: Step, kind: str, name: str, recorded: Fields) -> Replayed:
+    answer = recorded["body"]
     if kind in {"queues", "exchanges"}:
         applied = of_object(model.table(), kind, name, answer)
         ours = {
@@ -81,50 +78,56 @@ def replay_get(model: Model, kind: str, rest: str, call: Call) -> Replayed:
             "effective_policy_definition": applied.definition,
         }
         asked = {key: ours[key] for key in ours if key in answer}
-        return Replayed(call["id"], {key: answer[key] for key in asked}, asked)
-    policies = model.of_kind(kind)
-    if name:
-        found = policies.get(name)
-        listed = None if found is None else {**found.value, "name": name, "vhost": "gold"}
-        return Replayed(call["id"], answer if call["status"] == 200 else None, listed)
-    every = [{**each.value, "name": each.name, "vhost": "gold"} for each in policies.values()]
-    return Replayed(call["id"], by_name(answer), by_name(every))
+        return Replayed(step.id, {key: answer[key] for key in asked}, asked)
+    listed = [
+        {**policy.value, "name": policy.name, "vhost": "gold"}
+        for policy in model.of_kind(kind).values()
+    ]
+    if not name:
+        return Replayed(step.id, by_name(answer), by_name(listed))
+    found = [each for each in listed if each["name"] == name]
+    return Replayed(step.id, [answer] if recorded["status"] == 200 else [], found)
 
 
-def by_name(listed: list[Call]) -> list[Call]:
+def by_name(listed: list[Fields]) -> list[Fields]:
     return sorted(listed, key=lambda each: str(each["name"]))
 
 
-def replay(model: Model, call: Call) -> Replayed | None:
-    """Make a call of the model; None: it is about no policy."""
-    path, _, _ = call["path"].partition("?")
+def replay(model: Model, step: Step, recorded: Fields) -> Replayed | None:
+    """Make a request of the model; None: it is about no policy."""
+    path, _, _ = step.path.removeprefix("/api/").partition("?")
     kind, _, rest = path.partition("/")
     name = rest.partition("/")[2]
-    if call["method"] == "GET":
-        return replay_get(model, kind, rest, call)
-    if kind not in {"policies", "operator-policies"} or call["id"] in REQUEST_CHECKED:
+    if step.method == "GET":
+        return replay_get(model, step, kind, name, recorded)
+    if kind not in {"policies", "operator-policies"} or step.id in REQUEST_CHECKED:
         return None
-    if call["method"] == "DELETE":
+    if step.method == "DELETE":
         found = model.of_kind(kind).pop(name, None)
-        return Replayed(call["id"], call["status"], 404 if found is None else 204)
-    status, reason = model.put(kind, name, call["request"])
-    recorded = call["answer"]["reason"] if "answer" in call else ""
-    if OWN_REASON in recorded and OWN_REASON in reason:
-        recorded = reason = OWN_REASON
-    return Replayed(call["id"], (call["status"], recorded), (status, reason))
+        return Replayed(step.id, recorded["status"], 404 if found is None else 204)
+    status, ours = model.put(kind, name, step.body)
+    theirs = recorded["body"]["reason"] if recorded["body"] else ""
+    if OWN_REASON in theirs and OWN_REASON in ours:
+        ours = theirs = OWN_REASON
+    return Replayed(step.id, (recorded["status"], theirs), (status, ours))
 
 
 def replayed() -> list[Replayed]:
-    model = Model()
-    return [each for call in CALLS if (each := replay(model, call)) is not None]
+    model, answers = Model(), load()
+    found = (
+        replay(model, step, answers[step.id])
+        for step in steps()
+        if step.id.startswith(("pol.", "op.")) and step.method and step.recorded
+    )
+    return [each for each in found if each is not None]
 
 
-@pytest.mark.parametrize("each", replayed(), ids=lambda each: each.call)
+@pytest.mark.parametrize("each", replayed(), ids=lambda each: each.step)
 def test_policies_answer_as_rabbitmq(each: Replayed) -> None:
     assert each.ours == each.recorded
 
 
 def test_recorded_calls_have_each_verdict() -> None:
-    calls = {each.call for each in replayed()}
+    calls = {each.step for each in replayed()}
     assert len(calls) == 39
     assert {"pol.put.ha", "op.put.forbidden", "op.after.b", "pol.stream.after"} <= calls
