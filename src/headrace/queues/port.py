@@ -76,7 +76,7 @@ class Disposition(Enum):
 
 Settlements = Mapping[Disposition, Sequence[int]]
 """Settled positions of a queue, by disposition."""
-NOT_SETTLED: Settlements = {}
+_NOT_SETTLED: Settlements = {}
 
 
 class Deliveries(NamedTuple):
@@ -152,6 +152,9 @@ class Subscriber(Protocol):
     def forget(self, consumer: "Consumer") -> None:
         """Note that a parked consumer, now cancelled, no longer waits for credit."""
 
+    def chosen(self, consumer: "Consumer") -> None:
+        """Note that a consumer became the queue's single active one, or is it no longer."""
+
     def cancelled(self, consumer: "Consumer", refused: Refused | None = None) -> None:
         """Note that a consumer was cancelled by its queue, which is deleted.
 
@@ -163,7 +166,7 @@ class Consumer:
     """A consumer of a queue on a channel; also the requester of a basic.get."""
 
     __slots__ = (
-        "channel", "counted", "exclusive", "gone", "hands_over", "no_ack", "parked",
+        "active", "channel", "counted", "exclusive", "gone", "hands_over", "no_ack", "parked",
         "prefetch", "priority", "queue", "tag", "unacked", "wishes",
     )  # fmt: skip
 
@@ -199,6 +202,8 @@ class Consumer:
         self.unacked = 0
         self.parked = False
         """Whether the queue left the consumer out of its ring because it has no credit."""
+        self.active = False
+        """Whether it is the queue's single active consumer, at the leader or at the one before."""
         self.hands_over = False
         """Whether another single active consumer follows once its deliveries are settled."""
         self.gone = False
@@ -228,6 +233,22 @@ class Consumer:
         return min(room, self.prefetch - self.unacked) if self.prefetch else room
 
 
+class Handover(NamedTuple):
+    """The state of a queue's channels that its former leader tells the next one."""
+
+    consumers: "Sequence[Consumer]" = ()
+    settled: Settlements = _NOT_SETTLED
+    """Settlements that the next leader may not have."""
+    held: Sequence[int] = ()
+    """Unsettled deliveries by basic.get, of cancelled consumers, and in open transactions."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to tell."""
+        return not (self.consumers or self.held or any(self.settled.values()))
+
+
+NO_HANDOVER = Handover()
 GotDone = Callable[[Got | HeadraceError | None], None]
 """Takes the message of a basic.get, or the error; None: no message is ready."""
 PurgeDone = Callable[[int | Refused], None]

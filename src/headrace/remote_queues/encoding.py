@@ -120,8 +120,8 @@ _TYPES: Mapping[str, Type] = {
     "credit": int64, "received": int64, "disposition": _enumerated(Disposition),
     "positions": _NUMBERS, "request": int64, "redelivered": boolean, "unstored": _NUMBERS,
     "refused": _REFUSED, "position": int64, "ready": int64, "settled": int64, "info": _INFO,
-    "asks": boolean, "batch_bytes_max": int32, "room": int32, "numbers": _NUMBERS, "number": int64,
-    "offset": int64,
+    "asks": boolean, "active": boolean, "offset": int64,
+    "batch_bytes_max": int32, "room": int32, "numbers": _NUMBERS, "number": int64,
 }  # fmt: skip
 """The type of each field, by its name in all calls and events."""
 
@@ -135,7 +135,7 @@ _CALLS = (
 _EVENTS = (
     messages.Delivered, messages.Stored, messages.Consuming, messages.Cancelled,
     messages.GotMessage, messages.PurgeEnded, messages.Counted, messages.Opened, messages.Moved,
-    messages.Room, messages.Copied, messages.Recalled, messages.Begun,
+    messages.Room, messages.Copied, messages.Recalled, messages.Begun, messages.Chosen,
 )  # fmt: skip
 
 

@@ -77,6 +77,8 @@ class Consume(NamedTuple):
     prefetch: int
     wishes: ConsumerSettings
     credit: int
+    active: bool
+    """Whether it was the single active consumer at the leader before."""
 
 
 class Cancel(NamedTuple):
@@ -226,6 +228,14 @@ class Recalled(NamedTuple):
     credit: int
 
 
+class Chosen(NamedTuple):
+    """A consumer became the queue's single active one, or is it no longer."""
+
+    queue: int
+    consumer: int
+    active: bool
+
+
 class Stored(NamedTuple):
     """Messages from `first` on are stored, but for the numbers in `unstored`."""
 
@@ -290,7 +300,7 @@ class Counted(NamedTuple):
 
 Event = (
     Opened | Moved | Delivered | Stored | Room | Copied | Consuming | Cancelled | Recalled
-    | GotMessage | PurgeEnded | Counted | Begun
+    | GotMessage | PurgeEnded | Counted | Begun | Chosen
 )  # fmt: skip
 
 

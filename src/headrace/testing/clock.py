@@ -66,13 +66,18 @@ class SimClock:
 class SimRandom:
     """`ports.clock.Random` from a seed."""
 
-    def __init__(self, seed: int | str = 0) -> None:
-        """Create a random source; equal seeds give equal numbers."""
+    def __init__(self, seed: int | str = 0, life: int = 0) -> None:
+        """Create a random source; equal seeds give equal numbers.
+
+        `life`: of a machine whose process was killed, counted from 0. Its ids are others in each.
+        """
         self._random = random.Random(seed)  # noqa: S311 - not for secrets
+        self._life = life
 
     def uuid(self) -> bytes:
         """Return 16 bytes in the form of a version 4 UUID."""
         raw = bytearray(self._random.randbytes(16))
+        raw[0] ^= self._life & 0xFF
         raw[6] = raw[6] & 0x0F | 0x40
         raw[8] = raw[8] & 0x3F | 0x80
         return bytes(raw)

@@ -62,12 +62,13 @@ class Home:
         tag: str = "c",
         prefetch: int = 10,
         wishes: ConsumerSettings = ConsumerSettings(),  # noqa: B008 - a constant
-    ) -> None:
+    ) -> Consumer:
         """Add a consumer."""
         queue = self.host.queue(name, None)
         consumer = Consumer(queue, self.channel, tag, prefetch=prefetch, wishes=wishes)
         self.host.consume(consumer, ignore_result)
         self._hosts.turns.soon()
+        return consumer
 
     def wake(self) -> None:
         """End the channel's methods: queues may deliver because of them."""

@@ -64,7 +64,7 @@ def test_paused_queue_takes_held_positions_and_begins_then() -> None:
     assert here.led == (0, 2)
 
 
-def test_home_that_does_not_attach_is_waited_for_300_ms_at_most() -> None:
+def test_home_that_does_not_attach_is_waited_for_one_second_at_most() -> None:
     here = moved_with_a_held_message()
     begun: list[int] = []
     here.sessions.wait_for("/", "q", [HOME, OTHER], lambda: begun.append(1))
@@ -73,6 +73,22 @@ def test_home_that_does_not_attach_is_waited_for_300_ms_at_most() -> None:
     here.wait(ATTACH_SECONDS_MAX)
     assert begun == [1]
     here.wait(1)
+    assert begun == [1]
+
+
+@pytest.mark.parametrize("how", ["not registered", "suspected"])
+def test_home_that_is_down_is_not_waited_for(how: str) -> None:
+    here = moved_with_a_held_message()
+    begun: list[int] = []
+    here.sessions.wait_for("/", "q", [OTHER], lambda: begun.append(1))
+    if how == "suspected":
+        here.sessions.suspect({HOME: 1})
+        assert begun == []
+        here.sessions.suspect({OTHER: 1})
+    else:
+        here.sessions.keep({OTHER: 1})
+        assert begun == []
+        here.sessions.keep({HOME: 1})
     assert begun == [1]
 
 

@@ -8,7 +8,7 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId
 from headrace.ports.callbacks import Done, ignore_result
 from headrace.queues.model.declarations import DeclaredQueue
-from headrace.queues.port import Consumer, Getter
+from headrace.queues.port import Consumer, Getter, Handover
 from headrace.queues.queue_names import QueueName
 from headrace.queues.refusals import Refused
 from headrace.remote_queues.home.home_session import HomeSession
@@ -251,7 +251,7 @@ def test_consumers_of_this_broker_go_on_when_another_broker_leads_its_queue() ->
     here.life.hosts.turns.run()
     assert [each.split(":")[2] for each in here.sent()] == ["a", "b"]
     here.move()
-    here.remote = here.elsewhere.open("/", queue.declared, queue.title, [consumer])
+    here.remote = here.elsewhere.open("/", queue.declared, queue.title, Handover([consumer]))
     here.give_id()
     here.channel.ack(1)  # before the next leader is asked
     assert here.sent() == ["3:own:c*"]

@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headrace.cluster.decisions.events import BrokerSuspected
 from headrace.cluster.store.znodes import DELETED_REPLICAS
 from headrace.model.nouns import BrokerId
 from headrace.ports.store import NoNode, Store
 from headrace.queues.queue_names import queue_topic
 from headrace.server.cluster import deleted_logs
 from headrace.testing.sim.cluster import SimCluster
+from tests.support.cluster.peer_kit import cut_off, mend
 from tests.support.cluster.queue_home import Home, played
 from tests.support.queues.port_place import persistent
 from tests.support.sim.cluster import until
@@ -120,6 +122,26 @@ def test_queue_is_used_again_before_the_session_of_a_killed_broker_ends(
         assert old not in ids(cluster, DOWN)
         await until(lambda: DOWN not in image.suspects)
         assert await notes(cluster, DOWN) == []
+
+    played(story, DOWN)
+
+
+def test_deletion_that_waits_for_a_broker_ends_when_it_seems_to_be_dead() -> None:
+    async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
+        old = await used(cluster, home)
+        controller = cluster.controller()
+        image = controller.broker.image
+        info = image.brokers[BrokerId(DOWN)]
+        cut_off(cluster, int(controller.broker.broker_id), DOWN)
+        await leader.delete("q")
+        using = asyncio.ensure_future(is_used_again(cluster, home, old))
+        await asyncio.sleep(4)
+        assert not using.done()
+        image.suspect(info.broker_id, info.epoch)
+        await controller.carry_out(BrokerSuspected(info.broker_id, info.epoch))
+        await using
+        mend(cluster, int(controller.broker.broker_id), DOWN)
+        await until(lambda: old not in ids(cluster, DOWN))
 
     played(story, DOWN)
 

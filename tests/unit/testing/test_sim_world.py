@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.ports.network import ListenOptions
 from headrace.ports.store import NoNode, SessionEvents
+from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.ensemble import SESSION_SECONDS, Ensemble
 from headrace.testing.sim.history import History
 from headrace.testing.sim.loop import SimLoop
@@ -168,3 +169,14 @@ def test_a_session_of_a_machine_without_power_ends_in_a_while_and_not_before() -
         raise AssertionError("it is still there")
 
     play(story)
+
+
+def test_process_after_a_kill_makes_ids_of_its_own() -> None:
+    loop = SimLoop(1)
+    cluster = SimCluster(loop, 1)
+    made: set[bytes] = set()
+    for _ in range(3):
+        made.update(cluster.world(1).random.uuid() for _ in range(5))
+        del cluster.worlds[1]
+    loop.close()
+    assert len(made) == 15

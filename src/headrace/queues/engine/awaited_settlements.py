@@ -14,6 +14,7 @@ from headrace.queue_stores.log.log_messages import LogMessages
 if TYPE_CHECKING:
     from headrace.queue_stores.log.settlement import Settlement
     from headrace.queue_stores.message_store import MessageStore
+    from headrace.queues.engine.priority_level import MessageLevel
 
 
 class _Waiting:
@@ -80,3 +81,16 @@ def uncopied_positions(stores: Mapping[int, "MessageStore"]) -> Iterator[tuple[i
         if isinstance(store, LogMessages):
             for position in store.settlement.uncopied:
                 yield priority, position
+
+
+def unsettled_positions(levels: Mapping[int, "MessageLevel"]) -> Iterator[tuple[int, int]]:
+    """Yield positions that are neither settled nor ready, each with its priority.
+
+    `levels` by priority, of a queue that has ended: their requeued positions are removed.
+    """
+    for priority, level in levels.items():
+        if isinstance(level.store, LogMessages):
+            requeued = {*level.returned.take_all()}
+            for position in level.store.settlement.out.positions():
+                if position not in requeued:
+                    yield priority, position

@@ -72,6 +72,8 @@ class Consumers:
         active = self.active
         if active is None or (self._hands_over and consumer.priority > active.priority):
             self._look_for_active()
+        elif consumer.active:
+            self._mark(consumer, active=False)  # another one was chosen before it came
 
     def remove(self, consumer: Consumer) -> None:
         """Remove a consumer; a single active one is replaced by the next by priority, then age."""
@@ -175,20 +177,24 @@ class Consumers:
     def begin(self) -> None:
         """Choose the active consumer again, as those of the pause have come and gone.
 
-        A consumer that holds deliveries of a former leader was the active one, and stays it.
+        A consumer that was the active one of the former leader stays it. Of several, as the news
+        were under way, it is one that holds deliveries.
         """
         self.paused = False
         if not self._single or not self._all:
             return
         if self.active is None:
-            holding = next((consumer for consumer in self._all if consumer.unacked), None)
-            if holding is not None:
-                self._activate(holding)
+            former = max(self._all, key=lambda each: (each.unacked > 0, each.active))
+            if former.unacked or former.active:
+                self._activate(former)
         active = self.active
         highest = next(iter(self._waiting))
         outranked = active is not None and self._hands_over and highest > active.priority
         if active is None or active.hands_over or outranked:
             self._look_for_active()
+        for consumer in self._all:
+            if consumer.active and consumer is not self.active:
+                self._mark(consumer, active=False)
 
     def _look_for_active(self) -> None:
         """Choose the active consumer: the current one, unless a higher priority takes over.
@@ -211,6 +217,7 @@ class Consumers:
         else:
             self._leave_ring(active)
             self._waiting[active.priority].move_to_end(active)
+            self._mark(active, active=False)
             self._activate(best)
             active.hands_over = False
 
@@ -218,7 +225,13 @@ class Consumers:
         consumer.channel.forget(consumer)
         consumer.hands_over = False
         self.active = consumer
+        if not consumer.active:
+            self._mark(consumer, active=True)
         self.enter(consumer)
+
+    def _mark(self, consumer: Consumer, *, active: bool) -> None:
+        consumer.active = active
+        consumer.channel.chosen(consumer)
 
     def _wait(self, consumer: Consumer) -> None:
         waiting = self._waiting.get(consumer.priority)

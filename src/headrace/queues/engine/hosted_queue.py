@@ -18,10 +18,10 @@ from headrace.queue_stores.message_store import (
     when_all,
 )
 from headrace.queue_stores.queue_settings import QueueType
-from headrace.queues.engine.awaited_settlements import AwaitedSettlements, uncopied_positions
 from headrace.queues.engine.dead_letters import DeadLetter
 from headrace.queues.engine.deliveries import Served
 from headrace.queues.engine.parts.batch_queue import BatchQueue
+from headrace.queues.engine.parts.handed_queue import HandedQueue
 from headrace.queues.engine.parts.pausing_queue import PausingQueue
 from headrace.queues.engine.parts.purging_queue import PurgingQueue
 from headrace.queues.model.declarations import DeclaredQueue
@@ -30,7 +30,6 @@ from headrace.queues.port import (
     ALL_UNSTORED,
     Disposition,
     Getter,
-    Settlements,
     UnstoredDone,
 )
 from headrace.queues.refusals import Refused
@@ -63,7 +62,7 @@ class Hooks(NamedTuple):
     """An invariant of the queue's state is broken."""
 
 
-class HostedQueue(PausingQueue, BatchQueue, PurgingQueue):
+class HostedQueue(PausingQueue, BatchQueue, PurgingQueue, HandedQueue):
     """A queue with its stores and timer; notifies its host of changes so that it delivers."""
 
     is_stream: Literal[False] = False
@@ -102,8 +101,6 @@ class HostedQueue(PausingQueue, BatchQueue, PurgingQueue):
         self._getters: deque[Getter] = deque()
         self._answers = 0
         self._store_error: HeadraceError | None = None
-        self.settlements: AwaitedSettlements | None = None
-        """Callbacks that wait until replicas have settlements; None: there never was one."""
         own = {priority: self._take_over(store) for priority, store in (kept or {}).items()}
         now = self._clock.monotonic()
         super().__init__(title, queue.settings, self._new_store, now, own)
@@ -210,33 +207,6 @@ class HostedQueue(PausingQueue, BatchQueue, PurgingQueue):
             self.touch(self._clock.monotonic())
             if self.timed:
                 self.arm()
-
-    # Settlements that wait for replicas
-
-    def when_settled(self, positions: Sequence[int], done: Callable[[], None]) -> None:
-        """Call `done` once all settlements so far are durable on all replicas.
-
-        `positions`: those among them that are settled later, as dead letters.
-        """
-        if self.settlements is None:
-            self.settlements = AwaitedSettlements()
-        later: dict[int, list[int]] = {}
-        for position in positions:
-            own, priority = divmod(position, self._width)
-            later.setdefault(priority, []).append(own)
-        self.settlements.add(self._stores_by_priority, later, done)
-
-    @property
-    def _stores_by_priority(self) -> dict[int, MessageStore]:
-        return {priority: level.store for priority, level in self._levels.items()}
-
-    def uncopied(self) -> Settlements:
-        """Return the settlements so far that the next leader may not have, but for purges."""
-        settled, width = uncopied_positions(self._stores_by_priority), self._width
-        return {
-            Disposition.ACKNOWLEDGED: [own * width + priority for priority, own in settled],
-            Disposition.REJECTED: [own * width + priority for priority, own in self._rejected],
-        }
 
     # A state that contradicts itself
 

@@ -29,6 +29,7 @@ from headrace.queues.port import (
     Disposition,
     Got,
     PurgeDone,
+    Queue,
     QueueInfo,
 )
 
@@ -65,6 +66,8 @@ class MessageQueue(ReadyMessages):
         """Whether a publish may allow a delivery at once: there are consumers or dead letters."""
         self.more = False
         """Whether `deliver` stopped at its bounds and is to be called again."""
+        self.successor: Queue | None = None
+        """The queue elsewhere that settles what channels hold of this one; None: it is led here."""
         self.check: Callable[[], None] | None = None
         """Pauses queues whose right to be led here has ended; None: a single broker's."""
         self._had_consumers = False
@@ -245,6 +248,8 @@ class MessageQueue(ReadyMessages):
         Implements `port.Queue`.
         """
         if self.deleted:
+            if self.successor is not None:
+                self.successor.settle(disposition, positions, sizes)
             return
         self.unacked -= len(positions)
         invariant(self.unacked >= 0, "more deliveries are settled than were made")

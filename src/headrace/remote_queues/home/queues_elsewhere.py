@@ -10,7 +10,7 @@ A queue that this broker begins to lead itself stays for the consumers that it h
 one with this broker. Channels find the hosted queue from then on.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
 from typing import Protocol
@@ -22,7 +22,7 @@ from headrace.ports.callbacks import Done
 from headrace.ports.clock import Clock, Timer
 from headrace.queue_stores.log.queue_logs import Crowded
 from headrace.queues.model.declarations import DeclaredQueue
-from headrace.queues.port import NOT_SETTLED, Consumer, Queue, Settlements
+from headrace.queues.port import NO_HANDOVER, Handover, Queue
 from headrace.queues.queue_names import QueueName
 from headrace.remote_queues.home.home_session import HomeSession
 from headrace.remote_queues.home.leader_link import FirstUse
@@ -116,21 +116,19 @@ class QueuesElsewhere:
         vhost: str,
         queue: DeclaredQueue,
         title: str,
-        consumers: Collection[Consumer] = (),
-        settled: Settlements = NOT_SETTLED,
+        handover: Handover = NO_HANDOVER,
     ) -> RemoteQueue:
         """Return a queue for this broker's channels, in a session as soon as its leader is known.
 
-        A queue that is open already is returned, unless it was declared again since. `consumers`:
-        those of this broker, which has led the queue until now. `settled`: what its next leader
-        may not have as settled.
+        A queue that is open already is returned, unless it was declared again since. `handover`: of
+        this broker, which has led the queue until now.
         """
         name = QueueName(vhost, queue.name)
         known = self._known.get(name)
         if known is not None and known.remote.declared is queue:
-            if consumers or any(settled.values()):
+            if not handover.is_empty:
                 known.remote.leave()
-                known.remote.adopt(consumers, settled)
+                known.remote.adopt(handover)
             return known.remote
         self.close_queue(name)
         remote = RemoteQueue(
@@ -149,7 +147,7 @@ class QueuesElsewhere:
         )
         self._known[name] = _Known(remote, self._clock.monotonic())
         self._sweep_later()
-        remote.adopt(consumers, settled)
+        remote.adopt(handover)
         self.look(name)
         return remote
 

@@ -144,7 +144,7 @@ class RemoteConsumers:
             Consume(
                 self._link.queue, remote.key, consumer.tag, consumer.no_ack, consumer.exclusive,
                 consumer.prefetch, consumer.wishes._replace(priority=consumer.priority),
-                remote.granted,
+                remote.granted, consumer.active,
             )
         )  # fmt: skip
         self._watch(remote)
@@ -168,7 +168,7 @@ class RemoteConsumers:
         """Give room to the other consumers of a channel, whose queues may deliver then."""
         waiting = [*remote.consumer.channel.parked]
         remote.release(credit)
-        self._touched({each.queue for each in waiting if not each.parked})
+        self._touched(dict.fromkeys(each.queue for each in waiting if not each.parked))
 
     # Sessions
 
@@ -249,6 +249,11 @@ class RemoteConsumers:
             done(refused)
             self.serve_here()
             self._grant_unserved(key)
+
+    def chosen(self, key: int, *, active: bool) -> None:
+        """Note whether a consumer is the single active one, for the next leader."""
+        if key in self._by_key:
+            self._by_key[key].consumer.active = active
 
     def cancelled(self, key: int, refused: Refused | None) -> None:
         """Report that the leader has cancelled a consumer."""

@@ -25,10 +25,10 @@ from headrace.queues.port import (
     Consumer,
     Disposition,
     Getter,
+    Handover,
     PurgeDone,
     Queue,
     QueueInfo,
-    Settlements,
     Subscriber,
     UnstoredDone,
 )
@@ -45,6 +45,7 @@ from headrace.remote_queues.messages import (
     Attached,
     Begun,
     Cancelled,
+    Chosen,
     Consuming,
     Copied,
     Counted,
@@ -248,14 +249,13 @@ class RemoteQueue:
             self._link.open_session()
         self.consumers.add(consumer, done)
 
-    def adopt(self, consumers: Iterable[Consumer], settled: Settlements) -> None:
-        """Take over consumers of a queue that this broker led, with what their channels hold.
+    def adopt(self, handover: Handover) -> None:
+        """Take over the consumers of a queue that this broker led, and what their channels hold.
 
-        `settled`: what this broker's file of settled positions has, and perhaps no other one. Call
-        it between two sessions.
+        Call it between two sessions.
         """
-        self.consumers.adopt(self, consumers)
-        self._settlements.adopt_settled(settled)
+        self.consumers.adopt(self, handover.consumers)
+        self._settlements.adopt_all(handover)
 
     def cancel(self, consumer: Consumer, now: float) -> None:
         """Have the leader remove a consumer, if registered."""
@@ -359,6 +359,8 @@ class RemoteQueue:
                 self.consumers.begun(key, offset)
             case Cancelled(consumer=key, refused=refused):
                 self.consumers.cancelled(key, refused)
+            case Chosen(consumer=key, active=active):
+                self.consumers.chosen(key, active=active)
             case Recalled(consumer=key, credit=credit):
                 self.consumers.recalled(key, credit)
             case GotMessage():

@@ -12,7 +12,7 @@ that are not copied when it stops to lead, are SENT from then on.
 
 from collections.abc import Sequence
 
-from headrace.queues.port import Disposition, Settlements
+from headrace.queues.port import Disposition, Handover
 from headrace.remote_queues.home.leader_link import LeaderLink
 from headrace.remote_queues.messages import POSITION_BYTES, Hold, Settle
 
@@ -65,9 +65,16 @@ class RemoteSettlements:
         self.hold(key, positions)
         self._adopted.update(dict.fromkeys(positions, key))
 
-    def adopt_settled(self, settlements: Settlements) -> None:
-        """Send settlements to the next leader that this broker took when it led the queue."""
-        for disposition, positions in settlements.items():
+    def adopt_all(self, handover: Handover) -> None:
+        """Tell the next leader of deliveries without a consumer, and of settlements, of this one.
+
+        This broker made and took them when it led the queue.
+        """
+        if handover.held:
+            key = self.open()
+            self.adopt(key, handover.held)
+            self.close(key)
+        for disposition, positions in handover.settled.items():
             if positions:
                 key, number = self._link.key(), self._link.key()
                 call = Settle(self._link.queue, key, disposition, [*positions], number)

@@ -48,6 +48,12 @@ class AwaitedHomes:
             if not wait.homes:
                 self._end(name)
 
+    def forget(self, homes: Callable[[BrokerId], bool]) -> None:
+        """Stop waiting for the homes for which `homes` is true: they are down."""
+        for name, wait in tuple(self._waits.items()):
+            for home in tuple(filter(homes, wait.homes)):
+                self.attached(home, name)
+
     def drop(self, name: QueueName) -> None:
         """Stop waiting: the queue is not led here any more."""
         wait = self._waits.pop(name, None)

@@ -3,6 +3,7 @@
 All unsettled messages are ready at first. Those up to the last held position are taken in order:
 the held ones stay unacknowledged, as deliveries of their consumer, and the others are requeued.
 They were delivered by the former leader, or requeued: no message before a delivered one was not.
+A message that the former leader had committed may not be committed here yet, until followers fetch.
 """
 
 from collections.abc import Collection
@@ -14,6 +15,10 @@ from headrace.queues.port import Disposition
 if TYPE_CHECKING:
     from headrace.queues.engine.priority_level import MessageLevel
     from headrace.remote_queues.leader.remote_channel import RemoteChannel
+
+
+LOOKS_MAX = 30
+"""How often it is looked for a message that is not committed: as long as homes are waited for."""
 
 
 class HeldPositions:
@@ -30,6 +35,7 @@ class HeldPositions:
         self.channel = channel
         self.held: dict[int, int] = {}
         """Bytes of the body of each position that was ready: it is held now."""
+        self._looks = 0
         self._width = 1 + (queue.settings.priority_max or 0)
         self._wanted = frozenset(positions)
         self._others: list[tuple[MessageLevel, int, int]] = []
@@ -45,6 +51,9 @@ class HeldPositions:
         while self._ends:
             taken = self.queue.take_below(*self._ends[-1])
             if taken is None:
+                if self._looks < LOOKS_MAX and self.queue.lacks_below(*self._ends[-1]):
+                    self._looks += 1
+                    return False
                 self._ends.pop()
                 continue
             if not taken.positions:

@@ -155,6 +155,7 @@ class LedQueue:
             wishes=call.wishes,
         )
         consumer.unacked = len(channel.held)
+        consumer.active = call.active
 
         def done(refused: Refused | None) -> None:
             if refused is None and isinstance(self.queue, StreamQueue):

@@ -154,6 +154,7 @@ class QueueSessions:
 
     def keep(self, epochs: Mapping[BrokerId, int]) -> None:
         """End the sessions of all but the present registrations, by broker."""
+        self._awaited.forget(lambda home: home not in epochs)
         for home, known in tuple(self._known.items()):
             if epochs.get(home) != known.name.epoch:
                 self._end(home)
@@ -163,6 +164,7 @@ class QueueSessions:
 
         A consumer of another broker that takes their place then gets messages in order.
         """
+        self._awaited.forget(epochs.__contains__)
         for home, epoch in epochs.items():
             known = self._known.get(home)
             if known is not None and known.name.epoch == epoch:

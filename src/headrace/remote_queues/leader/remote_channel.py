@@ -5,7 +5,7 @@ from typing import Protocol
 
 from headrace.queues.port import Consumer, Deliveries
 from headrace.queues.refusals import Refused
-from headrace.remote_queues.messages import Cancelled, Delivered, Event
+from headrace.remote_queues.messages import Cancelled, Chosen, Delivered, Event
 
 
 class Sending(Protocol):
@@ -110,6 +110,11 @@ class RemoteChannel:
 
     def free(self, consumer: Consumer, count: int) -> None:
         """Ignore the call: no room is reserved at the leader. Implements `port.Subscriber`."""
+
+    def chosen(self, consumer: Consumer) -> None:
+        """Notify the home, which names the consumer to the next leader. `port.Subscriber`."""
+        self._session.add(Chosen(self._queue, self.key, consumer.active))
+        self._session.send()
 
     def cancelled(self, consumer: Consumer, refused: Refused | None = None) -> None:
         """Notify the home of a deleted or closed queue. Implements `port.Subscriber`."""

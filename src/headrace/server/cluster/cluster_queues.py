@@ -26,14 +26,7 @@ from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.engine.virtual_hosts import VirtualHosts
 from headrace.queues.model.declaration_table import Applied
 from headrace.queues.model.declarations import DeclaredQueue
-from headrace.queues.port import (
-    NO_INFO,
-    NOT_SETTLED,
-    Consumer,
-    Queue,
-    QueueInfo,
-    Settlements,
-)
+from headrace.queues.port import NO_HANDOVER, NO_INFO, Handover, Queue, QueueInfo
 from headrace.queues.queue_names import QueueName, is_queue_topic, queue_of_topic, queue_topic
 from headrace.queues.refusals import QUEUE, resource_text
 from headrace.remote_queues.home.home_session import HomeSession
@@ -171,15 +164,14 @@ class ClusterQueues:
         self,
         host: QueueHost,
         name: str,
-        consumers: Collection[Consumer] = (),
-        settled: Settlements = NOT_SETTLED,
+        handover: Handover = NO_HANDOVER,
     ) -> RemoteQueue | None:
         """Return a queue that this broker does not host, for its channels; None: not declared."""
         queue = host.model.queues.get(name)
         if queue is None:
             return None
         title = resource_text(QUEUE, name, host.name)
-        remote = self._elsewhere.open(host.name, queue, title, consumers, settled)
+        remote = self._elsewhere.open(host.name, queue, title, handover)
         host.targets.elsewhere[name] = host.targets[name] = remote
         return remote
 
@@ -198,16 +190,22 @@ class ClusterQueues:
     def moved(self, host: QueueHost, queue: AnyQueue) -> None:
         """Have channels use a queue elsewhere that this broker does not lead any more.
 
-        Its consumers here stay subscribed, and settlements that are not copied are sent to the next
-        leader. Implements `led_queues.Moved`.
+        Its consumers here stay subscribed. The next leader is told what their channels hold, and
+        of settlements that are not copied. Implements `led_queues.Moved`.
         """
+        if isinstance(queue, HostedQueue):
+            queue.pause()  # its single active consumer stays: the next leader is told of it
         self.sessions.moved(host.name, queue.name)  # before its publishes are reported as unstored
-        consumers = host.unhost(queue) if queue.refused is None else []
-        settled = queue.uncopied() if isinstance(queue, HostedQueue) else NOT_SETTLED
+        handover = Handover(host.unhost(queue) if queue.refused is None else ())
+        if isinstance(queue, HostedQueue):
+            handover = queue.handover()
         host.queues.pop(queue.name, None)  # the placeholder of a queue that was led here
-        if self._open(host, queue.name, consumers, settled) is None:
+        remote = self._open(host, queue.name, handover)
+        if remote is None:
             host.targets.pop(queue.name, None)
-            host.end_consumers(consumers)
+            host.end_consumers(handover.consumers)
+        elif isinstance(queue, HostedQueue):
+            queue.successor = remote
 
     # Leaders: `queues_elsewhere.Leaders`
 
@@ -342,7 +340,7 @@ class ClusterQueues:
 def _is_awaited(queue: HostedQueue) -> bool:
     """Return whether the next leader of a queue has something to learn of channels here."""
     own = (not isinstance(each.channel, RemoteChannel) for each in queue.consumers)
-    return any(own) or any(queue.uncopied().values())
+    return any(own) or not queue.is_settled
 
 
 def _drop_elsewhere(host: QueueHost, name: QueueName) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -56,6 +57,8 @@ class SimCluster:
         self.seed = seed
         self.history = History(loop.time)
         self._random = random.Random(f"cluster {seed}")  # noqa: S311 - not for secrets
+        self._lives: Counter[int] = Counter()
+        """How many machines each broker has had."""
         self.network = SimNetwork(loop, seed, self.history)
         self.ensemble = Ensemble(seed, self.history)
         self.brokers: dict[int, Server] = {}
@@ -74,8 +77,16 @@ class SimCluster:
         """Return the machine of broker `number`; its disk survives a stop of the broker."""
         world = self.worlds.get(number)
         if world is None:
+            life = self._lives[number]
+            self._lives[number] += 1
             world = self.worlds[number] = SimWorld(
-                self.loop, f"broker-{number}", self.seed, self.network, self.ensemble, self.history
+                self.loop,
+                f"broker-{number}",
+                self.seed,
+                self.network,
+                self.ensemble,
+                self.history,
+                life,
             )
         return world
 

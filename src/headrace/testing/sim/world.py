@@ -89,12 +89,13 @@ class SimWorld:
         network: SimNetwork,
         ensemble: Ensemble,
         history: History,
+        life: int = 0,
     ) -> None:
-        """Create the machine `name` with an empty disk."""
+        """Create the machine `name` with an empty disk; `life`: see `SimRandom`."""
         self.name = name
         self._sim_clock = LoopClock(loop)
         self.clock: Clock = self._sim_clock
-        self.random: Random = SimRandom(f"{name} {seed}")
+        self.random: Random = SimRandom(f"{name} {seed}", life)
         self.sim_disk = LoopDisk(loop, name, seed, self.clock.wall_ms, history)
         self.disk: BrokerDisk = self.sim_disk
         self._machine = network.machine(name)

@@ -9,6 +9,7 @@ from headrace.testing.sim.history import Broken
 
 if TYPE_CHECKING:
     from headrace.queues.engine.delivery_turns import DeliveryTurns
+    from headrace.server.assembly import Server
 
 VHOST = "/"
 
@@ -25,6 +26,8 @@ class DeliveryWatch:
         self.delivered = 0
         """Number of batches that were looked at."""
         self._cluster = cluster
+        self._known: dict[Server, VirtualHosts] = {}
+        """The vhosts of all processes so far."""
         self._batches: dict[DeliveryTurns, int] = {}
         """How many batches of each broker were looked at."""
         self._former = cluster.loop.after_step
@@ -34,7 +37,10 @@ class DeliveryWatch:
         """Check the queues that have delivered since the last call. Raises Broken."""
         if self._former is not None:
             self._former()
-        for number, hosts in self._hosts():
+        for number, server in self._cluster._processes.items():
+            hosts = self._known.get(server) or self._hosts_of(server)
+            if hosts is None:
+                continue
             turns, seen = hosts.turns, self._batches.get(hosts.turns, 0)
             if turns._batches == seen:
                 continue
@@ -43,28 +49,27 @@ class DeliveryWatch:
                 if isinstance(queue, HostedQueue) and queue.last_batch > seen and queue.late_stores:
                     self._delivered(number, queue.name)
 
+    def _hosts_of(self, server: "Server") -> VirtualHosts | None:
+        """Return the vhosts of a broker; None: it has not begun to serve them."""
+        links = getattr(server, "cluster_links", None)
+        cluster = None if links is None else links.queue_cluster
+        hosts: VirtualHosts | None = getattr(cluster, "_hosts", None)
+        if hosts is not None:
+            self._known[server] = hosts
+        return hosts
+
     def _delivered(self, number: int, name: str) -> None:
         self.delivered += 1
         others = [
             other
-            for other, hosts in self._hosts()
+            for other, server in self._cluster._processes.items()
             if other != number
             and not self._cluster.world(other).paused
-            and _may_deliver(hosts, name)
+            and server in self._known
+            and _may_deliver(self._known[server], name)
         ]
         if others:
             raise Broken(f"ADR 78: broker {number} delivers {name!r}, and {others} may, too")
-
-    def _hosts(self) -> list[tuple[int, VirtualHosts]]:
-        """Return the vhosts of all running brokers."""
-        found = []
-        for number, server in self._cluster._processes.items():
-            links = getattr(server, "cluster_links", None)
-            cluster = None if links is None else links.queue_cluster
-            hosts: VirtualHosts | None = getattr(cluster, "_hosts", None)
-            if hosts is not None:
-                found.append((number, hosts))
-        return found
 
 
 def _may_deliver(hosts: VirtualHosts, name: str) -> bool:

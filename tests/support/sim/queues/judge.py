@@ -65,6 +65,11 @@ class Calm:
         return at == len(self._ends) or self._begins[at] > last
 
 
+def real_faults(played: Played) -> list[Fault]:
+    """Return the faults but for changes of leaders that are asked for."""
+    return [each for each in played.faults if each.name != ELECTIONS]
+
+
 def lost(played: Played) -> Iterator[str]:
     """Yield confirmed messages that no consumer has acknowledged."""
     for message, queue in sorted(owed(played)):
@@ -124,8 +129,7 @@ class _Firmly:
     """Which acknowledgements are on all replicas before a fault."""
 
     def __init__(self, played: Played) -> None:
-        self._calm = Calm([each for each in played.faults if each.name != ELECTIONS])
-        self._still = Calm(played.faults)
+        self._calm = Calm(real_faults(played))
         self._queues = played.queues
         self._cancelled = {event.subscription: event.at for event in of_kind(played, Cancelled)}
         self._pulls = {event.subscription for event in of_kind(played, Subscribed) if event.pulls}
@@ -142,11 +146,10 @@ class _Firmly:
             return None  # two dead letters of one message are two messages
         if later and later[0].event.at <= settled.at:
             return None  # the message was requeued before
-        first, name, calm = settled.at - COPIED_SECONDS, settled.subscription, self._calm
+        first, name = settled.at - COPIED_SECONDS, settled.subscription
         if name in self._pulls or self._cancelled.get(name, settled.at) < settled.at:
-            # A change of the leader requeues these.
-            first, calm = min(first, delivery.event.at), self._still
-        return settled if calm.lasts(first, settled.at + COPIED_SECONDS) else None
+            first = min(first, delivery.event.at)  # a former leader that fails requeues these
+        return settled if self._calm.lasts(first, settled.at + COPIED_SECONDS) else None
 
 
 def _by_place(played: Played) -> dict[tuple[str, Message], list[Delivery]]:
@@ -225,7 +228,7 @@ def beyond_prefetch(played: Played) -> Iterator[str]:
 
 def two_active(played: Played) -> Iterator[str]:
     """Yield deliveries to a consumer while another single active one goes on, without a fault."""
-    calm = Calm(played.faults)
+    calm = Calm(real_faults(played))
     active: dict[str, Delivered] = {}
     ended: set[str] = set()
     queues = {each.subscription: each.queue for each in of_kind(played, Subscribed)}

@@ -36,6 +36,7 @@ from tests.support.sim.queues.clients import (
 from tests.support.sim.queues.delivery_watch import DeliveryWatch
 from tests.support.sim.queues.events import Fault, Played, Promises
 from tests.support.sim.queues.judge import firm_acks, violations
+from tests.support.sim.queues.recreating import QUEUE, Recreating
 
 if TYPE_CHECKING:
     from headrace.wire.amqp.methods import Method
@@ -99,7 +100,7 @@ FAULTS = Mix(
      "flushes stalled", "elections asked for", "false resets", "requests held over a kill"),
     kinds_share=0.5, slow_share=0.1, tracks=(1, 1, 1, 2), pauses_seconds_max=(4.0, 8.0),
 )  # fmt: skip
-"""Not empty disks: whether another has all is only looked at for one queue."""
+"""Not empty disks: see `QueueWatch`."""
 
 
 MOVES = FAULTS._replace(
@@ -113,6 +114,14 @@ ALONE = FAULTS._replace(
     elections_min=0,
 )  # fmt: skip
 """The faults of a broker that has no others."""
+
+
+class QueueWatch(ReplicaWatch):
+    """Checks the replicas of one queue, while no disk of any is replaced by an empty one."""
+
+    def spares(self, number: int, other: int) -> bool:
+        """Return False: whether another broker has all of the other queues is not looked at."""
+        return False
 
 
 class QueueRequests(Requests):
@@ -166,6 +175,7 @@ class Clients:
         self.publishers = [Publisher(self._place(), self.notes, ROUTES) for _ in publishers]
         self.consumers = [Consumer(self._place(), self.notes, manner) for manner in MANNERS]
         self.consumers.append(Getter(self._place(), self.notes, Manner(("pulled",))))
+        self.recreating = Recreating(self._place())
         self._publishing: list[asyncio.Task[None]] = []
         self._consuming: list[asyncio.Task[None]] = []
 
@@ -176,7 +186,8 @@ class Clients:
     def start(self) -> None:
         """Begin to publish and to consume."""
         self._publishing = [asyncio.create_task(each.go_on()) for each in self.publishers]
-        self._consuming = [asyncio.create_task(each.go_on()) for each in self.consumers]
+        consuming: list[Consumer | Recreating] = [*self.consumers, self.recreating]
+        self._consuming = [asyncio.create_task(each.go_on()) for each in consuming]
 
     async def during(self, work: Coroutine[Any, Any, None]) -> None:
         """Wait until `work` is done; raise what a client's task raises before."""
@@ -189,8 +200,8 @@ class Clients:
 
     async def finish(self) -> None:
         """Publish and consume until all is answered and all queues are empty. Broken: they stay."""
-        until = self.cluster.loop.time() + MEND_SECONDS_MAX
-        began = self.cluster.loop.time()
+        began, rounds = self.cluster.loop.time(), self.recreating.rounds
+        until = began + MEND_SECONDS_MAX
         for each in self.consumers:
             each.stays = True
         await self._until(
@@ -202,6 +213,8 @@ class Clients:
             publisher.finishing = True
         await self._until(lambda: all(each.done() for each in self._publishing), until, "publishes")
         await self._until(lambda: not self.notes.owed, until, "messages are not delivered")
+        again = self.recreating
+        await self._until(lambda: again.rounds > rounds, until, f"{QUEUE!r} is not deleted")
         await self._emptied(until)
 
     async def _until(self, holds: Callable[[], bool], until: float, what: str) -> None:
@@ -308,7 +321,7 @@ async def _played(
     await declared(cluster, brokers)
     clients = Clients(cluster, brokers)
     clients.start()
-    watch = ReplicaWatch(cluster, queue_topic("/", FAN[0]), 1, brokers)
+    watch = QueueWatch(cluster, queue_topic("/", FAN[0]), 1, brokers)
     delivering = DeliveryWatch(cluster)
     ground = Ground(cluster, brokers, clients.names, watch, LAG_SECONDS)
     if mix is not None:
@@ -324,6 +337,7 @@ async def _played(
         raise Broken(f"{len(found)} violations: " + "\n".join(found[:5]))
     counts = ground.counts + Counter(type(event).__name__ for event in played.events)
     counts["batches delivered"] = delivering.delivered
+    counts["queues deleted"] = clients.recreating.rounds
     told = Told(counts, firm_acks(played), _epochs(cluster))
     await asyncio.gather(*(cluster.stop(number) for number in brokers))
     return told

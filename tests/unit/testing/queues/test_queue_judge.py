@@ -17,7 +17,7 @@ from tests.support.sim.queues.events import (
     Settled,
     Subscribed,
 )
-from tests.support.sim.queues.judge import Calm, firm_acks, violations
+from tests.support.sim.queues.judge import ELECTIONS, Calm, firm_acks, violations
 
 QUEUES = {
     "q": Promises(dead="dead"),
@@ -139,13 +139,16 @@ def test_acknowledgement_of_a_message_that_was_requeued_before_has_no_effect() -
 
 
 @pytest.mark.parametrize("pulls", [True, False])
-def test_deliveries_of_gets_and_cancelled_consumers_are_requeued_by_faults(pulls: bool) -> None:
-    fault = (Fault(5, 6, "elections asked for"),)
+@pytest.mark.parametrize("name", ["kills", ELECTIONS])
+def test_deliveries_of_gets_and_cancelled_consumers_are_requeued_by_faults(
+    pulls: bool, name: str
+) -> None:
+    fault = (Fault(5, 6, name),)
     events: list[Event] = [
         *BOTH[:-1], Subscribed(2, "c", "q", pulls=pulls), *CONSUMED[:2], Cancelled(4, "c"),
         acked(14, 1), acked(14, 2), AGAIN, acked(21, 3),
     ]  # fmt: skip
-    assert seen(*events, faults=fault) == []
+    assert seen(*events, faults=fault) == ([] if name == "kills" else ["delivered_again"])
     assert seen(*events) == ["delivered_again"]
 
 

@@ -24,7 +24,9 @@ def told(story: Story[Told], *seeds: int) -> Counter[str]:
 
 
 def test_queues_of_three_brokers_keep_their_promises() -> None:
-    counts = told(calm_work, 1)
+    (outcome, first), (_, again) = (play(calm_work, 1) for _ in range(2))
+    assert first.digest() == again.digest(), "objects' addresses in memory order something"
+    counts = outcome.counts + Counter(firm=outcome.firm)
     assert counts["firm"] > 300
     assert counts["Answered"] == counts["Published"]
 
@@ -37,7 +39,7 @@ def test_queues_keep_their_promises_while_brokers_fail() -> None:
 
 
 def test_acknowledgements_stay_while_leaders_change_without_a_fault() -> None:
-    seeds = SEEDS if len(SEEDS) > 2 else (1, 2)
+    seeds = SEEDS[:100] if len(SEEDS) > 2 else (1,)
     counts = told(moved_work, *seeds)
     assert counts["firm"] > 200 * len(seeds)
     assert counts["epochs"] > 20 * len(seeds)

@@ -16,7 +16,6 @@ from tests.support.sim.queues.planted import (
     confirm_before_the_isr,
     former_openings_stay,
     held_positions_are_not_named,
-    older_frames_are_accepted,
     queues_are_not_paused,
     raised_credit_is_not_sent_again,
     settlements_are_not_repeated,
@@ -25,7 +24,6 @@ from tests.support.sim.queues.story import Told, queue_work, work_with
 
 SEEDS_MAX = 200 if os.environ.get("HEADRACE_LONG") else 10
 """Each change of timing changes what a seed does: the first one that finds the bug is enough."""
-LATE_FRAMES = work_with("requests held over a kill", "kills", "power cuts", "pauses", tracks=(2,))
 MOVES = work_with("kills", "restarts", "elections asked for", tracks=(1,))
 LOST_CALLS = work_with("cut links", "false resets", "slow links")
 ENDED_RIGHTS = work_with("pauses", "brokers cut off", "lost touch", tracks=(1,))
@@ -41,7 +39,7 @@ def assert_found(
 
 
 def test_two_leaders_that_deliver_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert_found(queues_are_not_paused, monkeypatch, ENDED_RIGHTS)
+    assert_found(queues_are_not_paused, monkeypatch, ENDED_RIGHTS, first=1)
 
 
 def test_held_positions_that_are_not_named_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +54,6 @@ def test_held_positions_that_are_not_named_are_found(monkeypatch: pytest.MonkeyP
         (batches_have_new_sequences, queue_work),
         (settlements_are_not_repeated, queue_work),
         (former_openings_stay, queue_work),
-        (older_frames_are_accepted, LATE_FRAMES),
         (raised_credit_is_not_sent_again, LOST_CALLS),
     ],
 )

@@ -115,6 +115,9 @@ class ChannelUnacked:
         unsent, self._unsent = self._unsent, []
         self._send(unsent)
 
+    def chosen(self, consumer: Consumer) -> None:
+        """Do nothing: clients are not told. Implements `port.Subscriber`."""
+
     def cancelled(self, consumer: Consumer, refused: Refused | None = None) -> None:
         """Notify the client that a consumer's queue was deleted or closed.
 
