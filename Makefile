@@ -132,10 +132,12 @@ queue-scale: setup-dev ## 10,000 durable queues, 100 million ready messages, hol
 	@$(PY) -m tests.queue_scale $(ARGS)
 
 .PHONY: compat-rabbitmq
-compat-rabbitmq: setup-dev ## RabbitMQ 4.0 beside us: the scenarios of its clients hold there, and it still says what tests/golden keeps (root, debootstrap)
+compat-rabbitmq: setup-dev ## RabbitMQ 4.0 and 4.3 alongside ours: clients' scenarios hold there, both still answer as tests/golden has it, and ours as far as its lists say (root, debootstrap)
 	@failed=0; \
 	$(PY) -m tests.outside.amqp --broker both $(ARGS) || failed=1; \
 	$(PY) -m tests.outside.amqp.replies --check || failed=1; \
+	$(PY) -m tests.outside.amqp.management --broker rabbitmq || failed=1; \
+	$(PY) -m tests.outside.amqp.management --broker ours || failed=1; \
 	exit $$failed
 
 .PHONY: amqp-test

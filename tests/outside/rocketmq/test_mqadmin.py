@@ -18,7 +18,6 @@ from tests.outside.rocketmq.golden.comparison import (
     differences,
     read_explained,
     shown_differences,
-    unexplained,
 )
 from tests.outside.rocketmq.golden.programs import mqadmin_lines, programs
 from tests.outside.rocketmq.golden.record import (
@@ -28,6 +27,7 @@ from tests.outside.rocketmq.golden.record import (
     recorded_of_headrace,
 )
 from tests.outside.rocketmq.jvm import has_maven
+from tests.support.listed_differences import unexplained
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 VERSION = "5.5.0"

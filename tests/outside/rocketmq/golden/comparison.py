@@ -12,8 +12,7 @@ depends on the queue and on the time, so messages that the golden recording lack
 import csv
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +20,7 @@ from headrace.wire.rocketmq.codes import RequestCode
 from headrace.wire.rocketmq.topic_names import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from tests.outside.rocketmq.golden.recording import Entry
 from tests.outside.rocketmq.golden.views import Facts, facts, messages
+from tests.support.listed_differences import fits
 
 TIMED = frozenset(
     {
@@ -83,8 +83,6 @@ SHORT = frozenset({"java5.5-LZ4", "java5.5-ZSTD"})
 """Recordings that may end before the first heartbeat."""
 _NAME = re.compile(r"\S*(?:Sc|Adm|CG_|Raw)\S*")
 _REQUESTS = {code.value: code.name for code in RequestCode}
-SOMETIMES = "if "
-"""How the reason of a difference begins that does not always occur."""
 
 
 class Difference(NamedTuple):
@@ -113,14 +111,9 @@ class Explained(NamedTuple):
     def matches(self, found: Difference) -> bool:
         """Whether this row explains a difference."""
         return all(
-            _fits(getattr(found, name), getattr(self, name))
+            fits(getattr(found, name), getattr(self, name))
             for name in ("client", "scenario", "request", "path", "golden", "other")
         )
-
-
-def _fits(text: str, patterns: str) -> bool:
-    """Whether a text matches one of the patterns, which " | " separates."""
-    return any(fnmatchcase(text, pattern) for pattern in patterns.split(" | "))
 
 
 def read_explained(path: Path) -> list[Explained]:
@@ -308,21 +301,6 @@ def _compared(key: _Key, golden: Facts, other: Facts) -> Iterator[Difference]:
 
 def _difference(key: _Key, path: str, golden: str, other: str) -> Difference:
     return Difference(key.client, key.scenario, key.request, key.direction, path, golden, other)
-
-
-def unexplained(
-    found: Iterable[Difference], rows: Sequence[Explained]
-) -> tuple[list[Difference], list[Explained]]:
-    """Return the differences that no row explains, and the rows that explain none."""
-    used: Mapping[Explained, list[bool]] = {row: [] for row in rows}
-    left = []
-    for difference in found:
-        matching = [row for row in rows if row.matches(difference)]
-        for row in matching:
-            used[row].append(True)
-        if not matching:
-            left.append(difference)
-    return left, [row for row in rows if not used[row] and not row.reason.startswith(SOMETIMES)]
 
 
 def shown_differences(found: Iterable[Difference]) -> str:

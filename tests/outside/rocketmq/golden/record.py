@@ -18,13 +18,11 @@ from typing import Any, NamedTuple
 from headrace.testing import BrokerThread
 from tests.outside.rocketmq.golden.comparison import (
     DIFFERENCES,
-    SOMETIMES,
     Difference,
     Explained,
     differences,
     read_explained,
     shown_differences,
-    unexplained,
 )
 from tests.outside.rocketmq.golden.programs import Peers, Program, programs, text
 from tests.outside.rocketmq.golden.recording import (
@@ -34,6 +32,7 @@ from tests.outside.rocketmq.golden.recording import (
     write_recording,
 )
 from tests.outside.rocketmq.peer import RocketMQ
+from tests.support.listed_differences import SOMETIMES, unexplained
 from tests.support.processes.process import Host
 from tests.support.rocketmq.kit import SETTINGS, port_of
 

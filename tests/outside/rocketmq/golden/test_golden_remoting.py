@@ -19,7 +19,6 @@ from tests.outside.rocketmq.golden.comparison import (
     differences,
     read_explained,
     shown_differences,
-    unexplained,
 )
 from tests.outside.rocketmq.golden.programs import Program, programs
 from tests.outside.rocketmq.golden.record import (
@@ -30,6 +29,7 @@ from tests.outside.rocketmq.golden.record import (
 )
 from tests.outside.rocketmq.golden.recording import RESPONSE, Entry
 from tests.outside.rocketmq.jvm import has_maven, libraries
+from tests.support.listed_differences import unexplained
 
 ROWS_MAX = 40
 BY_MQADMIN = ("admin5.5", "admin5.5-push220")

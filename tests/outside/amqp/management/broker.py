@@ -1,0 +1,45 @@
+"""A RabbitMQ that serves its management API, as its first start leaves it."""
+
+import time
+from contextlib import suppress
+from http import HTTPStatus
+from pathlib import Path
+
+from tests.outside.amqp.management.replay import over_http
+from tests.outside.amqp.peer import RabbitMQ
+from tests.support.processes.process import free_port
+
+START_SECONDS_MAX = 60.0
+GUEST = {"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="}
+
+
+class ManagedRabbitMQ(RabbitMQ):
+    """A node with the management plugin, on a free port of the loopback, with the user guest."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        port = free_port()
+        self.settings["management.tcp.ip"] = self.host.address
+        self.settings["management.tcp.port"] = port
+        # The recorded node had the exchange of logs.
+        self.settings["log.exchange"] = "true"
+        self.base = f"http://{self.host.address}:{port}"
+
+    def write_files(self, place: Path) -> None:
+        super().write_files(place)
+        (place / "enabled_plugins").write_text("[rabbitmq_management].\n")
+        settings = place / "rabbitmq.conf"
+        lines = settings.read_text().splitlines(keepends=True)
+        settings.write_text("".join(it for it in lines if not it.startswith("definitions.")))
+
+    def until_answers(self) -> None:
+        super().until_answers()
+        ask = over_http(self.base)
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while time.monotonic() < deadline:
+            with suppress(OSError):
+                # The overview is status 500 until the statistics database has started.
+                if ask("GET", "/api/overview", GUEST, None).status == HTTPStatus.OK:
+                    return
+            time.sleep(0.1)
+        raise SystemExit(f"rabbitmq: no management API at {self.base}")
