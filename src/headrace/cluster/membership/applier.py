@@ -87,8 +87,8 @@ class Applier:
         self.may_commit: Callable[[], bool] = always
         """Returns whether the lease on the session that owns the registration holds."""
         self.former_terms: Mapping[TopicPartition, FormerTerm] = {}
-        """What a former process of this broker led. It must not lead again under the same epoch:
-        records that were not flushed may be lost here although followers have them."""
+        """Partitions that a former process of this broker led. It must not lead again under the
+        same epoch: records that were not flushed may be lost here although followers have them."""
         self.before: Callable[[Orders], Awaitable[None]] = _at_once
         """Awaited with orders before they are carried out; ApiError: they are refused."""
         self.may_make: Callable[[TopicPartition], bool] = _never
