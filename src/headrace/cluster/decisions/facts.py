@@ -125,7 +125,7 @@ class ClusterFacts:
                 continue
             key = order.replication.topic_partition
             topic = self.topics.get(key.topic)
-            state = topic and topic.states.get(key.partition)
+            state = None if topic is None else topic.states.get(key.partition)
             current = state is not None and order.replication.leader_epoch == state.leader_epoch
             if current and key not in failed:
                 self.failed.discard((broker, key))
