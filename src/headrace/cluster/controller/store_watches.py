@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from headrace.broker.broker import Broker
+from headrace.broker.replica.former_terms import FormerTerm
 from headrace.cluster.controller.directory_failures import DirectoryFailures
 from headrace.cluster.controller.replica_requests import ReplicaRequests
 from headrace.cluster.controller.term import Result
@@ -15,7 +16,7 @@ from headrace.cluster.controller.tool_requests import ToolRequests
 from headrace.cluster.decisions.events import Event
 from headrace.cluster.decisions.facts import ClusterFacts
 from headrace.cluster.decisions.orders import Orders
-from headrace.cluster.membership.applier import Applier, FormerTerm
+from headrace.cluster.membership.applier import Applier
 from headrace.cluster.membership.directory_doubts import OwnDoubts
 from headrace.cluster.membership.registration import OwnRegistration
 from headrace.cluster.settings.config_changes import ConfigChanges

@@ -119,9 +119,8 @@ class ControllerTerm:
     async def carry_out(self, event: Event) -> Result:
         """Decide on an event, write the changes, and send the orders.
 
-        Return what was refused or failed.
-
-        ApiError NOT_CONTROLLER: the term is over. StoreError: part of it may have been written.
+        Return what was refused or failed. ApiError NOT_CONTROLLER: the term is over. StoreError:
+        part of it may have been written.
         """
         outcome = Outcome()
         try:

@@ -1,6 +1,6 @@
 """`ClusterFacts`: the controller's copy of the store: topics with node versions, live brokers."""
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -12,9 +12,9 @@ from headrace.broker.metadata_image import (
     PartitionInfo,
     TopicInfo,
 )
-from headrace.cluster.decisions.orders import Order, Stop
+from headrace.cluster.decisions.orders import Failed, Order, Stop
 from headrace.cluster.store.stored_doubts import Doubt, Registered
-from headrace.cluster.store.stored_topic import StoredTopic
+from headrace.cluster.store.stored_topic import NEVER_LED, StoredTopic
 from headrace.cluster.store.znodes import PartitionState, TopicNode
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
@@ -112,22 +112,15 @@ class ClusterFacts:
         known = self.brokers.get(broker)
         return epoch == -1 or (known is not None and known.epoch == epoch)
 
-    def served(
-        self, broker: BrokerId, orders: Iterable[Order], failed: Container[TopicPartition]
-    ) -> None:
-        """Remove from `failed` the replicas whose broker has carried out an order with a leader.
-
-        As Kafka's controller does: a missing log, for example, is created to follow. A late answer
-        to an order of a former leader epoch says nothing.
-        """
-        for order in orders if self.failed else ():
+    def served(self, broker: BrokerId, orders: Iterable[Order], failed: Failed) -> None:
+        """End failures of replicas whose broker carried out an order of the present leader."""
+        for order in orders:
             if isinstance(order, Stop) or order.replication.leader == NO_LEADER:
                 continue
-            key = order.replication.topic_partition
+            key, epoch = order.replication.topic_partition, order.replication.leader_epoch
             topic = self.topics.get(key.topic)
-            state = None if topic is None else topic.states.get(key.partition)
-            current = state is not None and order.replication.leader_epoch == state.leader_epoch
-            if current and key not in failed:
+            present = topic and topic.states.get(key.partition, NEVER_LED).leader_epoch
+            if key not in failed and epoch == present:
                 self.failed.discard((broker, key))
 
     def serves(self, broker: BrokerId, partition: TopicPartition) -> bool:

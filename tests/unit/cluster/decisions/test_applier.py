@@ -8,15 +8,11 @@ from typing import Any
 import pytest
 
 from headrace.broker.metadata_image import ImageDelta, MetadataImage, TopicInfo
+from headrace.broker.replica.former_terms import FormerTerm
 from headrace.broker.replica.in_sync_replicas import Replicas
 from headrace.cluster.decisions.changes import DELETED_EPOCH
 from headrace.cluster.decisions.orders import Follow, Lead, Order, Orders, Replication, Stop
-from headrace.cluster.membership.applier import (
-    APPLIED_PER_TURN,
-    PREPARED_AT_ONCE,
-    Applier,
-    FormerTerm,
-)
+from headrace.cluster.membership.applier import APPLIED_PER_TURN, PREPARED_AT_ONCE, Applier
 from headrace.config.log_config import LogConfig
 from headrace.log.directory.new_log import NewLog
 from headrace.model.errors import ApiError, ErrorCode
