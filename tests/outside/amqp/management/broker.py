@@ -5,6 +5,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 
+from tests.outside.amqp.management.commands import Done
 from tests.outside.amqp.management.replay import over_http
 from tests.outside.amqp.peer import RabbitMQ
 from tests.support.processes.process import free_port
@@ -43,3 +44,8 @@ class ManagedRabbitMQ(RabbitMQ):
                     return
             time.sleep(0.1)
         raise SystemExit(f"rabbitmq: no management API at {self.base}")
+
+    def run(self, tool: str, *words: str) -> Done:
+        """Run a command. subprocess.TimeoutExpired: it does not end."""
+        done = self.run_tool(tool, *words)
+        return Done(done.returncode, done.stdout, done.stderr)

@@ -163,6 +163,25 @@ class Clients:
         self._serve(TRACE_SECONDS)
         return {"more": self._trace() is not None}
 
+    # What commands list
+
+    def attach(self) -> None:
+        """Declare queues of two types, publish to them, and consume from one."""
+        channel = self._connect("ctl", name="ctl-conn").channel()
+        for queue, type_ in (("q1", "classic"), ("q2", "quorum")):
+            channel.queue_declare(queue, durable=True, arguments={"x-queue-type": type_})
+        channel.queue_bind("q1", "amq.direct", "k")
+        channel.confirm_delivery()
+        for _ in range(3):
+            channel.basic_publish("", "q1", b"x")
+            channel.basic_publish("", "q2", b"x")
+        channel.basic_qos(prefetch_count=1)
+        channel.basic_consume("q1", self._count, consumer_tag="ctl-tag")
+
+    def declare_transient(self) -> None:
+        """Declare a queue of a kind that RabbitMQ calls deprecated."""
+        self._connections[-1].channel().queue_declare("gold-transient")
+
     def _trace(self) -> dict[str, Any] | None:
         method, properties, body = self._channels[0].basic_get(self._queue, auto_ack=True)
         if method is None:
