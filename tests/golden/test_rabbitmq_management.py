@@ -5,11 +5,13 @@ The scenario is replayed against the recording itself, with and without planted 
 
 import json
 import re
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
+from tests.outside.amqp.address import Address
 from tests.outside.amqp.management import waits
 from tests.outside.amqp.management.__main__ import report
 from tests.outside.amqp.management.clients import Clients
@@ -22,7 +24,7 @@ from tests.outside.amqp.management.differences import (
 )
 from tests.outside.amqp.management.marks import MARKS, marked
 from tests.outside.amqp.management.recordings import load
-from tests.outside.amqp.management.replay import NODE, Answer, Line, Replay
+from tests.outside.amqp.management.replay import NODE, Answer, Line, Replay, over_http
 from tests.outside.amqp.management.steps import Step, sections, steps
 from tests.support.listed_differences import fits, unexplained
 
@@ -218,6 +220,20 @@ def test_each_call_that_is_not_served_has_a_row(
     found = list(differences(golden, {}, SCENARIO))
     assert len(found) == len(STEPS)
     assert unexplained(found, rows) == ([], [])
+
+
+def test_a_broker_that_does_not_answer_differs_in_each_call(golden: dict[str, Line]) -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # and does not listen
+        port = bound.getsockname()[1]
+        clients = Clients(Address(port))
+        assert clients.play("connect_as_ann")["exception"] == "AMQPConnectionError"
+        assert clients.play("open_third_channel")["exception"] == "IndexError"
+        replay = Replay(over_http(f"http://127.0.0.1:{port}"), clients)
+        answers = {line["id"]: line for line in replay.play([STEPS["vhost.put"], STEPS["qs"]])}
+    assert [line["status"] for line in answers.values()] == [0, 0]
+    found = differences(golden, answers, [STEPS["vhost.put"], STEPS["qs"]])
+    assert [each.field for each in found] == ["status", "status"]
 
 
 def unmarked(lines: Mapping[str, Line]) -> list[Line]:

@@ -1,7 +1,6 @@
 """A RabbitMQ that serves its management API, as its first start leaves it."""
 
 import time
-from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 
@@ -38,10 +37,9 @@ class ManagedRabbitMQ(RabbitMQ):
         ask = over_http(self.base)
         deadline = time.monotonic() + START_SECONDS_MAX
         while time.monotonic() < deadline:
-            with suppress(OSError):
-                # The overview is status 500 until the statistics database has started.
-                if ask("GET", "/api/overview", GUEST, None).status == HTTPStatus.OK:
-                    return
+            # The overview is status 500 until the statistics database has started.
+            if ask("GET", "/api/overview", GUEST, None).status == HTTPStatus.OK:
+                return
             time.sleep(0.1)
         raise SystemExit(f"rabbitmq: no management API at {self.base}")
 

@@ -29,8 +29,11 @@ class Clients:
         self._queue = ""
 
     def play(self, name: str) -> Any:
-        """Play a step; what its clients saw, as JSON."""
-        return getattr(self, name)()
+        """Play a step; what its clients saw, as JSON: an error, if they could not play it."""
+        try:
+            return getattr(self, name)()
+        except (AMQPError, IndexError) as error:
+            return _closed(error)
 
     def close(self) -> None:
         """Close all connections."""
@@ -220,7 +223,7 @@ class Clients:
             self._connections[-1].process_data_events(0.1)
 
 
-def _closed(error: AMQPError) -> dict[str, Any]:
+def _closed(error: Exception) -> dict[str, Any]:
     """Return the class, the code and the text of a refusal."""
     found: dict[str, Any] = {"exception": type(error).__name__}
     for each in (error, *error.args):
