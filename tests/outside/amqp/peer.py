@@ -254,7 +254,7 @@ class RabbitMQ(StartsAndStops):
         """Run `rabbitmqctl` or another tool at this node. subprocess.TimeoutExpired."""
         command = [*self.host.within, "unshare", "--mount", "sh", "-c", _TOOL, tool]
         return subprocess.run(
-            [*command, "-n", self.node, *words], env=self.environment, stdin=subprocess.DEVNULL,
+            [*command, *words], env=self.environment, stdin=subprocess.DEVNULL,
             capture_output=True, text=True, check=False, timeout=TOOL_SECONDS_MAX,
         )  # fmt: skip
 

@@ -72,7 +72,7 @@ class Member(RabbitMQ):
     def control(self, *words: str) -> str:
         """Return what rabbitmqctl prints. RuntimeError: it failed."""
         try:
-            done = self.run_tool("rabbitmqctl", "-q", *words)
+            done = self.run_tool("rabbitmqctl", "-n", self.node, "-q", *words)
         except subprocess.TimeoutExpired as error:
             raise RuntimeError(f"rabbitmqctl {words[0]} does not end") from error
         if done.returncode:

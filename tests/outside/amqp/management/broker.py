@@ -21,8 +21,9 @@ class ManagedRabbitMQ(RabbitMQ):
         port = free_port()
         self.settings["management.tcp.ip"] = self.host.address
         self.settings["management.tcp.port"] = port
-        # The recorded node had the exchange of logs.
+        # The recorded node had the exchange of logs, and a file of them.
         self.settings["log.exchange"] = "true"
+        self.settings["log.file"] = "node.log"
         self.base = f"http://{self.host.address}:{port}"
 
     def write_files(self, place: Path) -> None:

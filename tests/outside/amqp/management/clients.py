@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pika.adapters.blocking_connection import BlockingChannel
 
 CLOSE_SECONDS_MAX = 5.0
+STATISTICS_SECONDS = 6.0
+"""Given to a quorum queue until it has counted its messages, which it does every 5 s."""
 TRACE_SECONDS = 0.5
 """Given to traces of a publish until they are in their queue."""
 
@@ -180,6 +182,7 @@ class Clients:
             channel.basic_publish("", "q2", b"x")
         channel.basic_qos(prefetch_count=1)
         channel.basic_consume("q1", self._count, consumer_tag="ctl-tag")
+        self._serve(STATISTICS_SECONDS)
 
     def declare_transient(self) -> None:
         """Declare a queue of a kind that RabbitMQ calls deprecated."""
