@@ -16,7 +16,8 @@ from headrace.queue_stores.record_messages import messages_in
 from headrace.queues.engine.dead_letters import DeathReason
 from headrace.queues.engine.dead_messages import as_delivered, dead_message
 from headrace.queues.engine.priority_level import MessageLevel
-from headrace.queues.model.arguments import MS_MAX, queue_settings
+from headrace.queues.model.argument_checks import MS_MAX
+from headrace.queues.model.arguments import queue_settings
 from headrace.queues.model.published_properties import traits_of
 from headrace.queues.refusals import Refused
 from headrace.record.batch import build, new_record

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from headrace.queue_stores.queue_settings import QueueSettings, QueueType
 from headrace.queues.model import exchange_topic
-from headrace.queues.model.arguments import QUEUE_ARGUMENTS, RETENTION_ARGUMENTS
+from headrace.queues.model.argument_checks import RETENTION_ARGUMENTS
+from headrace.queues.model.arguments import QUEUE_ARGUMENTS
 from headrace.queues.model.exchanges import ALTERNATE_EXCHANGE, Exchange, ExchangeType
 from headrace.queues.refusals import (
     QUEUE,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from headrace.model.errors import Malformed
 from headrace.queue_stores.queue_settings import Published
 from headrace.queues.field_values import kind_of
-from headrace.queues.model.arguments import MS_MAX
+from headrace.queues.model.argument_checks import MS_MAX
 from headrace.queues.model.exchanges import Headers
 from headrace.queues.refusals import malformed_message, precondition_failed
 from headrace.wire.amqp.content import Message

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from headrace.queue_stores.queue_settings import QueueType
 from headrace.queues.field_values import kind_of
 from headrace.queues.model import arguments as queue_arguments
+from headrace.queues.model.argument_checks import DEAD_LETTER_EXCHANGE
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declarations import (
     Arguments,
@@ -176,7 +177,7 @@ class VirtualHost:
             check_same_queue(current, exclusive_to, flags, arguments, self._text(QUEUE, name))
             self.check_reads(current, access)
             return Declared(current, created=False)
-        self._check_refers(QUEUE, name, queue_arguments.DEAD_LETTER_EXCHANGE, arguments, access)
+        self._check_refers(QUEUE, name, DEAD_LETTER_EXCHANGE, arguments, access)
         settings = queue_arguments.queue_settings(arguments, self._text(QUEUE, name))
         if self.queues_max is not None and len(self.queues) >= self.queues_max:
             raise Refused(

@@ -30,6 +30,7 @@ RUN_ELSEWHERE = {
     "amqp drain": "three brokers: tests/cluster/test_amqp_operations.py",
     "amqp revive": "three brokers: tests/cluster/test_amqp_operations.py",
     "amqp queue grow": "three brokers: tests/cluster/test_amqp_operations.py",
+    "amqp queue shrink": "the same",
     "cluster migrate": "ZooKeeper: tests/cluster/test_migration.py",
     "topic create orders -p 6 -r 3": "three brokers",
     "elect-leaders": "three brokers: tests/outside/clients/test_cli_cluster.py",

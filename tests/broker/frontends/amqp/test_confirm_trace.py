@@ -24,7 +24,7 @@ FILES_BEFORE, OWN_FILES_BEFORE = 66, 30
 """The same at 5ea511b8, counted by a copy of this test there. AMQP had the rooms `frontends/amqp`
 (12 files) and `coordination/queues` (18); the other 36 files are of net (6), wire (3), security,
 broker (5), log (9), record (3), posix (6), model, observe and server."""
-FILES_MAX = 54
+FILES_MAX = 55
 OWN_FILES_MAX = 18
 
 

@@ -39,6 +39,15 @@ def test_an_expression_matches_a_part_and_an_empty_one_nothing() -> None:
     assert not permissions.allows("u", "/", "q", Permission.WRITE)
 
 
+def test_names_that_are_not_utf_8_are_matched() -> None:
+    permissions = permissions_of("^q", "[.]a$", ".")
+    for name, readable in ((b"q\xff.a", True), (b"\xff", False)):
+        text = name.decode("utf-8", "surrogateescape")
+        assert permissions.allows("u", "/", text, Permission.CONFIGURE) is readable
+        assert permissions.allows("u", "/", text, Permission.WRITE) is readable
+        assert permissions.allows("u", "/", text, Permission.READ) is readable
+
+
 def test_who_has_no_permissions_in_a_vhost_may_do_nothing_there() -> None:
     permissions = permissions_of(".*", ".*", ".*")
     assert not permissions.allows("u", "other", "q", Permission.READ)
