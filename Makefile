@@ -138,6 +138,7 @@ compat-rabbitmq: setup-dev ## RabbitMQ 4.0 and 4.3 alongside ours: clients' scen
 	$(PY) -m tests.outside.amqp.replies --check || failed=1; \
 	$(PY) -m tests.outside.amqp.management --broker rabbitmq || failed=1; \
 	$(PY) -m tests.outside.amqp.management --broker ours || failed=1; \
+	$(PY) -m tests.outside.amqp.management.policy_verdicts || failed=1; \
 	exit $$failed
 
 .PHONY: amqp-test
