@@ -136,8 +136,9 @@ compat-rabbitmq: setup-dev ## RabbitMQ 4.0 and 4.3 alongside ours: clients' scen
 	@failed=0; \
 	$(PY) -m tests.outside.amqp --broker both $(ARGS) || failed=1; \
 	$(PY) -m tests.outside.amqp.replies --check || failed=1; \
-	$(PY) -m tests.outside.amqp.management --broker rabbitmq || failed=1; \
-	$(PY) -m tests.outside.amqp.management --broker ours || failed=1; \
+	for what in "" --commands; do for broker in rabbitmq ours; do \
+	  $(PY) -m tests.outside.amqp.management --broker $$broker $$what || failed=1; \
+	done; done; \
 	$(PY) -m tests.outside.amqp.management.policy_verdicts || failed=1; \
 	exit $$failed
 

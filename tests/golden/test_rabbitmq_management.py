@@ -5,11 +5,13 @@ The scenario is replayed against the recording itself, with and without planted 
 
 import json
 import re
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
+from tests.outside.amqp.address import Address
 from tests.outside.amqp.management import waits
 from tests.outside.amqp.management.__main__ import report
 from tests.outside.amqp.management.clients import Clients
@@ -20,8 +22,9 @@ from tests.outside.amqp.management.differences import (
     Explained,
     read_explained,
 )
+from tests.outside.amqp.management.marks import MARKS, marked
 from tests.outside.amqp.management.recordings import load
-from tests.outside.amqp.management.replay import NODE, Answer, Line, Replay
+from tests.outside.amqp.management.replay import NODE, Answer, Line, Replay, over_http
 from tests.outside.amqp.management.steps import Step, sections, steps
 from tests.support.listed_differences import fits, unexplained
 
@@ -190,16 +193,18 @@ def test_a_difference_without_a_row_and_a_row_without_a_difference_fail(
     golden: dict[str, Line], capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = changed(golden, "vhost.put", lambda it: it.update(status=200))
+    found = list(differences(golden, other, SCENARIO))
     row = Explained("vhost.put", "status", "as planted")
     too_many = Explained("vhost.get", "*", "no such difference")
-    assert report(golden, SCENARIO, []) == 0
-    assert report(other, SCENARIO, [row]) == 0
+    assert report([], STEPS, []) == 0
+    assert report(found, STEPS, [row]) == 0
     assert "1 explained" in capsys.readouterr().out
-    assert report(other, SCENARIO, []) == 1
-    assert report(other, SCENARIO, [row, too_many]) == 1
+    assert report(found, STEPS, []) == 1
+    assert report(found, STEPS, [row, too_many]) == 1
     assert "vhost.get\t*\tno such difference" in capsys.readouterr().out
-    assert report(other, SCENARIO, [], "4.4.0") == 0
-    assert report(other, SCENARIO, [], "4.3.6") == 1
+    assert report(found, STEPS, [row, too_many], is_whole=False) == 0
+    assert report(found, STEPS, [], "4.4.0") == 0
+    assert report(found, STEPS, [], "4.3.6") == 1
 
 
 def test_each_row_has_a_reason_and_names_recorded_calls(rows: list[Explained]) -> None:
@@ -215,3 +220,41 @@ def test_each_call_that_is_not_served_has_a_row(
     found = list(differences(golden, {}, SCENARIO))
     assert len(found) == len(STEPS)
     assert unexplained(found, rows) == ([], [])
+
+
+def test_a_broker_that_does_not_answer_differs_in_each_call(golden: dict[str, Line]) -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # and does not listen
+        port = bound.getsockname()[1]
+        clients = Clients(Address(port))
+        assert clients.play("connect_as_ann")["exception"] == "AMQPConnectionError"
+        assert clients.play("open_third_channel")["exception"] == "IndexError"
+        replay = Replay(over_http(f"http://127.0.0.1:{port}"), clients)
+        answers = {line["id"]: line for line in replay.play([STEPS["vhost.put"], STEPS["qs"]])}
+    assert [line["status"] for line in answers.values()] == [0, 0]
+    found = differences(golden, answers, [STEPS["vhost.put"], STEPS["qs"]])
+    assert [each.field for each in found] == ["status", "status"]
+
+
+def unmarked(lines: Mapping[str, Line]) -> list[Line]:
+    """Return answers as a run records them."""
+    return [{key: line[key] for key in line if key not in MARKS} for line in lines.values()]
+
+
+def test_a_call_that_is_recorded_again_keeps_its_marks(golden: dict[str, Line]) -> None:
+    assert list(marked(unmarked(golden), [], golden)) == list(golden.values())
+
+
+def test_a_new_call_has_marks_by_the_names_of_its_fields(golden: dict[str, Line]) -> None:
+    (line,) = marked([{"id": "new", "body": [{"uptime": 1, "durable": True}]}], [], golden)
+    assert line["volatile"] == ["/*/uptime"]
+    (line,) = marked([{"id": "new", "body": {"garbage_collection": {}}}], [], golden)
+    assert line["erlang"] == ["/garbage_collection"]
+
+
+def test_a_field_that_differs_between_two_runs_is_volatile(golden: dict[str, Line]) -> None:
+    runs = [{"a": 1, "b": [1, 2], "c": 3}, {"a": 2, "b": [1]}]
+    first, second = ({"id": "new", "body": body} for body in runs)
+    (line,) = marked([first], [{"new": second}], golden)
+    assert line["volatile"] == ["/a", "/b"]
+    assert line["erlang"] == ["/c"]

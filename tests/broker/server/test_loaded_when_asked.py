@@ -111,7 +111,9 @@ NOT_FOR_AN_IDLE_BROKER = {
         "headrace.shards",
         "headrace.subscriptions", "headrace.vhosts",
     ),
-    "metrics.listener": ("headrace.frontends.http", "prometheus_client"),
+    "metrics.listener": (
+        "headrace.frontends.http", "headrace.wire.http_targets", "prometheus_client",
+    ),
     "an error text": ("shlex",),
 }  # fmt: skip
 """Modules by what needs them first."""

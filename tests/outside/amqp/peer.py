@@ -43,6 +43,12 @@ exec chroot "$ROOT" setpriv $WHO --pdeathsig KILL sh -c '
 epmd -address $ERL_EPMD_ADDRESS -port $ERL_EPMD_PORT -daemon
 cd "$PLACE" && exec /usr/lib/rabbitmq/bin/rabbitmq-server'
 """
+TOOL_SECONDS_MAX = 60.0
+_TOOL = """
+mount -t proc proc "$ROOT/proc" && mount --rbind /dev "$ROOT/dev" || exit 1
+AS="--reuid rabbitmq --regid rabbitmq --clear-groups --pdeathsig KILL"
+exec chroot "$ROOT" setpriv $AS "/usr/lib/rabbitmq/bin/$0" "$@"
+"""
 DEFINITIONS: dict[str, list[dict[str, Any]]] = {
     "users": [
         {"name": "guest", "password": "guest", "tags": ["administrator"]},
@@ -243,6 +249,14 @@ class RabbitMQ(StartsAndStops):
         place, self._place = self._place, None
         if place is not None:
             shutil.rmtree(place, ignore_errors=True)
+
+    def run_tool(self, tool: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run `rabbitmqctl` or another tool at this node. subprocess.TimeoutExpired."""
+        command = [*self.host.within, "unshare", "--mount", "sh", "-c", _TOOL, tool]
+        return subprocess.run(
+            [*command, *words], env=self.environment, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, check=False, timeout=TOOL_SECONDS_MAX,
+        )  # fmt: skip
 
     @property
     def output(self) -> str:

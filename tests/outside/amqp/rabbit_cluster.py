@@ -24,14 +24,9 @@ from tests.support.processes.process import (
 
 NODES = 3
 JOIN_SECONDS_MAX = 120.0
-_CONTROL_SECONDS_MAX = 60.0
 _AS_RABBITMQ = "setpriv --reuid rabbitmq --regid rabbitmq --clear-groups --pdeathsig KILL"
 _EPMD = f"""
 exec chroot "$ROOT" {_AS_RABBITMQ} epmd -address $ERL_EPMD_ADDRESS -port $ERL_EPMD_PORT
-"""
-_CONTROL = f"""
-mount -t proc proc "$ROOT/proc" && mount --rbind /dev "$ROOT/dev" || exit 1
-exec chroot "$ROOT" {_AS_RABBITMQ} /usr/lib/rabbitmq/bin/rabbitmqctl "$@"
 """
 
 
@@ -76,12 +71,8 @@ class Member(RabbitMQ):
 
     def control(self, *words: str) -> str:
         """Return what rabbitmqctl prints. RuntimeError: it failed."""
-        command = [*self.host.within, "unshare", "--mount", "sh", "-c", _CONTROL, "rabbitmqctl"]
         try:
-            done = subprocess.run(
-                [*command, "-n", self.node, "-q", *words], env=self.environment,
-                capture_output=True, text=True, check=False, timeout=_CONTROL_SECONDS_MAX,
-            )  # fmt: skip
+            done = self.run_tool("rabbitmqctl", "-n", self.node, "-q", *words)
         except subprocess.TimeoutExpired as error:
             raise RuntimeError(f"rabbitmqctl {words[0]} does not end") from error
         if done.returncode:

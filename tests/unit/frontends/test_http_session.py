@@ -7,8 +7,9 @@ import logging
 import pytest
 
 from headrace.frontends.http import endpoint, session
+from headrace.frontends.http.heads import HEAD_BYTES_MAX
 from headrace.frontends.http.router import HttpReply, HttpRequest, HttpRoute, text
-from headrace.frontends.http.session import HEAD_BYTES_MAX, REQUESTS_MAX
+from headrace.frontends.http.session import REQUESTS_MAX
 from headrace.model.invariant import InvariantError
 from headrace.net.limits import HTTP_CONNECTIONS_MAX
 from tests.support.net.http_endpoint import Served, asked, exchange, serving

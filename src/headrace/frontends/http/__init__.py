@@ -1,8 +1,11 @@
-"""The HTTP server of `metrics.listener`: metrics, health, readiness, read-only operations.
+"""The HTTP server: its protocol, and the paths of `metrics.listener`.
 
 - `endpoint`: the listener and its connections, on `net`; all that a start needs.
 - `session`: a connection, h11 on `net.stream`; imported with the first connection.
-- `router`: the table of paths; requests, replies and their types.
+- `heads`, `bodies`: refusals of ambiguous requests; bodies, received when their handler reads them.
+- `sending`, `streams`, `events`: replies as bytes; bodies made while the client reads them, gzip;
+  streams of events. `streams` and `events` are imported with the first such reply.
+- `router`: the table of path patterns; requests, replies and their types.
 - `routes`: the served paths, each with its handler.
 - `scrape`: a collection of all metrics, shared by clients that ask during it.
 - `exposition`: a broker's `Metrics` in Prometheus' text format; the only user of prometheus_client,

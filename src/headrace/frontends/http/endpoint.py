@@ -11,13 +11,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headrace.config.listeners import METRICS_LISTENER
-from headrace.frontends.http.router import Handler, HttpReply, HttpRequest, HttpRouter, text
+from headrace.frontends.http.router import (
+    BodyRefused,
+    Handler,
+    HttpReply,
+    HttpRequest,
+    HttpRouter,
+    text,
+)
 from headrace.model.errors import ConfigError
 from headrace.model.invariant import InvariantError
 from headrace.net.connection import Connection
 from headrace.net.listener import Address, Listener, Under
 
 if TYPE_CHECKING:
+    from headrace.frontends.http.bodies import RequestBody
     from headrace.frontends.http.session import HttpSession
     from headrace.net.table import ConnectionTable
     from headrace.ports.clock import Timer
@@ -26,7 +34,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ANSWER_SECONDS_MAX = 10.0
-"""Seconds that a handler may take; then the client gets 503."""
+"""Seconds that a handler may take, its wait for the body aside; then the client gets 503."""
+STOP_SECONDS_MAX = 4.0
+"""Seconds that answers under way have at the stop: less than `server` waits for this listener."""
 
 
 class Endpoint:
@@ -44,6 +54,8 @@ class Endpoint:
         """`https` if the listener has certificates, else `http`."""
         self.call_later: Callable[[float, Callable[[], None]], Timer]
         """Timers of the connection table's clock."""
+        self.body_bytes = 0
+        """Bytes of the bodies of all requests in memory."""
         self._fatal = fatal
         self._listener: Listener | None = None
         self._sessions: dict[HttpSession, None] = {}
@@ -99,29 +111,54 @@ class Endpoint:
         """Forget the session of an HTTP connection that is closed."""
         self._sessions.pop(session, None)
 
-    async def answered(self, handler: Handler, request: HttpRequest) -> HttpReply:
+    async def answered(
+        self, handler: Handler, request: HttpRequest, body: "RequestBody"
+    ) -> HttpReply:
         """Return the handler's reply; 500 if it fails, 503 if it takes too long."""
         try:
-            async with asyncio.timeout(ANSWER_SECONDS_MAX):
-                return await handler(request)
+            async with asyncio.timeout(ANSWER_SECONDS_MAX) as timeout:
+                body.timeout = timeout
+                reply = await handler(request)
+                if reply.compresses or not isinstance(reply.body, bytes):
+                    from headrace.frontends.http.streams import prepared
+
+                    reply = await prepared(reply, request)
+                return reply
         except TimeoutError:
             return text(503, f"no answer within {ANSWER_SECONDS_MAX:g} s")
-        except InvariantError as broken:
-            self._fatal(broken)
-        except Exception:
-            log.exception(
-                "%s %s: the handler met a bug of Headrace: please report it with this trace",
-                request.method, request.path,
-            )  # fmt: skip
+        except BodyRefused as refused:
+            return text(refused.status, refused.reason)
+        except Exception as problem:  # noqa: BLE001 - a bug ends one request
+            self.failed(request, problem)
+        finally:
+            body.timeout = None
         return text(500, "internal error")
 
+    def failed(self, request: HttpRequest, problem: Exception) -> None:
+        """Log a bug in a handler, or stop the process if an invariant is broken."""
+        if isinstance(problem, InvariantError):
+            self._fatal(problem)
+            return
+        log.error(
+            "%s %s: the handler met a bug of Headrace: please report it with this trace",
+            request.method, request.path, exc_info=problem,
+        )  # fmt: skip
+
     async def close(self) -> None:
-        """Stop accepting, send pending answers, and close all connections."""
+        """Stop accepting, send pending answers, and close all connections.
+
+        Answers that are not sent within `STOP_SECONDS_MAX` are cut off.
+        """
         if self._listener is not None:
             self._listener.close()
             self._listener = None
         waiting: list[asyncio.Task[Any]] = []
         for session in list(self._sessions):
             waiting += session.shut_down()
-        if waiting:
-            await asyncio.wait(waiting)
+        if not waiting:
+            return
+        _, late = await asyncio.wait(waiting, timeout=STOP_SECONDS_MAX)
+        if late:
+            for session in list(self._sessions):
+                session.cut()
+            await asyncio.wait(late)

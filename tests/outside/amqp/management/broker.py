@@ -1,10 +1,10 @@
 """A RabbitMQ that serves its management API, as its first start leaves it."""
 
 import time
-from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 
+from tests.outside.amqp.management.commands import Done
 from tests.outside.amqp.management.replay import over_http
 from tests.outside.amqp.peer import RabbitMQ
 from tests.support.processes.process import free_port
@@ -21,8 +21,9 @@ class ManagedRabbitMQ(RabbitMQ):
         port = free_port()
         self.settings["management.tcp.ip"] = self.host.address
         self.settings["management.tcp.port"] = port
-        # The recorded node had the exchange of logs.
+        # The recorded node had the exchange of logs, and a file of them.
         self.settings["log.exchange"] = "true"
+        self.settings["log.file"] = "node.log"
         self.base = f"http://{self.host.address}:{port}"
 
     def write_files(self, place: Path) -> None:
@@ -37,9 +38,13 @@ class ManagedRabbitMQ(RabbitMQ):
         ask = over_http(self.base)
         deadline = time.monotonic() + START_SECONDS_MAX
         while time.monotonic() < deadline:
-            with suppress(OSError):
-                # The overview is status 500 until the statistics database has started.
-                if ask("GET", "/api/overview", GUEST, None).status == HTTPStatus.OK:
-                    return
+            # The overview is status 500 until the statistics database has started.
+            if ask("GET", "/api/overview", GUEST, None).status == HTTPStatus.OK:
+                return
             time.sleep(0.1)
         raise SystemExit(f"rabbitmq: no management API at {self.base}")
+
+    def run(self, tool: str, *words: str) -> Done:
+        """Run a command. subprocess.TimeoutExpired: it does not end."""
+        done = self.run_tool(tool, *words)
+        return Done(done.returncode, done.stdout, done.stderr)

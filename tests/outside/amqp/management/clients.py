@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pika.adapters.blocking_connection import BlockingChannel
 
 CLOSE_SECONDS_MAX = 5.0
+STATISTICS_SECONDS = 6.0
+"""Given to a quorum queue until it has counted its messages, which it does every 5 s."""
 TRACE_SECONDS = 0.5
 """Given to traces of a publish until they are in their queue."""
 
@@ -29,8 +31,11 @@ class Clients:
         self._queue = ""
 
     def play(self, name: str) -> Any:
-        """Play a step; what its clients saw, as JSON."""
-        return getattr(self, name)()
+        """Play a step; what its clients saw, as JSON: an error, if they could not play it."""
+        try:
+            return getattr(self, name)()
+        except (AMQPError, IndexError) as error:
+            return _closed(error)
 
     def close(self) -> None:
         """Close all connections."""
@@ -163,6 +168,26 @@ class Clients:
         self._serve(TRACE_SECONDS)
         return {"more": self._trace() is not None}
 
+    # What commands list
+
+    def attach(self) -> None:
+        """Declare queues of two types, publish to them, and consume from one."""
+        channel = self._connect("ctl", name="ctl-conn").channel()
+        for queue, type_ in (("q1", "classic"), ("q2", "quorum")):
+            channel.queue_declare(queue, durable=True, arguments={"x-queue-type": type_})
+        channel.queue_bind("q1", "amq.direct", "k")
+        channel.confirm_delivery()
+        for _ in range(3):
+            channel.basic_publish("", "q1", b"x")
+            channel.basic_publish("", "q2", b"x")
+        channel.basic_qos(prefetch_count=1)
+        channel.basic_consume("q1", self._count, consumer_tag="ctl-tag")
+        self._serve(STATISTICS_SECONDS)
+
+    def declare_transient(self) -> None:
+        """Declare a queue of a kind that RabbitMQ calls deprecated."""
+        self._connections[-1].channel().queue_declare("gold-transient")
+
     def _trace(self) -> dict[str, Any] | None:
         method, properties, body = self._channels[0].basic_get(self._queue, auto_ack=True)
         if method is None:
@@ -201,7 +226,7 @@ class Clients:
             self._connections[-1].process_data_events(0.1)
 
 
-def _closed(error: AMQPError) -> dict[str, Any]:
+def _closed(error: Exception) -> dict[str, Any]:
     """Return the class, the code and the text of a refusal."""
     found: dict[str, Any] = {"exception": type(error).__name__}
     for each in (error, *error.args):

@@ -84,7 +84,7 @@ def _headers(step: Step, golden: Line, other: Line) -> Iterator[Difference]:
 
 def _bodies(step: Step, golden: Line, other: Line) -> Iterator[Difference]:
     field = "result" if step.client else "body"
-    left, right = (_arranged(line.get(field), step.unordered) for line in (golden, other))
+    left, right = (arranged(line.get(field), step.unordered) for line in (golden, other))
     marks = Marks(frozenset(golden.get("volatile", ())), frozenset(golden.get("erlang", ())))
     found = dict.fromkeys(
         _difference(step, path or "/", *values) for path, *values in walk(left, right, "", marks)
@@ -150,14 +150,14 @@ def kind(value: Any) -> str:
     return "object"
 
 
-def _arranged(value: Any, is_unordered: bool) -> Any:
+def arranged(value: Any, is_unordered: bool) -> Any:
     """Return a value without RabbitMQ's own objects; lists without a promised order are sorted."""
     match value:
         case list():
-            rows = [_arranged(row, is_unordered) for row in value if not _is_own(row)]
+            rows = [arranged(row, is_unordered) for row in value if not _is_own(row)]
             return sorted(rows, key=_key) if is_unordered else rows
         case dict():
-            return {key: _arranged(each, is_unordered) for key, each in value.items()}
+            return {key: arranged(each, is_unordered) for key, each in value.items()}
     return value
 
 
@@ -172,10 +172,11 @@ def _key(row: Any) -> str:
 
 
 def _difference(step: Step, field: str, golden: Any, other: Any) -> Difference:
-    return Difference(step.id, field, _shown(golden), _shown(other))
+    return Difference(step.id, field, shown(golden), shown(other))
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Return a value as one short line."""
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     line = " ".join(text.split())
     return line if len(line) <= SHOWN_CHARACTERS_MAX else line[: SHOWN_CHARACTERS_MAX - 1] + "…"

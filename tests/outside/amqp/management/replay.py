@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, urlsplit
 
@@ -32,7 +33,7 @@ WITHOUT_NAMES = ("nodes", "feature", "deprec", "ext", "auth", "global")
 
 
 class Answer(NamedTuple):
-    """An answer of HTTP; names of headers in small letters."""
+    """An answer of HTTP; names of headers in small letters. Status 0: there was no answer."""
 
     status: int
     headers: Mapping[str, str]
@@ -55,12 +56,16 @@ class Plays(Protocol):
 
 @dataclass
 class Replay:
-    """A run of the scenario, and the values that it has taken from answers."""
+    """A run of the scenario, and the values that it has taken from answers.
+
+    An answer that does not satisfy its condition is asked for again, unless it is an error.
+    """
 
     ask: Ask
     clients: Plays
     values: dict[str, str] = field(default_factory=dict)
     sleep: Callable[[float], None] = time.sleep
+    wait_seconds_max: float = WAIT_SECONDS_MAX
 
     def play(self, scenario: Iterable[Step]) -> Iterable[Line]:
         """Yield the answer of each recorded step."""
@@ -78,14 +83,15 @@ class Replay:
         body = None if step.content is None else self._filled(step.content, str).encode()
         path = self._filled(step.path, lambda text: quote(text, safe=""))
         condition = WAITS.get(step.id)
-        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        deadline = time.monotonic() + self.wait_seconds_max
         while True:
             answer = self.ask(step.method, path, headers, body)
             value, text = _parsed(answer.body.decode("utf-8", "replace"))
-            if holds(condition, value) or time.monotonic() > deadline:
+            is_final = holds(condition, value) or answer.status != HTTPStatus.OK
+            if is_final or time.monotonic() > deadline:
                 break
             self.sleep(PAUSE_SECONDS)
-        if step.id in CAPTURES and answer.status == http.client.OK:
+        if step.id in CAPTURES and answer.status == HTTPStatus.OK:
             name, find = CAPTURES[step.id]
             self.values[name] = find(value)
         if text is None:
@@ -125,6 +131,8 @@ def over_http(base: str) -> Ask:
             answer = connection.getresponse()
             received = {name.lower(): value for name, value in answer.getheaders()}
             return Answer(answer.status, received, answer.read())
+        except (OSError, http.client.HTTPException):
+            return Answer(0, {}, b"")
         finally:
             connection.close()
 
