@@ -158,7 +158,8 @@ def test_a_client_that_waits_is_not_asked_for_a_refused_body(path: bytes) -> Non
     assert status == {b"/refuses": 401, b"/echo": 413, b"/none": 405, b"/nowhere": 404}[path]
 
 
-def test_a_small_body_that_no_handler_reads_is_dropped() -> None:
+def test_a_small_body_that_no_handler_reads_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "DISCARD_SECONDS", 20.0)
     refused = [each.replace(b"/echo", b"/refuses") for each in (sized(b"abc"), chunked(b"a", b"b"))]
     expected = [(401, b"who is it\n"), (401, b"who is it\n"), (200, b"none\n")]
     assert exchange(b"".join(refused) + LAST) == expected
