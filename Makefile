@@ -139,6 +139,7 @@ compat-rabbitmq: setup-dev ## RabbitMQ 4.0 and 4.3 alongside ours: clients' scen
 	for what in "" --commands; do for broker in rabbitmq ours; do \
 	  $(PY) -m tests.outside.amqp.management --broker $$broker $$what || failed=1; \
 	done; done; \
+	$(PY) -m tests.outside.amqp.management.policy_verdicts || failed=1; \
 	exit $$failed
 
 .PHONY: amqp-test

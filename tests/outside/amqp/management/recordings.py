@@ -16,8 +16,13 @@ COMMANDS = GOLDEN / "commands.jsonl.gz"
 
 def load(path: Path = ANSWERS) -> dict[str, Line]:
     """Return the answers of a recording, by step."""
+    return {line["id"]: line for line in load_lines(path)}
+
+
+def load_lines(path: Path) -> list[Line]:
+    """Return the lines of a recording."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return {line["id"]: line for line in map(json.loads, lines)}
+        return [json.loads(line) for line in lines]
 
 
 def save(path: Path, lines: Iterable[Line]) -> None:

@@ -37,5 +37,7 @@ def erlang_pairs(pairs: Mapping[str, object]) -> str:
 
 
 def _string(value: str) -> str:
+    if not value:
+        return "<<>>"
     quoted = value.translate(_PRINTED)
     return f'<<"{quoted}"{"" if quoted.isascii() else "/utf8"}>>'

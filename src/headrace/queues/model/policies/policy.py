@@ -174,6 +174,8 @@ def _keys_problem(
     definition: Mapping[str, object], checked: tuple[dict[str, PolicyKey], ...]
 ) -> str | None:
     """Return the first problem of the keys. RabbitMQ's order is by module, then by name."""
+    if _MASTER_LOCATOR in definition:
+        return f"use of deprecated {_MASTER_LOCATOR} argument is not permitted"
     for keys in checked:
         for name in sorted(definition.keys() & keys.keys()):
             value, key = definition[name], keys[name]
@@ -182,8 +184,6 @@ def _keys_problem(
     problem = _delayed_retry_problem(definition)
     if problem is not None:
         return problem
-    if _MASTER_LOCATOR in definition:
-        return f"use of deprecated {_MASTER_LOCATOR} argument is not permitted"
     known = {name for keys in checked for name in keys}
     unknown = {name: value for name, value in definition.items() if name not in known}
     return f"{erlang_pairs(unknown)} are not recognised policy settings" if unknown else None

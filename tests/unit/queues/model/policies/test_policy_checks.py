@@ -173,7 +173,7 @@ def test_operator_policies_have_only_the_keys_that_rabbitmq_permits(name: str) -
         ({"nosuch": 1, "max-length": -1}, "-1 is not a valid maximum length"),
         ({"max-length": -1, "expires": 0}, "0 is not a valid queue expiry"),
         (
-            {"queue-master-locator": "min-masters"},
+            {"queue-master-locator": "min-masters", "max-length": -1},
             "use of deprecated queue-master-locator argument is not permitted",
         ),
         (
@@ -283,6 +283,7 @@ def test_apply_to_names_object_types(applies_to: AppliesTo, covered: set[QueueTy
     ("value", "shown"),
     [
         ("x", '<<"x">>'),
+        ("", "<<>>"),
         ('a"\\\n', '<<"a\\"\\\\\\n">>'),
         ("ü", '<<"ü"/utf8>>'),
         (False, "false"),
