@@ -1,4 +1,4 @@
-"""A fault of settled positions: frames of a former leader arrive behind those of the present one.
+"""A fault: settled positions of a former leader arrive after those of the present leader.
 
     first leads ── its complete frame to a follower is delayed
     second leads ── its complete frame arrives; consumers acknowledge for some seconds
@@ -19,7 +19,7 @@ from tests.support.sim.queues.story import FAN, QueueRequests
 _LATE_SECONDS = (6.0, 7.0)
 """Longer than consumers need for acknowledgements that no fault of before or after excuses."""
 _CUT_SECONDS_MAX = 0.25
-"""The complete frame is sent in this time after the election, or the fault is none."""
+"""Longest time from the election to the delay: later, the complete frame has arrived."""
 _DOWN_SECONDS = 3.0
 
 
