@@ -197,3 +197,22 @@ def test_note_that_is_left_behind_a_registration_is_found_by_a_later_look() -> N
         await until(lambda: old not in ids(cluster, DOWN), deleted_logs.LOOK_SECONDS + 5)
 
     played(story, DOWN)
+
+
+def test_check_during_another_check_of_the_same_notes_does_not_fail() -> None:
+    """A broker that registers in a new session checks while its periodic check runs."""
+
+    async def story(cluster: SimCluster, home: Home, leader: Home) -> None:
+        server, store = cluster.brokers[DOWN], store_of(cluster, DOWN)
+        path = f"{DELETED_REPLICAS}/{DOWN}/{bytes(16).hex()}"
+        await store.create(path, b"gone", parents=True)
+
+        class Overtaken:
+            async def delete_topics(self, ids: object) -> dict[object, object]:
+                await store.delete(path)  # as the other check does
+                return {}
+
+        await deleted_logs.DeletedLogs(server.broker, store, Overtaken()).delete()  # type: ignore[arg-type]
+        assert not await notes(cluster, DOWN)
+
+    played(story, DOWN)

@@ -10,6 +10,7 @@ runs: it may have registered in the moment in which the controller left one.
 """
 
 import logging
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -75,7 +76,8 @@ class DeletedLogs:
             kept.update(topics.values())
         done = [name for name, topic in topics.items() if topic not in kept]
         for name in done:
-            await self._store.delete(f"{self._path}/{name}")
+            with suppress(NoNode):  # the other check, of a new session or of the time, was faster
+                await self._store.delete(f"{self._path}/{name}")
         if done:
             _logger.info(
                 "logs of %s were deleted: their queues were deleted while this broker was down",
