@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from tests.outside.amqp_cluster.faults import KILL
+from tests.outside.amqp_cluster.faults import CUT_FROM_PEERS, CUT_OFF, KILL
 from tests.outside.amqp_cluster.history import (
     Deliveries,
     Fault,
@@ -93,15 +93,34 @@ def _may_forget(settled: float, now: float, faults: Sequence[Fault]) -> bool:
     )
 
 
-def unflagged(deliveries: Deliveries) -> list[int]:
-    """Return messages delivered again without the flag `redelivered`."""
+def unflagged(
+    deliveries: Deliveries, subscriptions: Sequence[Subscription], faults: Sequence[Fault]
+) -> list[int]:
+    """Return messages delivered again without the flag `redelivered`.
+
+    But for first deliveries that arrive late: after a partition, TCP sends again what was under way
+    before, at the latest after as long a time as the partition took.
+    """
     seen = _marks(deliveries)
     found = []
-    for number, flag in zip(deliveries.numbers, deliveries.redelivered, strict=True):
-        if seen[number] and not flag:
-            found.append(number)
+    for index, number in enumerate(deliveries.numbers):
+        if seen[number] and not deliveries.redelivered[index]:
+            subscription, now = (
+                subscriptions[deliveries.subscriptions[index]],
+                deliveries.times[index],
+            )
+            if not any(_arrives_late(subscription, now, fault) for fault in faults):
+                found.append(number)
         seen[number] = 1
     return found
+
+
+def _arrives_late(subscription: Subscription, now: float, fault: Fault) -> bool:
+    """Tell whether a delivery of this time may have been sent before a partition."""
+    if fault.kind not in (CUT_OFF, CUT_FROM_PEERS):
+        return False
+    took = max(fault.ended - fault.began, RECONCILED_SECONDS)
+    return subscription.opened <= fault.began <= now <= fault.ended + took
 
 
 def disordered(deliveries: Deliveries, publishes: Publishes) -> list[int]:
@@ -224,7 +243,10 @@ def _of_queue(
         yield "expired early", expired_early(found, publishes, TTL_SECONDS)
     if not queue.dead_letters_of:
         yield "settled and back", settled_and_back(found, faults)
-        yield "delivered twice without a flag", unflagged(found)
+        yield (
+            "delivered twice without a flag",
+            unflagged(found, history.subscriptions, faults),
+        )
     if queue.in_order:
         yield "out of order", disordered(found, publishes)
     if queue.single_active:

@@ -126,6 +126,24 @@ def test_a_second_delivery_without_the_flag_is_seen() -> None:
     assert told(history) == ["shared: delivered twice without a flag: 1: 1"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "time", "excused"),
+    [
+        (CUT_OFF, 119.0, True),
+        (CUT_FROM_PEERS, 119.0, True),
+        (CUT_OFF, 121.0, False),
+        (PAUSE, 111.0, False),
+        (KILL, 110.0, False),
+    ],
+)
+def test_a_first_delivery_may_arrive_late_after_a_partition_alone(
+    kind: str, time: float, excused: bool
+) -> None:
+    rows = [(1, 105.0, 1, True, 0.0), (1, time, 0, False, 0.0)]
+    history = history_of(SPREAD, "shared", rows, [Fault(kind, 1, 100.0, 110.0)])
+    assert told(history) == ([] if excused else ["shared: delivered twice without a flag: 1: 1"])
+
+
 def test_the_first_violation_is_told_with_the_fault_before_it() -> None:
     history = history_of(SPREAD, "shared", [once(1), (1, 101.0, 1, False, 0.0)], [KILLED])
     found = list(broken(history, [], WINDOW))

@@ -263,7 +263,9 @@ class Cluster(RuleBasedStateMachine):
                 former = before.get((change.topic, index))
                 if former is not None and self.sure and fate == "written":
                     others = set(former.isr) - {broker}
-                    assert others.intersection(self.facts.brokers) <= set(state.isr) <= others
+                    key = TopicPartition(change.topic, index)
+                    serving = {each for each in others if self.facts.serves(each, key)}
+                    assert serving <= set(state.isr) <= others
                     assert state.leader in state.isr
 
     @precondition(lambda self: self.there())

@@ -16,7 +16,7 @@ from headrace.queues.model.declarations import QueueFlags
 from headrace.queues.port import Consumer
 from headrace.remote_queues.home.remote_queue import RemoteQueue
 from headrace.remote_queues.leader.queue_sessions import QueueSessions
-from headrace.server.cluster.queue_links import QueueLinks
+from headrace.server.cluster.queue_links import STILL_SECONDS_MAX, QueueLinks
 from headrace.testing.sim.cluster import SimCluster
 from headrace.wire.kafka.api import ApiKey
 from tests.support.amqp.deliveries import ChannelKit, Delivery
@@ -76,6 +76,12 @@ class Pair:
         consumer = Consumer(self.queue, self.channel, tag, prefetch=prefetch)
         self.queue.consume(consumer, 0.0, ignore_result)
         return consumer
+
+    def stand_still(self) -> None:
+        """Have no timer of the home note that it runs, as if its process had been stopped."""
+        link: Any = self.links._peers.to(BrokerId(LEADER))
+        link._alive.cancel()
+        link._alive_at -= 2 * STILL_SECONDS_MAX
 
     @property
     def bodies(self) -> list[str]:
@@ -149,6 +155,39 @@ def test_leader_ends_the_session_of_a_home_that_is_silent() -> None:
         pair.consume("d")
         await until(lambda: pair.bodies == ["a", "a"])
         assert pair.sent[1][3]  # redelivered
+
+    played(story)
+
+
+def test_events_under_way_to_a_home_that_stood_still_are_not_delivered() -> None:
+    async def story(pair: Pair) -> None:
+        pair.consume()
+        await until(lambda: pair.led.consumers)
+        pair.stand_still()
+        pair.publish("a")
+        await until(lambda: pair.led.unacked == 1)
+        pair.sessions._end(BrokerId(HOME))
+        await until(lambda: pair.session.ended)
+        assert pair.bodies == []
+        pair.begin()
+        pair.consume("d")
+        await until(lambda: pair.bodies == ["a"])
+        assert pair.sent[0][3]  # redelivered
+
+    played(story)
+
+
+def test_home_that_stood_still_goes_on_in_a_session_that_has_not_ended() -> None:
+    async def story(pair: Pair) -> None:
+        pair.consume()
+        await until(lambda: pair.led.consumers)
+        pair.stand_still()
+        pair.publish("a")
+        await until(lambda: pair.bodies == ["a"])
+        pair.publish("b")
+        await until(lambda: pair.bodies == ["a", "b"])
+        assert not pair.session.ended
+        assert not pair.sent[0][3]
 
     played(story)
 

@@ -8,8 +8,9 @@ import pytest
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.queues.engine.closed_queue import ClosedQueue
 from headrace.queues.engine.delivery_turns import AnyQueue
+from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.engine.queue_host import QueueHost
-from headrace.queues.port import Consumer
+from headrace.queues.port import Consumer, Getter, Handover
 from headrace.queues.refusals import Refused
 from headrace.vhosts.led_queues import LOADS_MAX
 from tests.support.cluster.queue_part import AT, QueueCluster, play
@@ -97,6 +98,35 @@ def test_move_is_reported_before_publishes_are_reported_as_unstored() -> None:
         assert told == [led]
         assert isinstance(first.queue, ClosedQueue)
         assert first.queue.led_elsewhere
+
+    play(story)
+
+
+def test_message_of_a_channel_that_a_refused_get_closes_is_not_handed_over() -> None:
+    """Nothing would settle it: it would never be ready at the next leader."""
+
+    async def story(cluster: QueueCluster) -> None:
+        first = cluster.leader
+        handovers: list[Handover] = []
+
+        def moved(host: QueueHost, queue: AnyQueue) -> None:
+            assert isinstance(queue, HostedQueue)
+            host.unhost(queue)
+            handovers.append(queue.handover())
+
+        def refused(got: object) -> None:
+            assert isinstance(got, Refused)
+            first.channel.close()
+
+        first.led.moved = moved
+        await first.published("a")
+        assert await first.get() == "a"
+        first.hosted.pause()
+        consumer = Consumer(first.hosted, first.channel, "", counted=False)
+        first.hosted.get(Getter(consumer, refused), first.broker.clock.monotonic())
+        second = await cluster.move(1)
+        assert [handover.held for handover in handovers] == [[]]
+        assert await second.take() == "a*"
 
     play(story)
 

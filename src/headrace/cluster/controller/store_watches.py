@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from headrace.broker.broker import Broker
+from headrace.broker.replica.former_terms import FormerTerm
 from headrace.cluster.controller.directory_failures import DirectoryFailures
 from headrace.cluster.controller.replica_requests import ReplicaRequests
 from headrace.cluster.controller.term import Result
@@ -70,8 +71,8 @@ class StoreWatches:
         """Read from the store, before registration, what this broker leads and holds."""
         topics = (await self._catalog.topics(passed_over=[])).values()
         me, doubts = self._broker.broker_id, self.doubts
-        applier.former_epochs = {
-            TopicPartition(topic.name, index): state.leader_epoch
+        applier.former_terms = {
+            TopicPartition(topic.name, index): FormerTerm(topic.node.topic_id, state.leader_epoch)
             for topic in topics
             for index, state in topic.states.items()
             if state.leader == me

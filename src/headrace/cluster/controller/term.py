@@ -119,9 +119,8 @@ class ControllerTerm:
     async def carry_out(self, event: Event) -> Result:
         """Decide on an event, write the changes, and send the orders.
 
-        Return what was refused or failed.
-
-        ApiError NOT_CONTROLLER: the term is over. StoreError: part of it may have been written.
+        Return what was refused or failed. ApiError NOT_CONTROLLER: the term is over. StoreError:
+        part of it may have been written.
         """
         outcome = Outcome()
         try:
@@ -191,6 +190,7 @@ class ControllerTerm:
 
     async def answered_late(self, broker: BrokerId, orders: Orders, failed: Failed) -> None:
         """Act on the late outcome of orders, as on one in time."""
+        self.facts.served(broker, orders.orders, failed)
         await self._follow_up((), {broker: failed})
         if any(isinstance(order, Stop) and order.delete for order in orders.orders):
             await self._repeat_stops()
@@ -299,7 +299,7 @@ class ControllerTerm:
         if taker is None:
             return {_key(order): ErrorCode.BROKER_NOT_AVAILABLE for order in orders.orders}
         try:
-            return dict(await taker.take(orders))
+            failed = dict(await taker.take(orders))
         except ApiError as error:
             expected = broker in self.facts.leaving or is_overtaken(error)
             level = logging.INFO if expected else logging.ERROR
@@ -307,6 +307,8 @@ class ControllerTerm:
                 level, "broker %d did not accept the controller's orders: %s", broker, error
             )
             return {_key(order): error.code for order in orders.orders}
+        self.facts.served(broker, orders.orders, failed)
+        return failed
 
     async def _follow_up(self, taken: Iterable[Change], failed: Mapping[BrokerId, Failed]) -> None:
         """Decide for replicas that failed or are damaged, restarted leaders, and reassignments."""

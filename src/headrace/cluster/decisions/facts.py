@@ -12,9 +12,9 @@ from headrace.broker.metadata_image import (
     PartitionInfo,
     TopicInfo,
 )
-from headrace.cluster.decisions.orders import Order
+from headrace.cluster.decisions.orders import Failed, Order, Stop
 from headrace.cluster.store.stored_doubts import Doubt, Registered
-from headrace.cluster.store.stored_topic import StoredTopic
+from headrace.cluster.store.stored_topic import NEVER_LED, StoredTopic
 from headrace.cluster.store.znodes import PartitionState, TopicNode
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
@@ -111,6 +111,17 @@ class ClusterFacts:
         """Return whether `epoch` is that of the broker's present registration, or -1 (unknown)."""
         known = self.brokers.get(broker)
         return epoch == -1 or (known is not None and known.epoch == epoch)
+
+    def served(self, broker: BrokerId, orders: Iterable[Order], failed: Failed) -> None:
+        """End failures of replicas whose broker carried out an order of the present leader."""
+        for order in orders:
+            if isinstance(order, Stop) or order.replication.leader == NO_LEADER:
+                continue
+            key, epoch = order.replication.topic_partition, order.replication.leader_epoch
+            topic = self.topics.get(key.topic)
+            present = topic and topic.states.get(key.partition, NEVER_LED).leader_epoch
+            if key not in failed and epoch == present:
+                self.failed.discard((broker, key))
 
     def serves(self, broker: BrokerId, partition: TopicPartition) -> bool:
         """Return whether the broker is alive and its replica of the partition has not failed."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import NO_LEADER
+from headrace.broker.replica.former_terms import FormerTerms, led_before
 from headrace.broker.replica.in_sync_replicas import Replicas
 from headrace.broker.replica.partition_role import always
 from headrace.cluster.decisions.changes import DELETED_EPOCH
@@ -21,7 +22,7 @@ from headrace.cluster.membership.lease import NO_SESSION
 from headrace.config.log_config import LogConfig
 from headrace.log.directory.new_log import NewLog
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import NO_EPOCH, LeaderEpoch, TopicPartition, counted
+from headrace.model.nouns import LeaderEpoch, TopicPartition, counted
 from headrace.posix.awaiting import called_back
 
 if TYPE_CHECKING:
@@ -78,10 +79,7 @@ class Applier:
         """Broker epoch of the registration for which each partition was last ordered to be led."""
         self.may_commit: Callable[[], bool] = always
         """Returns whether the lease on the session that owns the registration holds."""
-        self.former_epochs: Mapping[TopicPartition, LeaderEpoch] = {}
-        """Leader epochs under which a former process of this broker led. It must not lead again
-        under the same epoch: records that were not flushed may be lost here although followers
-        have them."""
+        self.former_terms: FormerTerms = {}
         self.before: Callable[[Orders], Awaitable[None]] = _at_once
         """Awaited with orders before they are carried out; ApiError: they are refused."""
         self.may_make: Callable[[TopicPartition], bool] = _never
@@ -95,11 +93,9 @@ class Applier:
     async def take(self, orders: Orders) -> Failed:
         """Carry out orders behind all earlier ones.
 
-        Return the partitions that failed, with error codes.
-
-        When this returns, partitions that the broker was ordered to lead accept writes, and clients
-        are shown `orders.delta`. ApiError STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH: no order was
-        carried out.
+        Return the partitions that failed, with error codes. When this returns, partitions that the
+        broker was ordered to lead accept writes, and clients are shown `orders.delta`. ApiError
+        STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH: no order was carried out.
         """
         async with self._turn:
             self._check(orders)
@@ -248,7 +244,7 @@ class Applier:
     def _lead(self, new: NewLog, what: Replication, broker_epoch: int, failed: Failed) -> bool:
         """Lead, and return True; or record the error in `failed`."""
         broker, key = self._broker, new.topic_partition
-        if what.leader_epoch <= self.former_epochs.get(key, NO_EPOCH):
+        if led_before(self.former_terms, key, what.topic_id, what.leader_epoch):
             failed[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
             return False
         try:
@@ -283,10 +279,7 @@ class Applier:
             await asyncio.sleep(CUT_LOOK_SECONDS)
 
     def _follow(self, new: NewLog, what: Replication, failed: Failed) -> None:
-        """Follow the leader.
-
-        Record KAFKA_STORAGE_ERROR in `failed`, so that the controller learns of it.
-        """
+        """Follow the leader; record KAFKA_STORAGE_ERROR in `failed` for the controller."""
         if what.leader == NO_LEADER and not self._broker.has_replica(new.topic_partition):
             return
         leader, epoch = what.leader, what.leader_epoch

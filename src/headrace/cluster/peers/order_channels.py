@@ -94,12 +94,11 @@ class OrderChannel:
     async def take(self, orders: Orders) -> Mapping[TopicPartition, ErrorCode]:
         """Deliver orders behind all earlier ones.
 
-        Return the partitions that failed, with error codes.
-
-        Orders that only change the metadata shown to clients return at once: otherwise a leader
-        that requested the ISR change would wait for the slowest broker. ApiError: REQUEST_TIMED_OUT
-        after `ANSWER_SECONDS_MAX` (the orders are still delivered), BROKER_NOT_AVAILABLE if the
-        registration ended or the broker seems to be dead, or the broker's refusal.
+        Return the partitions that failed, with error codes. Orders that only change the metadata
+        shown to clients return at once: otherwise a leader that requested the ISR change would wait
+        for the slowest broker. ApiError: REQUEST_TIMED_OUT after `ANSWER_SECONDS_MAX` (the orders
+        are still delivered), BROKER_NOT_AVAILABLE if the registration ended or the broker seems to
+        be dead, or the broker's refusal.
         """
         if self._closed:
             raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE)

@@ -2,9 +2,9 @@
 
 - `endpoint`: the listener and its connections, on `net`; all that a start needs.
 - `session`: a connection, h11 on `net.stream`; imported with the first connection.
-- `heads`, `bodies`: refusals of ambiguous requests; bodies, received when their handler reads them.
+- `heads`: refusals of ambiguous requests. `bodies`: received when their handler reads them.
 - `sending`, `streams`, `events`: replies as bytes; bodies made while the client reads them, gzip;
-  streams of events. `streams` and `events` are imported with the first such reply.
+  streams of events. `bodies`, `streams`, `events` are imported with the first use.
 - `router`: the table of path patterns; requests, replies and their types.
 - `routes`: the served paths, each with its handler.
 - `scrape`: a collection of all metrics, shared by clients that ask during it.

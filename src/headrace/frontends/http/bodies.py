@@ -64,9 +64,9 @@ class RequestBody:
     def __init__(
         self, http: h11.Connection, length: int, bytes_max: int, source: Source, budget: Budget
     ) -> None:
-        """Take the body of the request that `http` has just parsed.
+        """Take the body of the request whose head `http` has just parsed.
 
-        `length` is `heads.body_length`; `bytes_max` is the limit of the request's route.
+        `length` is `heads.body_length`, not 0; `bytes_max` is the limit of the request's route.
         """
         self._http = http
         self._length = length
@@ -79,7 +79,7 @@ class RequestBody:
         self._waiting: asyncio.Future[None] | None = None
         self._refused: BodyRefused | None = None
         self._drops = False
-        self.done = length == 0
+        self.done = False
         """Whether the body is received, or dropped, to its end."""
         self.timeout: asyncio.Timeout | None = None
         """The handler's time, which does not pass while it waits for the client."""
@@ -92,7 +92,7 @@ class RequestBody:
     # Calls of the handler and of its connection's task
 
     async def read(self) -> bytes | bytearray:
-        """Return the whole body, b"" without one. Raises BodyRefused."""
+        """Return the whole body. Raises BodyRefused."""
         if self._refused is not None:
             raise self._refused
         if not self.done:

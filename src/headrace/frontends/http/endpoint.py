@@ -112,12 +112,13 @@ class Endpoint:
         self._sessions.pop(session, None)
 
     async def answered(
-        self, handler: Handler, request: HttpRequest, body: "RequestBody"
+        self, handler: Handler, request: HttpRequest, body: "RequestBody | None"
     ) -> HttpReply:
         """Return the handler's reply; 500 if it fails, 503 if it takes too long."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS_MAX) as timeout:
-                body.timeout = timeout
+                if body is not None:
+                    body.timeout = timeout
                 reply = await handler(request)
                 if reply.compresses or not isinstance(reply.body, bytes):
                     from headrace.frontends.http.streams import prepared
@@ -131,7 +132,8 @@ class Endpoint:
         except Exception as problem:  # noqa: BLE001 - a bug ends one request
             self.failed(request, problem)
         finally:
-            body.timeout = None
+            if body is not None:
+                body.timeout = None
         return text(500, "internal error")
 
     def failed(self, request: HttpRequest, problem: Exception) -> None:

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import h11
 
 from headrace.frontends.http import heads
-from headrace.frontends.http.bodies import RequestBody
 from headrace.frontends.http.heads import HEAD_BYTES_MAX
 from headrace.frontends.http.router import (
     EVENT_STREAM,
+    NO_BODY,
     REASONS,
     Found,
     Handler,
@@ -43,6 +43,7 @@ from headrace.security.identity import Identity
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from headrace.frontends.http.bodies import RequestBody
     from headrace.frontends.http.router import HttpRouter
     from headrace.net.pending import Pending
     from headrace.ports.clock import Timer
@@ -67,9 +68,9 @@ class Serving(Protocol):
     body_bytes: int
 
     async def answered(
-        self, handler: Handler, request: HttpRequest, body: RequestBody, /
+        self, handler: Handler, request: HttpRequest, body: "RequestBody | None", /
     ) -> HttpReply:
-        """Return the handler's reply, or an error reply if it fails."""
+        """Return the handler's reply, or an error reply if it fails. `body`: the request's."""
 
     def failed(self, request: HttpRequest, problem: Exception, /) -> None:
         """Log a bug in a handler, or stop the process if an invariant is broken."""
@@ -90,7 +91,7 @@ class HttpSession:
         self._answering: asyncio.Task[None] | None = None
         """The task of the pending answer, while frames are held; None: no answer is pending."""
         self._body: RequestBody | None = None
-        """The body of the request that is being answered."""
+        """The body of the request that is being answered; None without one."""
         self._events = False
         """Whether the pending answer is a stream of events, which has no end of its own."""
         self._requests = 0
@@ -216,20 +217,26 @@ class HttpSession:
         self._rest(False)
         self._stream.hold()
         route, values = found
-        body = RequestBody(http, length, route.body_bytes_max, self, self._endpoint)
+        body = None
+        if length:
+            from headrace.frontends.http.bodies import RequestBody
+
+            body = RequestBody(http, length, route.body_bytes_max, self, self._endpoint)
         headers = tuple(request.headers)
-        asked = HttpRequest(method, path, identity, query, headers, values, body)
+        asked = HttpRequest(method, path, identity, query, headers, values, body or NO_BODY)
         self._body = body
         self._answering = asyncio.get_running_loop().create_task(
             self._answer(route.handler, asked, body)
         )
         return None
 
-    async def _answer(self, handler: Handler, request: HttpRequest, body: RequestBody) -> None:
+    async def _answer(
+        self, handler: Handler, request: HttpRequest, body: "RequestBody | None"
+    ) -> None:
         try:
             reply = await self._endpoint.answered(handler, request, body)
             try:
-                kept = await body.drop(DISCARD_BYTES_MAX, DISCARD_SECONDS)
+                kept = body is None or await body.drop(DISCARD_BYTES_MAX, DISCARD_SECONDS)
             except BaseException:
                 await _close(reply)
                 raise
@@ -238,7 +245,8 @@ class HttpSession:
                 return
             await _close(reply)
         finally:
-            body.release()
+            if body is not None:
+                body.release()
             self._answering = self._body = None
         self._finish(reply, close=not kept, discards=not kept, to=request.method)
         self._stream.go_on()

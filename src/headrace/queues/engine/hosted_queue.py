@@ -242,17 +242,23 @@ class HostedQueue(PausingQueue, BatchQueue, PurgingQueue, HandedQueue):
     def resign(self, refused: Refused) -> None:
         """Stop the queue because another broker leads it: refuse waiting gets, release the stores.
 
-        Publishes that are not confirmed are reported as unstored.
+        Publishes that are not confirmed are reported as unstored. Both may close channels: these
+        requeue what they hold before the queue ends, so that `handover` does not name it.
         """
-        self._stop(refused)
+        self._refuse_waiting(refused)
         for store in self.late_stores:
             store.resign()
+        self._stop(refused)
 
     def _stop(self, refused: Refused) -> None:
         self.deleted = True
         self.disarm()
         for consumer in self.consumers:
             consumer.channel.forget(consumer)
+        self._refuse_waiting(refused)
+
+    def _refuse_waiting(self, refused: Refused) -> None:
+        """Answer the basic.gets and purges that wait."""
         getters, self._getters = self._getters, deque()
         for getter in getters:
             getter.done(refused)

@@ -10,7 +10,7 @@ registration; the next one begins when it is asked for.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.broker.broker import Broker
 from headrace.client.calls.call import check
@@ -32,10 +32,18 @@ from headrace.remote_queues.leader.queue_sessions import SessionName
 from headrace.remote_queues.messages import Event, QueueCalls
 from headrace.wire.kafka.api import ApiKey
 
+if TYPE_CHECKING:
+    from headrace.ports.clock import Timer
+
 POLLS_MAX = 2
 """Long polls in flight: the next one waits at the leader while an answer is under way."""
 REQUEST_SECONDS_MAX = 5.0
 """Seconds after which a request without an answer has failed."""
+ALIVE_SECONDS = 0.1
+"""Seconds between two marks that this process runs, while a session exists."""
+STILL_SECONDS_MAX = 0.5
+"""Seconds without a mark after which events that were under way are asked for again: the leader may
+have ended the session meanwhile (`queue_sessions.LOST_SECONDS`), and delivered to others."""
 Polled = tuple[int, Sequence[Event]]
 
 
@@ -141,6 +149,8 @@ class QueueLink:
         self._failures = 0
         self._due = False
         self._pausing = False
+        self._alive_at = 0.0
+        self._alive: Timer | None = None
 
     def session(self, leader_epoch: int) -> HomeSession:
         """Return the present session, or begin one if the last has ended.
@@ -154,7 +164,17 @@ class QueueLink:
             self._polling = 0
             self._session = HomeSession(self._soon)
             self._soon()
+            self._mark_alive()
         return self._session
+
+    def _mark_alive(self) -> None:
+        """Note that this process runs, now and again until the session ends."""
+        if self._alive is not None:
+            self._alive.cancel()
+            self._alive = None
+        self._alive_at = self._clock.monotonic()
+        if self._session is not None and not self._session.ended:
+            self._alive = self._clock.call_later(ALIVE_SECONDS, self._mark_alive)
 
     def end_session(self) -> None:
         """End the present session: the leader does not answer any more."""
@@ -165,6 +185,8 @@ class QueueLink:
     def close(self) -> None:
         """End the session: the leader's registration has ended."""
         self.end_session()
+        if self._alive is not None:
+            self._alive.cancel()
         self._calls.close()
         self._events.close()
 
@@ -194,6 +216,9 @@ class QueueLink:
             self._soon()
 
     def _polled(self, connection: int, answer: Polled | ApiError) -> None:
+        if self._clock.monotonic() - self._alive_at > STILL_SECONDS_MAX:
+            self._mark_alive()
+            answer = ApiError(ErrorCode.REQUEST_TIMED_OUT, "this process stood still")
         session = self._answered(connection, answer)
         if session is not None and not isinstance(answer, ApiError):
             self._polling -= 1

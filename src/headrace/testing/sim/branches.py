@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from headrace.broker.partition import Partition
 from headrace.broker.replica import replica_reads
 from headrace.broker.replica.follower import Follower
+from headrace.broker.replica.former_terms import led_before
 from headrace.broker.replica.in_sync_replicas import InSyncReplicas
 from headrace.broker.replica.leader_term import LeaderTerm
 from headrace.broker.waiters import CommitWaiters
@@ -92,8 +93,8 @@ def _cuts_committed(outcome: Any, follower: Follower, *_: object) -> bool:  # no
 
 def _is_former(applier: Applier, order: Any, *_: object) -> bool:  # noqa: ANN401
     what = order.replication
-    former = applier.former_epochs.get(what.topic_partition, -1)
-    return isinstance(order, Lead) and what.leader_epoch <= former
+    at = what.topic_partition, what.topic_id, what.leader_epoch
+    return isinstance(order, Lead) and led_before(applier.former_terms, *at)
 
 
 def _in_flush(source: Source, key: Any) -> bool:  # noqa: ANN401

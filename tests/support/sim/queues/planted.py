@@ -7,6 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
+from headrace.copies.followed_file import FollowedFile
+from headrace.copies.messages import CopyAnswer, CopyQuestion
+from headrace.copies.settled_follower import SettledFollower
+from headrace.delivery.settled_state import NO_FRAME
+from headrace.model.nouns import NO_EPOCH
+from headrace.ports.callbacks import Done
 from headrace.queue_stores.log.log_writing import LogWriting
 from headrace.record.record_parts import NO_PRODUCER
 from headrace.remote_queues.calls import CallsOut
@@ -19,6 +25,29 @@ from headrace.remote_queues.messages import Call, Credit, Hold
 from headrace.server.cluster.queue_leadership import QueueLeadership
 
 Plant = Callable[[pytest.MonkeyPatch], None]
+
+# Settled positions (ADR 77)
+
+
+def older_frames_are_accepted(patch: pytest.MonkeyPatch) -> None:
+    """Settlement without fence: a follower accepts frames of an earlier leader's epoch."""
+    ask, accept = SettledFollower._ask, FollowedFile._accept
+
+    def asked(self: SettledFollower, question: CopyQuestion, done: Done[CopyAnswer]) -> None:
+        key = question.topic_id, question.partition.partition
+        partition = self._partition_of(question.partition)
+        epoch = NO_EPOCH if partition is None else partition.leader_epoch
+        known = max(self._known.get(key, NO_EPOCH), epoch)
+        ask(self, question._replace(leader_epoch=max(known, question.leader_epoch)), done)
+
+    def accepted(self: FollowedFile, question: CopyQuestion) -> None:
+        if question.whole_bytes and question.last.leader_epoch < self.accepted.leader_epoch:
+            self.accepted = NO_FRAME
+        accept(self, question)
+
+    patch.setattr(SettledFollower, "_ask", asked)
+    patch.setattr(FollowedFile, "_accept", accepted)
+
 
 # The right to lead (ADR 78)
 

@@ -286,12 +286,14 @@ async def queue_work(cluster: SimCluster) -> Told:
     return await _played(cluster, BROKERS, FAULTS)
 
 
-def work_with(*kinds: str, tracks: Sequence[int] = (1, 2)) -> Story[Told]:
+def work_with(
+    *kinds: str, tracks: Sequence[int] = (1, 2), requests: type[QueueRequests] = QueueRequests
+) -> Story[Told]:
     """Return the story with faults of some kinds only, all of them in each story."""
     mix = FAULTS._replace(
         kinds=kinds, kinds_share=1.0, slow_share=0.0, tracks=tracks, elections_min=0
     )
-    return lambda cluster: _played(cluster, BROKERS, mix)
+    return lambda cluster: _played(cluster, BROKERS, mix, requests)
 
 
 async def calm_work(cluster: SimCluster) -> Told:

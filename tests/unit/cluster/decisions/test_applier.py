@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.broker.metadata_image import ImageDelta, MetadataImage, TopicInfo
+from headrace.broker.replica.former_terms import FormerTerm
 from headrace.broker.replica.in_sync_replicas import Replicas
 from headrace.cluster.decisions.changes import DELETED_EPOCH
 from headrace.cluster.decisions.orders import Follow, Lead, Order, Orders, Replication, Stop
@@ -181,6 +182,17 @@ def test_an_order_under_an_older_epoch_is_refused_by_itself() -> None:
     assert here.take(stop(2, 5, delete=False)) == {}
     assert here.broker.done == ["publish", ("stop", 2, False)], "nothing is gone for good"
     assert here.take(Follow(what(2, 0))) == {}, "what is not here any more begins anew"
+
+
+def test_epoch_of_a_former_process_does_not_fence_another_topic_of_the_name() -> None:
+    here = Here()
+    key = TopicPartition("t", 0)
+    here.applier.former_terms = {key: FormerTerm(ID, LeaderEpoch(3))}
+    assert here.take(Lead(what(0, 3))) == {key: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    here.applier.former_terms = {key: FormerTerm(None, LeaderEpoch(3))}
+    assert here.take(Lead(what(0, 3))) == {key: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    here.applier.former_terms = {key: FormerTerm(bytes([1] * 16), LeaderEpoch(3))}
+    assert here.take(Lead(what(0, 3))) == {}
 
 
 def test_a_deletion_is_never_too_old() -> None:

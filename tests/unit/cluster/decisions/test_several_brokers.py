@@ -274,6 +274,23 @@ def test_a_change_that_is_heard_of_while_the_store_fails_is_looked_at() -> None:
     play(story)
 
 
+def test_restarted_leader_leads_another_topic_of_the_name_from_its_first_epoch() -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0)
+        await cluster.controller().create_topics([NewTopic("t", 1, 1)])
+        await asyncio.sleep(0.1)  # its log is on the disk
+        await cluster.cut_power(0)
+        await started(cluster, 0)
+        broker = cluster.brokers[0].broker
+        await until(lambda: ("t", 0) in broker.partitions)
+        await cluster.controller().delete_topics(["t"])
+        (made,) = await cluster.controller().create_topics([NewTopic("t", 1, 1)])
+        assert not isinstance(made, ApiError), made
+        assert broker.partition("t", 0).leader_epoch == 0
+
+    play(story)
+
+
 def test_a_leader_that_was_restarted_before_anybody_noticed_begins_another_epoch() -> None:
     """What it had not flushed is lost, and followers may have it: under the former epoch it would
     give the same offsets again, and nobody could tell the records apart."""

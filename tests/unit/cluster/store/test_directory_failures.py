@@ -13,6 +13,7 @@ from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.store import SessionLost
 from headrace.testing.sim.cluster import SimCluster
 from tests.support.cluster.peer_kit import play, started
+from tests.support.log.log import batch_of
 from tests.support.sim.cluster import until
 
 ONE, TWO = BrokerId(1), BrokerId(2)
@@ -65,6 +66,26 @@ def test_its_followers_leave_their_isrs_and_its_leaders_hand_over_and_the_others
         )
 
     play(story, log_dirs="/a,/b", replica_lag_time_max_ms="600000")
+
+
+def test_replica_that_failed_to_lead_may_join_the_isr_once_it_follows() -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0, 1, 2)
+        await cluster.controller().create_topics([NewTopic("t", assignment={0: (ONE, TWO)})])
+        first, second = cluster.brokers[1].broker, cluster.brokers[2].broker
+        await until(lambda: ("t", 0) in second.followed)
+        await cluster.prefer("t", [TWO, ONE])
+        second.stop_partition("t", 0, delete=True)  # its log is lost
+        await cluster.elect("t")
+        facts = cluster.controller()._present_term().facts
+        assert facts.topics["t"].states[0].leader == ONE
+        await until(lambda: ("t", 0) in second.followed)
+        first.partition("t", 0).append_internal(batch_of(b"a"))
+        await until(lambda: set(facts.topics["t"].states[0].isr) == {ONE, TWO})
+        assert not facts.failed
+        assert not first.image.topics["t"].partitions[0].offline
+
+    play(story, replica_lag_time_max_ms="600000")
 
 
 def test_what_was_told_while_there_was_no_controller_the_next_one_takes() -> None:

@@ -24,6 +24,7 @@ from tests.support.net.http_requests import (
     open_link,
     sized,
 )
+from tests.support.net.net import until
 
 pytestmark = pytest.mark.usefixtures("frequent_sweeps", "short_discards")
 
@@ -157,7 +158,8 @@ def test_a_client_that_waits_is_not_asked_for_a_refused_body(path: bytes) -> Non
     assert status == {b"/refuses": 401, b"/echo": 413, b"/none": 405, b"/nowhere": 404}[path]
 
 
-def test_a_small_body_that_no_handler_reads_is_dropped() -> None:
+def test_a_small_body_that_no_handler_reads_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "DISCARD_SECONDS", 20.0)
     refused = [each.replace(b"/echo", b"/refuses") for each in (sized(b"abc"), chunked(b"a", b"b"))]
     expected = [(401, b"who is it\n"), (401, b"who is it\n"), (200, b"none\n")]
     assert exchange(b"".join(refused) + LAST) == expected
@@ -236,3 +238,28 @@ def test_a_route_gets_query_headers_and_values() -> None:
     assert request.values == {"vhost": "/", "name": "a b"}
     assert request.header(b"accept") == "a, b"
     assert request.header(b"absent") == ""
+
+
+@pytest.mark.parametrize("cut", [0, 1, 40, 60])
+def test_a_client_that_half_closes_behind_a_body_gets_its_answer(cut: int) -> None:
+    async def story() -> None:
+        request = sized(b"some body")
+        async with serving(*ROUTES) as served, open_link(served) as (reader, writer):
+            writer.write(request[:cut])
+            await asyncio.sleep(0.01)
+            writer.write(request[cut:])
+            writer.write_eof()
+            assert answers(await reader.read()) == [(200, b"some body")]
+
+    asyncio.run(story())
+
+
+def test_a_client_that_half_closes_within_a_body_gets_none() -> None:
+    async def story() -> None:
+        async with serving(*ROUTES) as served, open_link(served) as (reader, writer):
+            writer.write(sized(b"some body")[:-1])
+            writer.write_eof()
+            assert await reader.read() == b""
+            await until(lambda: not served.connections and not served.body_bytes)
+
+    asyncio.run(story())
