@@ -165,29 +165,12 @@ def test_events_under_way_to_a_home_that_stood_still_are_not_delivered() -> None
         await until(lambda: pair.led.consumers)
         pair.stand_still()
         pair.publish("a")
-        await until(lambda: pair.led.unacked == 1)
-        pair.sessions._end(BrokerId(HOME))
         await until(lambda: pair.session.ended)
         assert pair.bodies == []
         pair.begin()
         pair.consume("d")
         await until(lambda: pair.bodies == ["a"])
         assert pair.sent[0][3]  # redelivered
-
-    played(story)
-
-
-def test_home_that_stood_still_goes_on_in_a_session_that_has_not_ended() -> None:
-    async def story(pair: Pair) -> None:
-        pair.consume()
-        await until(lambda: pair.led.consumers)
-        pair.stand_still()
-        pair.publish("a")
-        await until(lambda: pair.bodies == ["a"])
-        pair.publish("b")
-        await until(lambda: pair.bodies == ["a", "b"])
-        assert not pair.session.ended
-        assert not pair.sent[0][3]
 
     played(story)
 

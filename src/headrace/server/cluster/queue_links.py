@@ -41,9 +41,9 @@ REQUEST_SECONDS_MAX = 5.0
 """Seconds after which a request without an answer has failed."""
 ALIVE_SECONDS = 0.1
 """Seconds between two marks that this process runs, while a session exists."""
-STILL_SECONDS_MAX = 0.5
-"""Seconds without a mark after which events that were under way are asked for again: the leader may
-have ended the session meanwhile (`queue_sessions.LOST_SECONDS`), and delivered to others."""
+STILL_SECONDS_MAX = 0.9
+"""Seconds without a mark after which the session ends with the events that were under way: the
+leader ends it, too (`queue_sessions.LOST_SECONDS`), and may have delivered them to others."""
 Polled = tuple[int, Sequence[Event]]
 
 
@@ -217,8 +217,8 @@ class QueueLink:
 
     def _polled(self, connection: int, answer: Polled | ApiError) -> None:
         if self._clock.monotonic() - self._alive_at > STILL_SECONDS_MAX:
-            self._mark_alive()
-            answer = ApiError(ErrorCode.REQUEST_TIMED_OUT, "this process stood still")
+            self.end_session()
+            return
         session = self._answered(connection, answer)
         if session is not None and not isinstance(answer, ApiError):
             self._polling -= 1
