@@ -1,11 +1,19 @@
 """Asking a command of the broker that a file's own fixture `broker` has."""
 
+import gc
+
 import pytest
 
 from headrace.testing import BrokerThread
 from tests.support.processes.cli_kit import Asked, Says, asker, remarks_are_text, sayer
 
 __all__ = ["asked", "remarks_are_text", "says"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def clients_that_tests_forget() -> None:
+    """Collect librdkafka's clients of earlier files: they would write to later tests' output."""
+    gc.collect()
 
 
 @pytest.fixture

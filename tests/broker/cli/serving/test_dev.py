@@ -3,7 +3,9 @@
 import socket
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pika
 import pytest
@@ -17,6 +19,7 @@ from headrace.config.listeners import LISTENER_PROTOCOLS
 from headrace.terminal.failure import CommandError, UsageError
 from headrace.wire.amqp.settings import AmqpKeys
 from tests.outside.amqp.address import Address, answers
+from tests.support.cluster.broker_cluster import until
 from tests.support.processes.dev_process import amqp_ports, trial
 from tests.support.processes.process import HEADRACE, free_port
 
@@ -106,6 +109,11 @@ def test_who_names_a_port_of_amqp_that_is_taken_gets_no_cluster_without_it() -> 
     assert f"listeners=AMQP://127.0.0.1:{port}: address already in use" in ended.stderr
 
 
+def _has(channel: Any, count: int) -> bool:
+    """Declare the queue; 0 is its count while the leader, which has just started, is silent."""
+    return bool(channel.queue_declare("kept", durable=True).method.message_count == count)
+
+
 def test_a_trial_serves_rabbitmqs_clients_at_each_broker(tmp_path: Path) -> None:
     for ready in (0, 2):
         with trial(tmp_path, "--brokers", "2", "--data", str(tmp_path / "data")):
@@ -117,8 +125,9 @@ def test_a_trial_serves_rabbitmqs_clients_at_each_broker(tmp_path: Path) -> None
                 with pika.BlockingConnection(address) as opened:
                     channel = opened.channel()
                     channel.confirm_delivery()
-                    found = channel.queue_declare("kept", durable=True).method.message_count
-                    assert found == ready + number, "all brokers have one set of queues"
+                    until(
+                        partial(_has, channel, ready + number), "all brokers have one set of queues"
+                    )
                     channel.basic_publish("", "kept", b"m", pika.BasicProperties(delivery_mode=2))
 
 
