@@ -14,12 +14,12 @@ from headrace.frontends.http.router import (
     HttpRoute,
     text,
 )
+from tests.support.net.http_bodies import LAST, MAX, ROUTES, answers, exchange
 from tests.support.net.http_endpoint import asked, serving
 from tests.support.net.http_requests import (
     CHUNKED,
     CLOSES,
     HEAD,
-    answers_in,
     chunked,
     open_link,
     sized,
@@ -27,48 +27,6 @@ from tests.support.net.http_requests import (
 from tests.support.net.net import until
 
 pytestmark = pytest.mark.usefixtures("frequent_sweeps", "short_discards")
-
-LAST = b"GET /none HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-MAX = 100_000
-
-
-async def echo(request: HttpRequest) -> HttpReply:
-    """Answer the body."""
-    return HttpReply(200, bytes(await request.body.read()))
-
-
-async def refuses(_: HttpRequest) -> HttpReply:
-    """Answer by the head alone."""
-    return text(401, "who is it")
-
-
-async def none(_: HttpRequest) -> HttpReply:
-    """Answer a request without a body."""
-    return text(200, "none")
-
-
-ROUTES = (
-    HttpRoute("PUT", "/echo", echo, MAX),
-    HttpRoute("PUT", "/refuses", refuses, MAX),
-    HttpRoute("GET", "/none", none),
-)
-
-
-def answers(sent: bytes) -> list[tuple[int, bytes]]:
-    """Return status and body of each answer."""
-    return [answer[:2] for answer in answers_in(sent)]
-
-
-def exchange(*pieces: bytes) -> list[tuple[int, bytes]]:
-    """Return the answers of an endpoint of its own to `pieces`, sent one after the other."""
-
-    async def story() -> bytes:
-        async with serving(*ROUTES) as served:
-            sent = await asked(served, *pieces)
-            assert served.body_bytes == 0
-            return sent
-
-    return answers(asyncio.run(story()))
 
 
 def splits(request: bytes) -> Iterator[list[bytes]]:
