@@ -39,9 +39,7 @@ class HandedQueue(MessageQueue):
         """Return what the next leader is to be told, but for purges. Call it after `resign`."""
         consumers, width = list(self.consumers), self._width
         settled = uncopied_positions(self._stores_by_priority)
-        known = {
-            position for each in consumers for position in each.channel.positions_of(each)
-        }  # fmt: skip
+        known = {position for each in consumers for position in each.channel.positions_of(each)}
         held = [
             position
             for priority, own in unsettled_positions(self._levels)
