@@ -13,6 +13,7 @@ SETTINGS = {
     "rocketmq.transaction.timeout.ms": "1000",
     "rocketmq.transaction.check.interval.ms": "1000",
     # Whatever else is on the machine's disk.
+    "rocketmq.disk.clean.used.percent": "100",
     "rocketmq.disk.max.used.percent": "100",
 }
 

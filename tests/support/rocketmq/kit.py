@@ -17,6 +17,7 @@ from tests.support.rocketmq.client import RemotingClient
 SETTINGS = {
     "listeners": "PLAINTEXT://127.0.0.1:0,ROCKETMQ://127.0.0.1:0",
     # Whatever else is on the machine's disk.
+    "rocketmq.disk.clean.used.percent": "100",
     "rocketmq.disk.max.used.percent": "100",
 }
 PARKED = {"sysFlag": 6, "suspendTimeoutMillis": 20_000}

@@ -32,6 +32,7 @@ PORT = 9876
 SETTINGS = {
     "listeners": f"PLAINTEXT://broker-0:9092,ROCKETMQ://broker-0:{PORT}",
     "offsets.topic.num.partitions": "1",
+    "rocketmq.disk.clean.used.percent": "100",
     "rocketmq.disk.max.used.percent": "100",
     "auto.create.topics.enable": "true",
 }

@@ -2,6 +2,7 @@
 
 import json
 import struct
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from headrace.wire.rocketmq.store.queue_files import ENTRY, FILLER_MAGIC
 from headrace.wire.rocketmq.stored_messages import PulledMessage, encode_message
 
 HOST = bytes((127, 0, 0, 1, 0, 0, 42, 159))
-NOW_MS = 1_795_860_000_000
+NOW_MS = int(time.time() - 3600) * 1000
+"""An hour ago: no message has expired."""
 LOG_FILE_BYTES = 64 * 1024
 QUEUE_FILE_ENTRIES = 50
 _FILLER = struct.Struct(">iI")
