@@ -36,6 +36,7 @@ class Pair:
         self.sent: list[Delivery] = []
         self.cancelled: list[str] = []
         self.told: list[Any] = []
+        self.seconds_still = 0.0
         self.channel = ChannelKit(
             sent=self.sent.extend,
             cancelled=lambda consumer, _: self.cancelled.append(consumer.tag),
@@ -54,6 +55,7 @@ class Pair:
             home._peer_clients().by(home.broker.config.inter_broker_listener_name),
             home.cluster_links.replicating.run,
             lambda: home.controller.applier.broker_epoch,
+            lambda: self.seconds_still,
         )
         self.queue = RemoteQueue("/", self.led.declared, self.led.title, home.broker.clock)
         self.begin()
@@ -76,12 +78,6 @@ class Pair:
         consumer = Consumer(self.queue, self.channel, tag, prefetch=prefetch)
         self.queue.consume(consumer, 0.0, ignore_result)
         return consumer
-
-    def stand_still(self) -> None:
-        """Have no timer of the home note that it runs, as if its process had been stopped."""
-        link: Any = self.links._peers.to(BrokerId(LEADER))
-        link._alive.cancel()
-        link._alive_at -= 2 * STILL_SECONDS_MAX
 
     @property
     def bodies(self) -> list[str]:
@@ -163,14 +159,31 @@ def test_events_under_way_to_a_home_that_stood_still_are_not_delivered() -> None
     async def story(pair: Pair) -> None:
         pair.consume()
         await until(lambda: pair.led.consumers)
-        pair.stand_still()
+        pair.seconds_still = STILL_SECONDS_MAX + 0.01  # no tick has run yet
         pair.publish("a")
         await until(lambda: pair.session.ended)
         assert pair.bodies == []
+        pair.seconds_still = 0.0
         pair.begin()
         pair.consume("d")
         await until(lambda: pair.bodies == ["a"])
         assert pair.sent[0][3]  # redelivered
+
+    played(story)
+
+
+def test_sessions_end_at_the_first_tick_of_a_home_that_stood_still_for_long() -> None:
+    async def story(pair: Pair) -> None:
+        pair.consume()
+        await until(lambda: pair.led.consumers)
+        pair.links.stood_still(STILL_SECONDS_MAX)
+        assert pair.cancelled == []
+        pair.links.stood_still(STILL_SECONDS_MAX + 0.01)
+        assert pair.cancelled == ["c"]
+        pair.begin()
+        pair.consume("d")
+        pair.publish("a")
+        await until(lambda: pair.bodies == ["a"])
 
     played(story)
 

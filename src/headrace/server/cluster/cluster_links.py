@@ -123,7 +123,9 @@ class ClusterLinks:
         listener = self._broker.config.inter_broker_listener_name
         return SettledCopies(self._broker, listener, self._clients, self.replicating.run)
 
-    def _rights(self, sole_leaders: "SoleLeaders", world: World) -> "QueueLeadership":
+    def _rights(
+        self, sole_leaders: "SoleLeaders", world: World
+    ) -> "tuple[QueueLeadership, LeasePings]":
         """Have leaders of some topics lead by a right, which pings renew."""
         from headrace.broker.replica.held_rights import HeldRights
         from headrace.broker.replica.leading_rights import LeadingRights
@@ -141,9 +143,10 @@ class ClusterLinks:
         )
         listener = broker.config.inter_broker_listener_name
         run = self.replicating.run
-        self._pings = LeasePings(broker, rights, listener, self._clients, run, world.boot_seconds)
-        self.queue_leadership = QueueLeadership(rights, held)
-        return self.queue_leadership
+        pings = LeasePings(broker, rights, listener, self._clients, run, world.boot_seconds)
+        leadership = QueueLeadership(rights, held)
+        self._pings, self.queue_leadership = pings, leadership
+        return leadership, pings
 
     def _queue_cluster(
         self, controller: Controller, sole_leaders: "SoleLeaders | None", world: World
@@ -160,7 +163,7 @@ class ClusterLinks:
             self._clients,
             self.replicating.run,
             lambda: self.settled_copies,
-            self._rights(sole_leaders or is_queue_topic, world),
+            *self._rights(sole_leaders or is_queue_topic, world),
             self.link.change_queue_topics,
         )
 

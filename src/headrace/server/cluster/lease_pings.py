@@ -71,6 +71,8 @@ class LeasePings:
         self._unanswered: dict[BrokerId, float] = {}
         """Sending time of the oldest ping since the last answer of each broker."""
         self._ticked_at = boot_seconds()
+        self.stood_still: list[Callable[[float], None]] = []
+        """Called after this process stood still, with the seconds between the two ticks."""
         self._look_at = float("-inf")
         self._timer: Timer | None = None
         self._soon = False
@@ -80,6 +82,14 @@ class LeasePings:
 
     def start(self) -> None:
         """Begin to ping. Nothing is sent while no led partition needs a right."""
+        self._ticked_at = self._boot_seconds()
+        self._tick_later()
+
+    def seconds_since_tick(self) -> float:
+        """Return for how long no tick ran: more than `PING_SECONDS` if the process stood still."""
+        return self._boot_seconds() - self._ticked_at
+
+    def _tick_later(self) -> None:
         self._timer = self._broker.clock.call_later(PING_SECONDS, self._tick)
 
     def close(self) -> None:
@@ -99,7 +109,7 @@ class LeasePings:
             await asyncio.sleep(FENCED_LOOK_SECONDS)
 
     def _tick(self) -> None:
-        self.start()
+        self._tick_later()
         now, others = self._boot_seconds(), self._rights.others
         self._rights.check()
         self._allow_for_own_delay(now)
@@ -123,10 +133,12 @@ class LeasePings:
 
     def _allow_for_own_delay(self, now: float) -> None:
         """Add the time for which this process stood still to the others' time for an answer."""
-        late, self._ticked_at = now - self._ticked_at - PING_SECONDS, now
-        if late > PING_SECONDS:
+        seconds, self._ticked_at = now - self._ticked_at, now
+        if seconds > 2 * PING_SECONDS:
             for broker, since in self._unanswered.items():
-                self._unanswered[broker] = since + late
+                self._unanswered[broker] = since + seconds - PING_SECONDS
+            for told in self.stood_still:
+                told(seconds)
 
     def _ping(self, broker: BrokerId, now: float) -> None:
         conversation = self._peers.to(broker)

@@ -28,6 +28,7 @@ from headrace.remote_queues.leader.leader_session import DeliverReply
 from headrace.server.cluster import queue_figures
 from headrace.server.cluster.cluster_queues import ClusterQueues
 from headrace.server.cluster.declaration_links import DeclarationLinks
+from headrace.server.cluster.lease_pings import LeasePings
 from headrace.server.cluster.links.alarm_links import AlarmLinks, alarm_of
 from headrace.server.cluster.links.produce_links import ProduceLinks
 from headrace.server.cluster.queue_leadership import QueueLeadership
@@ -65,15 +66,18 @@ class QueueCluster:
         run: Run,
         settled_copies: Callable[[], SettledCopies],
         leadership: QueueLeadership,
+        pings: LeasePings,
         change_topics: Callable[[QueueTopicChanges], Awaitable[Outcomes]],
     ) -> None:
         """Create without declarations and queues.
 
-        `service` passes other brokers' requests on; `run` starts a task on the event loop.
+        `service` passes other brokers' requests on; `run` starts a task on the event loop;
+        `pings` tells for how long this process stood still.
         `change_topics` has the controller change topics of queues.
         """
         self._change_topics = change_topics
         self.queue_leadership = leadership
+        self._pings = pings
         self._broker: Broker = controller.broker
         self._controller = controller
         self._service = service
@@ -129,12 +133,15 @@ class QueueCluster:
         broker, applier, self._hosts = self._broker, self._controller.applier, virtual_hosts
         new_producer_id = ProducerIdSource(broker.producer_ids, self._controller).new_producer_id
         self._led = LedQueues(broker, self.declarations, virtual_hosts)
+        links = QueueLinks(
+            broker, self._listener, self._clients, self._run, lambda: applier.broker_epoch,
+            self._pings.seconds_since_tick,
+        )  # fmt: skip
+        self._pings.stood_still.append(links.stood_still)
         self.queues = queues = ClusterQueues(
             broker,
             virtual_hosts,
-            QueueLinks(
-                broker, self._listener, self._clients, self._run, lambda: applier.broker_epoch
-            ),
+            links,
             self._led,
             topics.logs,
             self.declarations.home_of,

@@ -8,9 +8,9 @@ same registration of the leader. The session ends when the leader has ended it, 
 registration; the next one begins when it is asked for.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from headrace.broker.broker import Broker
 from headrace.client.calls.call import check
@@ -32,18 +32,14 @@ from headrace.remote_queues.leader.queue_sessions import SessionName
 from headrace.remote_queues.messages import Event, QueueCalls
 from headrace.wire.kafka.api import ApiKey
 
-if TYPE_CHECKING:
-    from headrace.ports.clock import Timer
-
 POLLS_MAX = 2
 """Long polls in flight: the next one waits at the leader while an answer is under way."""
 REQUEST_SECONDS_MAX = 5.0
 """Seconds after which a request without an answer has failed."""
-ALIVE_SECONDS = 0.1
-"""Seconds between two marks that this process runs, while a session exists."""
 STILL_SECONDS_MAX = 0.9
-"""Seconds without a mark after which the session ends with the events that were under way: the
-leader ends it, too (`queue_sessions.LOST_SECONDS`), and may have delivered them to others."""
+"""Seconds for which this process may stand still. After more, sessions end with the events that
+were under way: their leaders end them, too (`queue_sessions.LOST_SECONDS`), and may have delivered
+these to others."""
 Polled = tuple[int, Sequence[Event]]
 
 
@@ -67,16 +63,19 @@ class QueueLinks:
         clients: PeerClients,
         run: Run,
         epoch: Callable[[], int],
+        seconds_still: Callable[[], float],
     ) -> None:
         """Create without sessions.
 
         `listener`: name of the inter-broker listener; `run` starts a task on the event loop;
-        `epoch` returns the epoch of this broker's registration.
+        `epoch` returns the epoch of this broker's registration; `seconds_still`: for how long
+        this process has stood still until now, unless `stood_still` was called since.
         """
         self._broker = broker
         self._clients = clients
         self._run = run
         self._epoch = epoch
+        self._seconds_still = seconds_still
         self._sessions = 0
         self._peers = RegisteredPeers(broker.image, listener, self._begin)
 
@@ -96,17 +95,27 @@ class QueueLinks:
     def end_suspected(self) -> None:
         """End the sessions with brokers that are suspected to be dead, not only with their
         registrations: publishes to transient queues are refused, and their consumers cancelled."""
-        for leader in self._broker.image.suspects:
-            link = self._peers.to(leader) if self._is_suspected(leader) else None
+        self._end(filter(self._is_suspected, self._broker.image.suspects))
+
+    def _end(self, leaders: Iterable[BrokerId]) -> None:
+        for leader in leaders:
+            link = self._peers.to(leader)
             if link is not None:
                 link.end_session()
+
+    def stood_still(self, seconds: float) -> None:
+        """End all sessions if this process stood still for longer than their leaders wait."""
+        if seconds > STILL_SECONDS_MAX:
+            self._end(self._broker.image.brokers)
 
     def close(self) -> None:
         """End all sessions and close their connections."""
         self._peers.close()
 
     def _begin(self, address: Address) -> "QueueLink":
-        return QueueLink(self._broker, address, self._clients, self._run, self._next_name)
+        return QueueLink(
+            self._broker, address, self._clients, self._run, self._next_name, self._seconds_still
+        )
 
     def _next_name(self) -> SessionName:
         self._sessions += 1
@@ -123,11 +132,13 @@ class QueueLink:
         clients: PeerClients,
         run: Run,
         next_name: Callable[[], SessionName],
+        seconds_still: Callable[[], float],
     ) -> None:
         """Create without a session. `next_name` names this broker's next session."""
         self._own = broker.broker_id
         self._clock = broker.clock
         self._next_name = next_name
+        self._seconds_still = seconds_still
         self._calls: Conversation[_CallsOf, int] = Conversation(
             _peer(clients, address, f"broker-{self._own}-queue-calls"),
             one_request(self._calls_request),
@@ -149,8 +160,6 @@ class QueueLink:
         self._failures = 0
         self._due = False
         self._pausing = False
-        self._alive_at = 0.0
-        self._alive: Timer | None = None
 
     def session(self, leader_epoch: int) -> HomeSession:
         """Return the present session, or begin one if the last has ended.
@@ -164,17 +173,7 @@ class QueueLink:
             self._polling = 0
             self._session = HomeSession(self._soon)
             self._soon()
-            self._mark_alive()
         return self._session
-
-    def _mark_alive(self) -> None:
-        """Note that this process runs, now and again until the session ends."""
-        if self._alive is not None:
-            self._alive.cancel()
-            self._alive = None
-        self._alive_at = self._clock.monotonic()
-        if self._session is not None and not self._session.ended:
-            self._alive = self._clock.call_later(ALIVE_SECONDS, self._mark_alive)
 
     def end_session(self) -> None:
         """End the present session: the leader does not answer any more."""
@@ -185,8 +184,6 @@ class QueueLink:
     def close(self) -> None:
         """End the session: the leader's registration has ended."""
         self.end_session()
-        if self._alive is not None:
-            self._alive.cancel()
         self._calls.close()
         self._events.close()
 
@@ -216,7 +213,7 @@ class QueueLink:
             self._soon()
 
     def _polled(self, connection: int, answer: Polled | ApiError) -> None:
-        if self._clock.monotonic() - self._alive_at > STILL_SECONDS_MAX:
+        if self._seconds_still() > STILL_SECONDS_MAX:  # no tick since then has told `stood_still`
             self.end_session()
             return
         session = self._answered(connection, answer)
