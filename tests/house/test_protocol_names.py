@@ -14,6 +14,8 @@ ROOT = Path(headrace.__file__).parent
 ROOMS = {
     "amqp": (
         "frontends/amqp",
+        "frontends/management",
+        "management",
         "queue_stores",
         "queues",
         "remote_queues",

@@ -10,9 +10,9 @@ from headrace.management.requests.table import (
     NotAllowed,
     RequestTable,
     Row,
-    Tag,
     handler_of,
 )
+from headrace.management.requests.tags import Tag
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.invariant import InvariantError
 from headrace.queues.refusals import (

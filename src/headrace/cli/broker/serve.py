@@ -75,10 +75,11 @@ class ServeOptions:
     ] = None
     metrics: Annotated[
         str | None,
-        Parameter(
-            name=flags_of("metrics.listener"),
-            help="host:port of the HTTP endpoint with /metrics for Prometheus.",
-        ),
+        Parameter(name=flags_of("metrics.listener"), help="host:port of Prometheus' /metrics."),
+    ] = None
+    management: Annotated[
+        str | None,
+        Parameter(name=flags_of("management.listener"), help="host:port of RabbitMQ's API."),
     ] = None
     log_level: Annotated[
         str | None, Parameter(name=flags_of("log.level"), help="debug, info, warning or error.")
@@ -107,6 +108,7 @@ class ServeOptions:
             "zookeeper.connect": self.zookeeper,
             "accept.cluster.id": self.accept_cluster_id,
             "metrics.listener": self.metrics,
+            "management.listener": self.management,
             "log.level": self.log_level,
             "log.format": self.log_format,
             "insecure.listeners": "true" if self.insecure else None,
