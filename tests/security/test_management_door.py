@@ -135,7 +135,8 @@ def test_the_body_of_a_refused_request_is_not_stored(broker: BrokerThread) -> No
             assert int(link.recv(12)[9:]) == status
             assert on_frontend(broker, lambda found: found.endpoint.body_bytes) == 0
     with ApiClient(broker) as client:
-        assert client.ask("POST", "/api/login", None, body=bytes(70_000)).status == 413
+        late = client.ask("POST", "/api/login", None, body=bytes(70_000))
+        assert (late.status, late.value["error"]) == (413, "payload_too_large")
         with ApiClient(broker) as another:
             assert another.ask("GET", "/api/whoami", body=b"{}").status == 200, "a body of no use"
             assert another.ask("GET", "/api/whoami").status == 200

@@ -15,7 +15,8 @@ from headrace.model.secret import Secret
 from headrace.security.sasl.sasl import Mechanism
 from headrace.testing import BrokerThread
 
-LISTENERS = "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0,MANAGEMENT://127.0.0.1:0"
+LISTENERS = "PLAINTEXT://127.0.0.1:0,MANAGEMENT://127.0.0.1:0,AMQP://127.0.0.1:0"
+"""The management listener is before the one that it needs."""
 SETTINGS = {
     "listeners": LISTENERS,
     "amqp.guest": "true",

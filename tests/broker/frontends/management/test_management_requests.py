@@ -8,13 +8,17 @@ import ssl
 import subprocess
 import sys
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headrace import __version__
+from headrace.management.objects import whoami
+from headrace.management.requests.request import ManagementReply
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.queues.refusals import RefusalKind, Refused
 from headrace.testing import BrokerThread
 from headrace.vhosts.users.logins import UserLogins
 from tests.outside.amqp.management.compare import differences
@@ -26,6 +30,7 @@ from tests.support.amqp.management import (
     LISTENERS,
     SETTINGS,
     ApiClient,
+    Reply,
     administer,
     make_user,
     port_of,
@@ -199,6 +204,41 @@ def test_the_pages_name_the_broker_and_the_paths(client: ApiClient, broker: Brok
     assert client.ask("POST", "/", None).status == 405
     overview = client.ask("GET", "/api/overview/?columns=node,product_version,nosuch").value
     assert overview == {"node": "headrace-0@127.0.0.1", "product_version": __version__}
+
+
+def test_rows_are_an_array_and_errors_of_operations_are_refusals(
+    client: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def rows(*found: object) -> AsyncIterator[object]:
+        for each in found:
+            yield each
+
+    def answer(made: Callable[[], ManagementReply]) -> Reply:
+        async def handler(_: object) -> ManagementReply:
+            return made()
+
+        monkeypatch.setattr(whoami, "whoami", handler)
+        return client.ask("GET", "/api/whoami")
+
+    def fail(error: Exception) -> ManagementReply:
+        raise error
+
+    many = [{"name": "é" * 100, "number": number} for number in range(2000)]
+    assert answer(lambda: ManagementReply(200, rows=rows())).value == []
+    found = answer(lambda: ManagementReply(200, rows=rows(*many)))
+    assert found.value == many
+    assert found.headers["transfer-encoding"] == "chunked"
+    refused = answer(lambda: fail(Refused(RefusalKind.NOT_FOUND, "queue", "no queue")))
+    assert (refused.status, refused.value["reason"]) == (404, "no queue")
+    late = answer(lambda: fail(ApiError(ErrorCode.REQUEST_TIMED_OUT, "too late")))
+    assert (late.status, late.value["reason"]) == (503, "too late")
+
+
+def test_paths_and_queries_that_are_not_utf8_are_refused(client: ApiClient) -> None:
+    for path in ("/api/auth/hash_password/%ff", "/api/whoami?a=%ff", f"/api/whoami?{'a&' * 101}"):
+        assert client.ask("GET", path).value["error"] == "bad_request"
+    for path in ("/ap", "/apiwhoami", "/whoami", "//api/whoami", "/api//whoami", "/index.html"):
+        assert client.ask("GET", path, None).status == 404
 
 
 def test_management_is_served_over_tls(tmp_path: Path) -> None:
