@@ -40,6 +40,21 @@ def test_frames_that_raise_the_limit_for_deliveries_are_sent_at_once() -> None:
     assert here.now - begun < COPY_SECONDS
 
 
+def test_frames_of_settlements_alone_are_sent_each_100_ms() -> None:
+    here = loaded()
+    here.published(*"a" * 40)
+    here.pass_time(0.3)
+    here.gets(40)
+    here.pass_time(0.3)
+    sent = 0
+    for tag in range(1, 41):
+        here.acknowledge(tag)
+        here.pass_time(0.02, answers=False)
+        sent += sum(broker == FOLLOWER for broker, *_ in here.transport.asked)
+        here.answer()
+    assert 5 <= sent <= 9
+
+
 def test_silent_broker_is_asked_each_100_ms_whatever_is_delivered() -> None:
     here = loaded()
     here.fetching = [FOLLOWER, OTHER]
@@ -234,7 +249,11 @@ def test_queue_with_one_replica_in_a_cluster_waits_for_no_other() -> None:
 def test_end_of_a_term_sends_nothing_more() -> None:
     here = loaded()
     here.published("a")
-    here.settle()  # a frame is written, and is to be sent at the end of this turn
+    here.pass_time(0.3)
+    queue = here.copying._led[here.partition]
+    copy = queue.by_broker[FOLLOWER]
+    copy.add(copy.confirmed, b"frame", whole=False)
+    here.copying._copy_soon(queue)  # at the end of this turn
     here.store.drop()
     here.transport.asked.clear()
     here.pass_time(0.5)
