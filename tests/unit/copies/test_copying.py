@@ -256,6 +256,6 @@ def test_end_of_a_term_sends_nothing_more() -> None:
     here.copying._copy_soon(queue)  # at the end of this turn
     here.store.drop()
     here.transport.asked.clear()
-    here.pass_time(0.5)
+    here.pass_time(0.5, answers=False)
     assert here.transport.asked == []
     assert not here.partition.may_join(FOLLOWER)
