@@ -13,6 +13,7 @@ import headrace
 ROOT = Path(headrace.__file__).parent
 ROOMS = {
     "amqp": (
+        "amqp_commands",
         "frontends/amqp",
         "frontends/management",
         "management",
@@ -21,7 +22,6 @@ ROOMS = {
         "remote_queues",
         "vhosts",
         "wire/amqp",
-        "cli/amqp",
         "arrow/amqp",
     ),
     "rocketmq": ("frontends/rocketmq", "wire/rocketmq", "cli/rocketmq", "logtools/rocketmq"),
