@@ -75,11 +75,17 @@ class ServeOptions:
     ] = None
     metrics: Annotated[
         str | None,
-        Parameter(name=flags_of("metrics.listener"), help="host:port of Prometheus' /metrics."),
+        Parameter(
+            name=flags_of("metrics.listener"),
+            help="host:port of the HTTP endpoint with /metrics for Prometheus.",
+        ),
     ] = None
     management: Annotated[
         str | None,
-        Parameter(name=flags_of("management.listener"), help="host:port of RabbitMQ's API."),
+        Parameter(
+            name=flags_of("management.listener"),
+            help="host:port of RabbitMQ's management API, next to a listener for its clients.",
+        ),
     ] = None
     log_level: Annotated[
         str | None, Parameter(name=flags_of("log.level"), help="debug, info, warning or error.")
