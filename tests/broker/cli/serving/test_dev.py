@@ -81,7 +81,7 @@ def test_each_broker_serves_rabbitmqs_clients_at_default_ports(
     assert all(map(guest, configs))
     configs = configured(tmp_path, 2, 0, amqp_guest="false")
     assert [listeners(config) for config in configs] == [
-        ["PLAINTEXT://127.0.0.1:0", "AMQP://127.0.0.1:0"]
+        ["PLAINTEXT://127.0.0.1:0", "AMQP://127.0.0.1:0", "MANAGEMENT://127.0.0.1:0"]
     ] * 2
     assert not any(map(guest, configs))
 
