@@ -44,7 +44,7 @@ USERS = st.one_of(
     st.builds(User, TEXTS, TAGS.map(tuple), LIMITS, TEXTS, st.none() | TEXTS, st.none()),
     st.builds(User, TEXTS, TAGS.map(tuple), LIMITS, st.none(), st.none() | TEXTS, TEXTS),
 )
-OBJECTS = {
+OBJECTS: dict[str, st.SearchStrategy[Any]] = {
     "users": USERS,
     "vhosts": st.builds(Vhost, TEXTS, METADATA, st.none() | FLAGS, LIMITS),
     "permissions": st.builds(Permission, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS),

@@ -24,7 +24,7 @@ Body = bytes | bytearray | memoryview
 STEP_CHARACTERS = 64 * 1024
 """Length of the text that a step reads at most, but for the end of its last element."""
 _ELEMENT_COST = 64
-"""The time that each element takes besides its text, in characters."""
+"""The fixed time for each element, as that of so many characters."""
 ELEMENT_BYTES_MAX = 128 * 1024
 """Most bytes of an element or of a member that is no array: it is decoded at once."""
 MEMBERS_MAX = 1000

@@ -1,11 +1,12 @@
 """The members of an object in a definitions document, with checks of their types."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from headrace.management.definitions.elements import Element
 from headrace.management.requests.errors import ManagementError
 
+T = TypeVar("T")
 Json = Mapping[str, object]
 DEPTH_MAX = 64
 """Deepest nesting of arguments and values: that of AMQP's field tables."""
@@ -106,8 +107,8 @@ class Members:
             raise self._other_type("tags", "a list of strings")
         return tuple(tags)
 
-    def _bounded(self, name: str, value: Any) -> Any:  # noqa: ANN401 - a value of JSON
-        if value and type(value) in _NESTING and _is_nested_too_much(value):
+    def _bounded(self, name: str, value: T) -> T:
+        if isinstance(value, (dict, list)) and value and _is_nested_too_much(value):
             raise self.refused(f"{name} has more than {DEPTH_MAX} levels or {NESTED_MAX} objects")
         return value
 

@@ -157,8 +157,12 @@ class Parameter(NamedTuple):
     @classmethod
     def of(cls, members: Members) -> "Parameter":
         """Return the parameter that an element describes."""
-        names = [members.text(name) for name in ("component", "name")]
-        return cls(members.vhost(), *names, members.value("value"))
+        return cls(
+            members.vhost(),
+            members.text("component"),
+            members.text("name"),
+            members.value("value"),
+        )
 
     @property
     def json(self) -> Json:
@@ -258,11 +262,17 @@ class Binding(NamedTuple):
     @classmethod
     def of(cls, members: Members) -> "Binding":
         """Return the binding that an element describes."""
-        names = ("source", "destination", "destination_type", "routing_key")
-        texts = [members.text(name) for name in names]
-        if texts[2] not in {"queue", "exchange"}:
+        destination_type = members.text("destination_type")
+        if destination_type not in {"queue", "exchange"}:
             raise members.refused("destination_type is neither queue nor exchange")
-        return cls(members.vhost(), *texts, members.table("arguments"))
+        return cls(
+            members.vhost(),
+            members.text("source"),
+            members.text("destination"),
+            destination_type,
+            members.text("routing_key"),
+            members.table("arguments"),
+        )
 
     @property
     def json(self) -> Json:
