@@ -22,7 +22,9 @@ class PolicyClient(DeclaringClient):
         keys = [("policy", each, known) for each in names for known in PATTERNS]
         self.known.update(dict.fromkeys(keys))
         changes = (
-            PolicyChange(PolicyId(each), pattern and vhost_policy(each, pattern).policy)
+            PolicyChange(
+                PolicyId(each), None if pattern is None else vhost_policy(each, pattern).policy
+            )
             for each in names
         )
         command = declarations_of(server).command("/", CommandKind.POLICIES)

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.cluster.membership import registration
 from headrace.config.listeners import spoken_rows
-from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.model.nouns import BrokerId
 from headrace.model.protocols import AMQP, POLICY_RECORDS
 from headrace.queues.model.policies import vhost_policy as bounds
@@ -249,5 +249,7 @@ def test_command_crosses_between_brokers_as_it_is() -> None:
     fields = {"brokerId": 1, "commands": [command_fields(command)]}
     (read,) = message.decode(message.encode(fields, 1), 1)["commands"]
     assert command_of(read, command.broker) == command
+    with pytest.raises(Malformed, match="a command of a later version"):
+        command_of(read | {"kind": 99}, command.broker)
     (before,) = message.decode(message.encode(fields, 0), 0)["commands"]
     assert command_of(before, command.broker) == command._replace(policies=())
