@@ -84,6 +84,8 @@ def test_invalid_policy_leaves_the_present_one_also_after_a_restart(start: Start
     for wrong in (policy_value("("), policy_value(definition={}), policy_value(priority="1"), None):
         with pytest.raises(InvalidPolicy, match="Validation failed"):
             set_policies(here, {PolicyId("other"): policy_value(), P: wrong})
+    with pytest.raises(InvalidPolicy, match="are not recognised policy settings"):
+        set_policies(here, {OPERATORS: policy_value(definition={"max-age": "1D"})})
     with pytest.raises(ApiError, match="there is no vhost 'other'"):
         set_policies(here, {P: policy_value()}, "other")
     assert patterns(here) == {P: "^q"}
