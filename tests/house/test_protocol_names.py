@@ -13,13 +13,13 @@ import headrace
 ROOT = Path(headrace.__file__).parent
 ROOMS = {
     "amqp": (
+        "amqp_commands",
         "frontends/amqp",
         "queue_stores",
         "queues",
         "remote_queues",
         "vhosts",
         "wire/amqp",
-        "cli/amqp",
         "arrow/amqp",
     ),
     "rocketmq": ("frontends/rocketmq", "wire/rocketmq", "cli/rocketmq", "logtools/rocketmq"),

@@ -15,7 +15,7 @@ from pika.exceptions import (
     ProbableAuthenticationError,
 )
 
-from headrace.cli.amqp.ask import ask_amqp
+from headrace.amqp_commands.amqp.ask import ask_amqp
 from headrace.client.sync import connect, run
 from headrace.config.tls_settings import NAME_RULES
 from headrace.security.principal_mapping import NoRuleFits, PrincipalMapping

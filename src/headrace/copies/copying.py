@@ -1,7 +1,8 @@
 """`Copying`: a broker copies the settled positions of the queues that it leads, each 100 ms.
 
-One request is in flight to each broker, for all queues with replicas there. A broker that does not
-answer is asked again each 100 ms; it is sent complete frames only once it has answered.
+A frame that lets its queue deliver further is sent at once. One request is in flight to each
+broker, for all queues with replicas there. A broker that does not answer is asked again each
+100 ms; it is sent complete frames only once it has answered.
 """
 
 from collections.abc import Sequence
@@ -76,6 +77,9 @@ class Copying:
         """Queues with frames that a member or a copy lacks."""
         self._peers: dict[BrokerId, _Peer] = {}
         self._timer: Timer | None = None
+        self._waiting: dict[QueueCopies, None] = {}
+        """Queues whose deliveries may wait for their last frame."""
+        self._soon: Timer | None = None
 
     def newest(self, partition: "Partition", done: Done[bytes | HeadraceError]) -> None:
         """Call `done` with the content of the newest file of the replicas."""
@@ -93,7 +97,9 @@ class Copying:
 
     def lead(self, partition: "Partition", settlement: "Settlement") -> QueueCopies:
         """Begin to copy the frames of a queue that this broker leads."""
-        copies = QueueCopies(partition, settlement, self._own, self._clock, self._changed)
+        copies = QueueCopies(
+            partition, settlement, self._own, self._clock, self._changed, self._copy_soon
+        )
         self._led[partition] = copies
         partition.may_join = copies.may_join
         return copies
@@ -107,6 +113,7 @@ class Copying:
         copies.ended = True
         partition.may_join = never
         self._busy.pop(copies, None)
+        self._waiting.pop(copies, None)
         for peer in self._peers.values():
             for copy in [each for each, queue in peer.copies.items() if queue is copies]:
                 del peer.copies[copy]
@@ -115,13 +122,27 @@ class Copying:
         """Send nothing more."""
         for partition in list(self._led):
             self.end(partition)
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._soon):
+            if timer is not None:
+                timer.cancel()
 
     def _changed(self, queue: QueueCopies) -> None:
         self._busy[queue] = None
         if self._timer is None:
             self._timer = self._clock.call_later(COPY_SECONDS, self._is_time)
+
+    def _copy_soon(self, queue: QueueCopies) -> None:
+        """Send a queue's last frame at the end of this turn, to the brokers that answer."""
+        self._waiting[queue] = None
+        if self._soon is None:
+            self._soon = self._clock.call_later(0, self._copy_waiting)
+
+    def _copy_waiting(self) -> None:
+        self._soon = None
+        waiting, self._waiting = self._waiting, {}
+        for queue in waiting:
+            self._line_up(queue)
+        self._ask_all(also_silent=False)
 
     def _is_time(self) -> None:
         self._timer = None
@@ -129,11 +150,14 @@ class Copying:
             queue.confirm()
             if not self._line_up(queue) and not queue.has_unconfirmed:
                 del self._busy[queue]
-        for broker, peer in self._peers.items():
-            if peer.copies and not peer.asking:
-                self._ask(broker, peer)
+        self._ask_all(also_silent=True)
         if self._busy and self._timer is None:
             self._timer = self._clock.call_later(COPY_SECONDS, self._is_time)
+
+    def _ask_all(self, *, also_silent: bool) -> None:
+        for broker, peer in self._peers.items():
+            if peer.copies and not peer.asking and (also_silent or peer.reachable):
+                self._ask(broker, peer)
 
     def _line_up(self, queue: QueueCopies) -> bool:
         """Have a queue's copies sent what they lack; return whether one lacks something."""

@@ -31,8 +31,13 @@ class QueueCopies:
         own: BrokerId,
         clock: "Clock",
         changed: Callable[["QueueCopies"], None],
+        further: Callable[["QueueCopies"], None],
     ) -> None:
-        """Begin without copies. `changed` is called when there is something to send."""
+        """Begin without copies.
+
+        `changed` is called when there is something to send, `further` when that is a frame with
+        a higher limit for deliveries.
+        """
         self.by_broker: dict[BrokerId, FrameCopy] = {}
         self.ended = False
         self._partition = partition
@@ -40,6 +45,9 @@ class QueueCopies:
         self._own = own
         self._clock = clock
         self._changed = changed
+        self._further = further
+        self._limit = 0
+        """The limit for deliveries in the last frame that is durable here."""
         self._written = 0
         """The number of the last frame that is durable here."""
         self._confirmed = 0
@@ -86,6 +94,9 @@ class QueueCopies:
         for copy in self.by_broker.values():
             copy.add(frame.name, frame.content, whole=frame.whole)
         self._changed(self)
+        if frame.handed_out > self._limit:
+            self._further(self)
+        self._limit = frame.handed_out
         self._advance()
 
     def may_join(self, broker: BrokerId) -> bool:

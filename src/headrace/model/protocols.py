@@ -242,7 +242,7 @@ AMQP = ProtocolRow(
     administered=True,
     command=Command(
         "amqp",
-        "headrace.cli.amqp.amqp:app",
+        "headrace.amqp_commands.amqp.amqp:app",
         "Manage vhosts, users, permissions, queues, exchanges and connections of RabbitMQ"
         " clients.\n\nFor example: headrace amqp vhost create shop; headrace amqp"
         " permission set alice '.*' '.*' '.*' --vhost shop; headrace amqp queue list",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pika
 import pytest
 
-from headrace.cli.amqp.ask import ask_amqp
+from headrace.amqp_commands.amqp.ask import ask_amqp
 from headrace.client.sync import connect, run
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.queues.model.stored_model import durable_records

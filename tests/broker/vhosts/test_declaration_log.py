@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from headrace.cli.amqp.ask import ask_amqp
+from headrace.amqp_commands.amqp.ask import ask_amqp
 from headrace.client.sync import connect, run
 from headrace.model.errors import ConfigError, ErrorCode
 from headrace.queues.queue_names import DECLARATIONS_TOPIC

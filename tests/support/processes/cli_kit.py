@@ -1,9 +1,10 @@
 """Asking commands in tests: their words, and JSON held to its schema."""
 
+import gc
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -14,6 +15,9 @@ from headrace.cli.main import run as command
 from headrace.client.producer.producer import Producer
 from headrace.client.sync import connect, run
 from headrace.terminal.output import speak_json
+
+if TYPE_CHECKING:
+    from headrace.testing import BrokerThread
 
 SCHEMAS = Path(__file__).parents[3] / "docs" / "schemas"
 COMMON = json.loads((SCHEMAS / "common.json").read_text())
@@ -30,6 +34,24 @@ Asked = Callable[..., tuple[int, Any]]
 def remarks_are_text() -> None:
     """Begin as each command does, without the JSON of a test before it in this process."""
     speak_json(False)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def clients_that_tests_forget() -> None:
+    """Collect librdkafka's clients of earlier files: they would write to later tests' output."""
+    gc.collect()
+
+
+@pytest.fixture
+def says(broker: "BrokerThread", capsys: pytest.CaptureFixture[str]) -> Says:
+    """A function from a command's words to its exit code, answer and remarks."""
+    return sayer(broker.bootstrap, capsys)
+
+
+@pytest.fixture
+def asked(says: Says) -> Asked:
+    """A function from a command's words to its exit code and its JSON, held to the schema."""
+    return asker(says)
 
 
 def check(schema: Any, answer: object) -> None:

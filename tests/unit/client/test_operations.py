@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from headrace.cli.amqp.ask import COORDINATOR_SECONDS, ask_amqp
+from headrace.amqp_commands.amqp.ask import COORDINATOR_SECONDS, ask_amqp
 from headrace.client.sync import run
 from headrace.wire.kafka.hot.administration import OperationResponse
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from headrace.copies.copying import COPY_SECONDS
 from headrace.copies.frame_copy import UNSENT_BYTES_MAX
 from headrace.delivery.settled_state import decode_frames
 from headrace.model.nouns import LeaderEpoch
@@ -23,6 +24,51 @@ def test_no_message_is_delivered_before_all_members_have_its_position() -> None:
     assert here.gets() == []
     here.pass_time(0.3)
     assert here.gets() == ["a"]
+
+
+def test_frames_that_raise_the_limit_for_deliveries_are_sent_at_once() -> None:
+    here = loaded()
+    bodies = [f"{number}" for number in range(5 * here.ahead)]
+    here.published(*bodies)
+    here.pass_time(0.3)
+    got: list[str] = []
+    begun = here.now
+    while len(got) < len(bodies):
+        got += here.gets(len(bodies))
+        here.pass_time(0.001)
+    assert got == bodies
+    assert here.now - begun < COPY_SECONDS
+
+
+def test_frames_of_settlements_alone_are_sent_each_100_ms() -> None:
+    here = loaded()
+    here.published(*"a" * 40)
+    here.pass_time(0.3)
+    here.gets(40)
+    here.pass_time(0.3)
+    sent = 0
+    for tag in range(1, 41):
+        here.acknowledge(tag)
+        here.pass_time(0.02, answers=False)
+        sent += sum(broker == FOLLOWER for broker, *_ in here.transport.asked)
+        here.answer()
+    assert 5 <= sent <= 9
+
+
+def test_silent_broker_is_asked_each_100_ms_whatever_is_delivered() -> None:
+    here = loaded()
+    here.fetching = [FOLLOWER, OTHER]
+    here.published(*"a" * 5 * here.ahead)
+    here.pass_time(0.3)
+    asked = 0
+    for _ in range(20):
+        here.gets(here.ahead // 4)
+        here.pass_time(0.01)
+        if any(broker == OTHER for broker, *_ in here.transport.asked):
+            here.bring_forward(OTHER)
+            here.transport.refuse(LOST)
+            asked += 1
+    assert 1 <= asked <= 3
 
 
 def test_replica_outside_of_the_isr_holds_up_nothing() -> None:
@@ -203,8 +249,13 @@ def test_queue_with_one_replica_in_a_cluster_waits_for_no_other() -> None:
 def test_end_of_a_term_sends_nothing_more() -> None:
     here = loaded()
     here.published("a")
+    here.pass_time(0.3)
+    queue = here.copying._led[here.partition]
+    copy = queue.by_broker[FOLLOWER]
+    copy.add(copy.confirmed, b"frame", whole=False)
+    here.copying._copy_soon(queue)  # at the end of this turn
     here.store.drop()
     here.transport.asked.clear()
-    here.pass_time(0.5)
+    here.pass_time(0.5, answers=False)
     assert here.transport.asked == []
     assert not here.partition.may_join(FOLLOWER)

@@ -15,7 +15,7 @@ from pika.exceptions import (
     ProbableAuthenticationError,
 )
 
-from headrace.cli.amqp.ask import ask_amqp
+from headrace.amqp_commands.amqp.ask import ask_amqp
 from headrace.client.admin.users import describe_users, set_credential
 from headrace.client.sync import connect, run
 from headrace.model.errors import ApiError, ErrorCode

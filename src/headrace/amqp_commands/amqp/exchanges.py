@@ -4,8 +4,15 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from headrace.cli.amqp.arguments import Arguments, arguments_of
-from headrace.cli.amqp.asking import DEFAULT_VHOST, Column, Vhost, add_list, ask, tell_declared
+from headrace.amqp_commands.amqp.arguments import Arguments, arguments_of
+from headrace.amqp_commands.amqp.asking import (
+    DEFAULT_VHOST,
+    Column,
+    Vhost,
+    add_list,
+    ask,
+    tell_declared,
+)
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.confirmation import Yes, confirm_on_terminal
 from headrace.terminal.output import tell

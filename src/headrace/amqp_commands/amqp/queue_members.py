@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from headrace.cli.amqp.ask import ask_amqp
-from headrace.cli.amqp.asking import OneVhost
+from headrace.amqp_commands.amqp.ask import ask_amqp
+from headrace.amqp_commands.amqp.asking import OneVhost
 from headrace.client.admin import moved_queues
 from headrace.client.admin.queue_moves import Queue, QueueMove, critical, grown, rebalanced, shrunk
 from headrace.client.client import Client

@@ -10,7 +10,7 @@ import pytest
 from pika.exceptions import ConnectionClosedByBroker
 
 from headrace.testing import BrokerThread
-from tests.support.processes.cli_kit import Asked, Says, asker, sayer
+from tests.support.processes.cli_kit import Asked, Says
 
 CONFIG = {
     "listeners": "PLAINTEXT://127.0.0.1:0,AMQP://127.0.0.1:0",
@@ -23,16 +23,6 @@ SECRET = "planted-secret-12"
 def broker() -> Iterator[BrokerThread]:
     with BrokerThread(CONFIG) as running:
         yield running
-
-
-@pytest.fixture
-def says(broker: BrokerThread, capsys: pytest.CaptureFixture[str]) -> Says:
-    return sayer(broker.bootstrap, capsys)
-
-
-@pytest.fixture
-def asked(says: Says) -> Asked:
-    return asker(says)
 
 
 def test_vhosts(says: Says, asked: Asked) -> None:

@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from headrace.cli.amqp.arguments import Arguments, arguments_of
-from headrace.cli.amqp.asking import DEFAULT_VHOST, Column, Vhost, add_list, ask
+from headrace.amqp_commands.amqp.arguments import Arguments, arguments_of
+from headrace.amqp_commands.amqp.asking import DEFAULT_VHOST, Column, Vhost, add_list, ask
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.output import counted, tell
 

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from headrace.cli.amqp.ask import ask_amqp
-from headrace.cli.amqp.asking import Column, ask, checked_limit, limit, show
+from headrace.amqp_commands.amqp.ask import ask_amqp
+from headrace.amqp_commands.amqp.asking import Column, ask, checked_limit, limit, show
 from headrace.client.admin.users import User, describe_users, set_credential
 from headrace.client.client import Client
 from headrace.client.sync import run

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.amqp.asking import Column, add_list, ask
-from headrace.cli.amqp.maintenance import brokers, drain, revive
+from headrace.amqp_commands.amqp.asking import Column, add_list, ask
+from headrace.amqp_commands.amqp.maintenance import brokers, drain, revive
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.failure import EXIT_NOT_FOUND, CommandError, UsageError
 from headrace.terminal.output import counted, tell
@@ -26,7 +26,7 @@ for module, text in (
 ):
     plural = module.replace("_", "-")
     name = plural.removesuffix("s")
-    app.command(f"headrace.cli.amqp.{module}:app", name=name, alias=plural, help=text)
+    app.command(f"headrace.amqp_commands.amqp.{module}:app", name=name, alias=plural, help=text)
 
 app.command(brokers)
 app.command(drain)

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.amqp.ask import ask_amqp
-from headrace.cli.amqp.asking import Column, ask, show
+from headrace.amqp_commands.amqp.ask import ask_amqp
+from headrace.amqp_commands.amqp.asking import Column, ask, show
 from headrace.client.admin import drained_brokers
 from headrace.client.client import Client
 from headrace.client.sync import run

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.amqp.asking import DEFAULT_VHOST, Column, Vhost, add_list, ask
+from headrace.amqp_commands.amqp.asking import DEFAULT_VHOST, Column, Vhost, add_list, ask
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.output import tell
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.amqp.asking import Column, ask, checked_limit, limit, show
+from headrace.amqp_commands.amqp.asking import Column, ask, checked_limit, limit, show
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.confirmation import Yes, confirm
 from headrace.terminal.failure import UsageError

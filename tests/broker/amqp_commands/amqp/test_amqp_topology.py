@@ -7,7 +7,7 @@ import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker
 
-from headrace.cli.amqp.arguments import arguments_of
+from headrace.amqp_commands.amqp.arguments import arguments_of
 from headrace.terminal.failure import UsageError
 from headrace.testing import BrokerThread
 from tests.support.amqp.topics import connected
@@ -25,16 +25,6 @@ PERSISTENT = pika.BasicProperties(delivery_mode=2)
 def broker() -> Iterator[BrokerThread]:
     with BrokerThread(CONFIG) as running:
         yield running
-
-
-@pytest.fixture
-def says(broker: BrokerThread, capsys: pytest.CaptureFixture[str]) -> Says:
-    return sayer(broker.bootstrap, capsys)
-
-
-@pytest.fixture
-def asked(says: Says) -> Asked:
-    return asker(says)
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from headrace.cli.amqp.arguments import Arguments, arguments_of
-from headrace.cli.amqp.ask import ask_amqp
-from headrace.cli.amqp.asking import (
+from headrace.amqp_commands.amqp.arguments import Arguments, arguments_of
+from headrace.amqp_commands.amqp.ask import ask_amqp
+from headrace.amqp_commands.amqp.asking import (
     DEFAULT_VHOST,
     Column,
     Vhost,
@@ -16,7 +16,7 @@ from headrace.cli.amqp.asking import (
     cell,
     tell_declared,
 )
-from headrace.cli.amqp.queue_members import critical_, grow, rebalance, shrink
+from headrace.amqp_commands.amqp.queue_members import critical_, grow, rebalance, shrink
 from headrace.client.sync import run
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.confirmation import Yes, confirm

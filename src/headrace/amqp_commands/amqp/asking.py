@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from headrace.cli.amqp.ask import ask_amqp
+from headrace.amqp_commands.amqp.ask import ask_amqp
 from headrace.client.sync import run
 from headrace.terminal.broker_options import BrokerOptions, Json
 from headrace.terminal.failure import UsageError
