@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headrace.cli.amqp.ask import ask_amqp
+from headrace.amqp_commands.amqp.ask import ask_amqp
 from headrace.client.sync import connect, run
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.queues.model import stored_records
