@@ -217,7 +217,7 @@ def test_policies_are_refused_until_all_brokers_can_read_them(
         ([{"headrace.queues"}], "upgrade broker 0$"),
         ([{"headrace.queues"}, set(), {"headrace.queues", "later"}], "upgrade brokers 0, 2$"),
     ],
-    ids=str,
+    ids=["none", "able", "before", "two"],
 )
 def test_brokers_with_queues_need_the_feature(
     features: list[set[str]], brokers: str | None
