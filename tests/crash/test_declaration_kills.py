@@ -69,15 +69,16 @@ def change(model: VirtualHost, draw: random.Random) -> None:
         model.unbind(binding, None)
     else:
         model.bind(binding, None)
-    policy = vhost_policy(name, length=draw.randrange(1, 4))
-    set_or_clear = policy.policy if draw.randrange(3) else None
-    change_policies(model, [PolicyChange(policy.id, set_or_clear)], len(model.policies))
+    if draw.randrange(2):
+        policy = vhost_policy(name, length=draw.randrange(1, 4))
+        wanted = policy.policy if draw.randrange(3) else None
+        change_policies(model, [PolicyChange(policy.id, wanted)], len(model.policies))
 
 
 async def moments(place: Path, disk: SimDisk, copies: Path) -> list[Moment]:
     """Change declarations one after the other; return what a cut may leave."""
     found: list[Moment] = []
-    draw = random.Random(20261130)
+    draw = random.Random(20261132)
     async with room(place, disk, kill=True, **AMQP) as here:
         model = model_of(here)
         answered = declared(model)
