@@ -135,6 +135,8 @@ class ProtocolRow(NamedTuple):
     feature: str = ""
     """The feature that the registration of a broker with a listener of it has in a cluster: the
     protocol's topics are placed on such brokers only. Empty: no feature."""
+    later_features: tuple[str, ...] = ()
+    """Further features of such a broker, for data that earlier versions cannot read."""
     administered: bool = False
     """Whether administrators reach its operations by Kafka's API 20000 (`operations.registry`)."""
     command: Command | None = None

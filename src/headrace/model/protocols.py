@@ -71,6 +71,8 @@ AMQP_TOPICS = ReservedTopics(
     configs="its settings are the queue's",
     positions_copied=True,
 )
+POLICY_RECORDS = "headrace.declarations.2"
+"""The feature of brokers that read policies in the log of declarations (ADR 85)."""
 AMQP = ProtocolRow(
     "AMQP",
     (
@@ -106,6 +108,7 @@ AMQP = ProtocolRow(
     process_files="headrace-amqp-spill-",
     certificate_users="amqp.ssl.cert.login.from",
     feature="headrace.queues",
+    later_features=(POLICY_RECORDS,),
     administered=True,
     command=Command(
         "amqp",

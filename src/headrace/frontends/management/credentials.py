@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.frontends.http.router import HttpRequest
 from headrace.management.requests.errors import ManagementError, wrong_credentials
-from headrace.management.requests.request import User
+from headrace.management.requests.request import RequestUser
 from headrace.model.secret import Secret
 from headrace.vhosts.users.logins import Credentials, LoginRefused, Peer
 
@@ -69,7 +69,7 @@ class BasicLogins:
         self._delayed: Counter[str] = Counter()
         """Delays of failed logins under way, by address."""
 
-    async def user_of(self, request: HttpRequest) -> User:
+    async def user_of(self, request: HttpRequest) -> RequestUser:
         """Return the user of a request. Raises NoCredentials and ManagementError."""
         header = request.header(b"authorization")
         before = None if request.kept is None else request.kept.get(_KEPT)
@@ -82,7 +82,7 @@ class BasicLogins:
             request.kept[_KEPT] = now
         return user
 
-    async def login(self, identity: "Identity", name: str, password: Secret) -> User:
+    async def login(self, identity: "Identity", name: str, password: Secret) -> RequestUser:
         """Return the user whose password this is.
 
         Raises ManagementError: 401 after a delay, 503 while the address has failed too often.
@@ -108,8 +108,8 @@ class BasicLogins:
         same = hmac.compare_digest(before.header.encode(), header.encode())
         return same and before == self._verified(before.header, before.user)
 
-    def _user(self, name: str) -> User:
-        return User(name, self._accounts.tags_of(name))
+    def _user(self, name: str) -> RequestUser:
+        return RequestUser(name, self._accounts.tags_of(name))
 
     def _verified(self, header: str, user: str) -> _Verified:
         """Return what a right password is compared with at this moment."""

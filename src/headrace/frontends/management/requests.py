@@ -33,7 +33,7 @@ from headrace.management.requests.errors import (
     of_refused,
 )
 from headrace.management.requests.pages import INDEX, front_page, index_page
-from headrace.management.requests.request import ManagementRequest, User
+from headrace.management.requests.request import ManagementRequest, RequestUser
 from headrace.management.requests.rows import ROWS
 from headrace.management.requests.table import FoundRow, NotAllowed, RequestTable, handler_of
 from headrace.management.requests.tags import Tag, require_tag
@@ -73,7 +73,7 @@ class ManagementRouter:
         """The broker that answers."""
         return self._broker
 
-    async def login(self, caller: Caller, user: str, password: "Secret") -> User:
+    async def login(self, caller: Caller, user: str, password: "Secret") -> RequestUser:
         """Return the user whose password this is. Raises ManagementError."""
         return await self._logins.login(caller.identity, user, password)
 
@@ -126,7 +126,7 @@ class ManagementRouter:
         row = found.row
         if is_from_another_site(request):
             raise ManagementError(403, "forbidden", "a change that a page of another site sends")
-        user = User() if row.tag is Tag.ANYONE else await self._logins.user_of(request)
+        user = RequestUser() if row.tag is Tag.ANYONE else await self._logins.user_of(request)
         identity = request.identity
         if user.name:
             identity = identity._replace(principal=Principal(USER, user.name))

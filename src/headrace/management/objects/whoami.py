@@ -3,7 +3,7 @@
 from base64 import b64encode
 
 from headrace.management.requests.errors import wrong_credentials
-from headrace.management.requests.request import ManagementReply, ManagementRequest, User
+from headrace.management.requests.request import ManagementReply, ManagementRequest, RequestUser
 from headrace.management.requests.tags import Tag, require_tag
 from headrace.model.secret import Secret
 from headrace.vhosts.users.rabbit_hash import SALT_BYTES, salted_hash
@@ -46,5 +46,5 @@ async def hash_password(request: ManagementRequest) -> ManagementReply:
     return ManagementReply(200, {"ok": hashed}, headers=_NOT_STORED)
 
 
-def _user(user: User) -> dict[str, object]:
+def _user(user: RequestUser) -> dict[str, object]:
     return {"is_internal_user": True, "name": user.name, "tags": list(user.tags)}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.operations.permissions import Caller
 
 
-class User(NamedTuple):
+class RequestUser(NamedTuple):
     """The user of a request; without credentials no name and no tags."""
 
     name: str = ""
@@ -32,7 +32,7 @@ class Services(Protocol):
     def broker(self) -> "Broker":
         """The broker that answers."""
 
-    async def login(self, caller: "Caller", user: str, password: "Secret") -> User:
+    async def login(self, caller: "Caller", user: str, password: "Secret") -> RequestUser:
         """Return the user whose password this is. Raises ManagementError."""
 
 
@@ -46,7 +46,7 @@ class ManagementRequest(NamedTuple):
     body: bytes | bytearray
     """The whole body, b"" without one."""
     caller: "Caller"
-    user: User
+    user: RequestUser
     services: Services
 
 
