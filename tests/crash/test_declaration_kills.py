@@ -9,11 +9,13 @@ from headrace.posix.awaiting import called_back
 from headrace.queues.model.declarations import ExchangeFlags, QueueCounts, QueueFlags
 from headrace.queues.model.exchanges import Binding, Destination
 from headrace.queues.model.stored_model import durable_records
-from headrace.queues.model.stored_records import record_key
+from headrace.queues.model.stored_records import encode_record, record_key
 from headrace.queues.model.virtual_host import VirtualHost
 from headrace.testing.disk import SimDisk
 from headrace.testing.disk_crash import crash_states
+from headrace.vhosts.policies.commands import PolicyChange, change_policies
 from tests.support.processes.broker import Room, play, room
+from tests.support.queues.policies import vhost_policy
 
 AMQP: dict[str, Any] = {
     "listeners": "PLAINTEXT://127.0.0.1:9092,AMQP://127.0.0.1:5672",
@@ -31,7 +33,7 @@ class Moment(NamedTuple):
     ops: int
     store: Path
     answered: frozenset[bytes]
-    """The keys of the declarations after the last answered change."""
+    """The declarations after the last answered change."""
     asked: frozenset[bytes]
     """The same after the change that is not answered yet."""
 
@@ -44,12 +46,15 @@ def model_of(here: Room) -> VirtualHost:
 
 
 def declared(model: VirtualHost) -> frozenset[bytes]:
-    """The keys of the durable declarations."""
-    return frozenset(record_key("/", record) for record in durable_records(model))
+    """The keys and the values of the durable declarations."""
+    records = list(durable_records(model))
+    return frozenset(
+        content for each in records for content in (record_key("/", each), encode_record("/", each))
+    )
 
 
 def change(model: VirtualHost, draw: random.Random) -> None:
-    """Declare, bind, unbind or delete at random."""
+    """Declare, bind, unbind or delete, and set or clear a policy, at random."""
     name = draw.choice("abc")
     binding = Binding("e", Destination("queue", name), draw.choice(("k", "#")), {})
     model.declare_exchange("e", "topic", ExchangeFlags(durable=True), {})
@@ -64,12 +69,16 @@ def change(model: VirtualHost, draw: random.Random) -> None:
         model.unbind(binding, None)
     else:
         model.bind(binding, None)
+    if draw.randrange(2):
+        policy = vhost_policy(name, length=draw.randrange(1, 4))
+        wanted = policy.policy if draw.randrange(3) else None
+        change_policies(model, [PolicyChange(policy.id, wanted)], len(model.policies))
 
 
 async def moments(place: Path, disk: SimDisk, copies: Path) -> list[Moment]:
     """Change declarations one after the other; return what a cut may leave."""
     found: list[Moment] = []
-    draw = random.Random(20261130)
+    draw = random.Random(20261132)
     async with room(place, disk, kill=True, **AMQP) as here:
         model = model_of(here)
         answered = declared(model)

@@ -137,6 +137,8 @@ class ProtocolRow(NamedTuple):
     feature: str = ""
     """The feature that the registration of a broker with a listener of it has in a cluster: the
     protocol's topics are placed on such brokers only. Empty: no feature."""
+    later_features: tuple[str, ...] = ()
+    """Further features of such a broker, for data that earlier versions cannot read."""
     administered: bool = False
     """Whether administrators reach its operations by Kafka's API 20000 (`operations.registry`)."""
     command: Command | None = None
@@ -199,6 +201,8 @@ AMQP_TOPICS = ReservedTopics(
     configs="its settings are the queue's",
     positions_copied=True,
 )
+POLICY_RECORDS = "headrace.declarations.2"
+"""The feature of brokers that read policies in the log of declarations (ADR 85)."""
 AMQP = ProtocolRow(
     "AMQP",
     (
@@ -234,6 +238,7 @@ AMQP = ProtocolRow(
     process_files="headrace-amqp-spill-",
     certificate_users="amqp.ssl.cert.login.from",
     feature="headrace.queues",
+    later_features=(POLICY_RECORDS,),
     administered=True,
     command=Command(
         "amqp",

@@ -16,6 +16,7 @@ EXPRESSION_CHARS_MAX = 4_096
 COMPILED_BYTES_MAX = 1 << 20
 """Bytes that RE2 may use for one compiled expression."""
 _COMPILED_MAX = 256
+_SIZES_MAX = 4_096
 _SET_BYTES_MAX = 4 << 20
 """Bytes that RE2 may use for one set, its program and the states that it has seen."""
 
@@ -29,6 +30,9 @@ _SetMatch = Callable[[bytes], list[int] | None]
 class _Pattern(Protocol):
     def fullmatch(self, text: str) -> object: ...
     def search(self, text: bytes) -> object: ...
+
+    @property
+    def programsize(self) -> int: ...
 
 
 @cache
@@ -67,6 +71,12 @@ def problem(expression: str) -> str | None:
         (reason,) = error.args
         return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
     return None
+
+
+@lru_cache(_SIZES_MAX)
+def program_size(expression: str) -> int:
+    """Return the number of instructions of a valid expression's program, a measure of its cost."""
+    return _compiled(expression).programsize
 
 
 def check(expression: str, field: str = "SubscribedTopicRegex") -> None:

@@ -13,6 +13,7 @@ from headrace.queues.field_values import comparable, kind_of, text
 QUEUE = "queue"
 EXCHANGE = "exchange"
 BINDING = "binding"
+POLICY = "policy"
 MESSAGE = "message"
 KAFKA_TOPIC = "Kafka topic"
 """Kind of a Kafka topic that is no queue's; it belongs to no vhost."""

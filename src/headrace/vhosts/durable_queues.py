@@ -29,11 +29,14 @@ from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.durability import Declared, KeptDone, Model
 from headrace.queues.model.exchanges import Binding, Exchange
+from headrace.queues.model.policies.vhost_policy import VhostPolicy
 from headrace.queues.model.stored_model import (
+    PolicyRecord,
     QueueRecord,
     Record,
     binding_record,
     exchange_record,
+    policy_record,
     queue_record,
     removed_records,
 )
@@ -134,7 +137,9 @@ class DurableQueues:
         if record is None:
             return
         key = record_key(host.name, record)
-        if key not in self._stored or key in self._next.removed:
+        # A policy is set in place of an earlier one; all else is declared once.
+        is_new = key not in self._stored or key in self._next.removed
+        if is_new or isinstance(record, PolicyRecord):
             self._next.added[key] = Change(host.name, encode_record(host.name, record))
             self._run_soon()
 
@@ -310,3 +315,5 @@ def _record(host: Model, declared: Declared) -> Record | None:
             return queue_record(declared)
         case Binding():
             return binding_record(host, declared)
+        case VhostPolicy():
+            return policy_record(declared)

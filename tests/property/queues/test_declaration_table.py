@@ -17,6 +17,7 @@ from headrace.posix.clock import RealClock
 from headrace.queues.model.declarations import ExchangeFlags, QueueCounts, QueueFlags
 from headrace.queues.model.durability import Model
 from headrace.queues.model.exchanges import Binding, Destination
+from headrace.queues.model.policies.vhost_policy import PolicyId
 from headrace.queues.model.stored_model import durable_records
 from headrace.queues.model.stored_records import encode_record
 from headrace.queues.model.vhost_table import VhostTable
@@ -26,7 +27,9 @@ from headrace.vhosts import durable_queues
 from headrace.vhosts.declarations.followed_table import FollowedTable
 from headrace.vhosts.declarations.stored_changes import Change
 from headrace.vhosts.durable_queues import DurableQueues
+from headrace.vhosts.policies.commands import PolicyChange, change_policies
 from tests.support.examples import examples
+from tests.support.queues.policies import vhost_policy
 
 NAMES, KEYS = ("a", "b"), ("k.x", "#")
 Appended = list[tuple[bytes, bytes | None]]
@@ -47,6 +50,8 @@ bindings = st.tuples(
     st.sampled_from(KEYS), st.sampled_from([{}, {}, {"x": 1}]),
 )  # fmt: skip
 deletions = st.tuples(st.sampled_from(["delete exchange", "delete queue"]), names)
+policies = st.tuples(st.just("policy"), names, rarely, st.integers(1, 3), st.integers(0, 2))
+cleared = st.tuples(st.just("clear policy"), names, rarely)
 ends = st.tuples(st.just("connection closed"))
 turns = st.tuples(st.just("turns"), st.integers(1, 6))
 failures = st.tuples(st.just("fails"), st.sampled_from(["before", "after"]))
@@ -60,6 +65,9 @@ histories = st.lists(
         bindings,
         bindings,
         deletions,
+        policies,
+        policies,
+        cleared,
         ends,
         turns,
         failures,
@@ -105,6 +113,11 @@ def command(host: VirtualHost, owner: object, step: tuple[Any, ...]) -> None:
             host.delete_exchange(name)
         case "delete queue", name:
             host.delete_queue(name, owner, QueueCounts())
+        case "policy", name, operators, length, now:
+            wanted = vhost_policy(name, operators=operators, length=length)
+            change_policies(host, [PolicyChange(wanted.id, wanted.policy)], now)
+        case "clear policy", name, operators:
+            change_policies(host, [PolicyChange(PolicyId(name, operators), None)], 0)
         case ("connection closed",):
             host.connection_closed(owner)
 
@@ -206,6 +219,19 @@ BOUND_TO_BOTH: list[tuple[Any, ...]] = [
 
 @settings(max_examples=examples(300))
 @given(histories, st.randoms(use_true_random=False))
+@example(
+    # Set again while the first change is appended, which fails.
+    [
+        ("fails", "after"),
+        ("policy", "a", False, 1, 0),
+        ("turns", 1),
+        ("policy", "a", False, 2, 1),
+        ("turns", 6),
+        ("clear policy", "a", False),
+        ("policy", "a", False, 3, 2),
+    ],
+    random.Random(0),
+)
 @example(
     # Appended, although the round is reported as failed; then deleted.
     [

@@ -89,6 +89,8 @@ def shown(table: VhostTable) -> set[tuple[str, ...]]:
             found.add(("exchange", name))
         for binding in exchange.bindings.values():
             found.add(("binding", name, binding.destination.name, binding.routing_key))
+    for (name, _), policy in table.policies.items():
+        found.add(("policy", name, policy.policy.pattern))
     return found
 
 
@@ -156,17 +158,11 @@ class DeclaringClient:
         self.known[key] = None
         if not there:
             self.known.update(dict.fromkeys(of_ends))
-        at = declarations_of(server)
-        command = at.command("/", method=method)
+        command = declarations_of(server).command("/", method=method)
         home = command.broker, command.epoch
-        waits, brokers = self._waits(), dict(self.cluster.brokers)
-        answer = await _answer(self.cluster, at, command)
-        if isinstance(answer, Refused):
-            raise Broken(f"{method} is refused: {answer}")
-        if not isinstance(answer, Result):
-            self.in_doubt += 1
+        answer = await self.carried_out(server, command)
+        if answer is None:
             return
-        self.answered += 1
         if answer.created and has_topic(self.cluster, key[1]):
             raise Broken(f"{key} is declared again, and has the topic of the queue before it")
         self.known[key] = there
@@ -175,7 +171,21 @@ class DeclaringClient:
             self.known[key] = home if answer.created or before[key] == home else None
         if not there:
             self.known.update(dict.fromkeys(of_ends, False))
+
+    async def carried_out(self, server: Server, command: Command) -> Result | None:
+        """Have a command carried out; None: that is in doubt. Broken: it is refused wrongly, or a
+        broker that was waited for has not applied it."""
+        at = declarations_of(server)
+        waits, brokers = self._waits(), dict(self.cluster.brokers)
+        answer = await _answer(self.cluster, at, command)
+        if isinstance(answer, Refused):
+            raise Broken(f"{command} is refused: {answer}")
+        if not isinstance(answer, Result):
+            self.in_doubt += 1
+            return None
+        self.answered += 1
         self._look_at_tables(answer, waits, brokers)
+        return answer
 
     def _waits(self) -> dict[int, Waits]:
         """Return the brokers that each coordinator of the vhost waits for."""
@@ -228,7 +238,9 @@ def declared_by(cluster: SimCluster, at: ClusterDeclarations) -> bool:
     return any(declarations_of(server) is at for server in cluster.brokers.values())
 
 
-async def declared_by_many(cluster: SimCluster) -> Told:
+async def declared_by_many(
+    cluster: SimCluster, made: "type[DeclaringClient]" = DeclaringClient
+) -> Told:
     """Let clients declare while brokers fail; then compare tables with what is known. Broken."""
     serve_amqp(cluster)
     await asyncio.gather(*(cluster.start(number) for number in BROKERS))
@@ -241,7 +253,7 @@ async def declared_by_many(cluster: SimCluster) -> Told:
     )
     if not isinstance(first, Result):
         raise Broken(f"the first queue is not declared: {first}")
-    clients = [DeclaringClient(cluster, number) for number in range(CLIENTS)]
+    clients = [made(cluster, number) for number in range(CLIENTS)]
     watch = ReplicaWatch(cluster, DECLARATIONS_TOPIC, PARTITIONS, BROKERS)
     ground = Ground(cluster, BROKERS, [], watch, LAG_SECONDS)
     faults = Faults(ground, DeclarationRequests, FAULTS)

@@ -17,6 +17,7 @@ from headrace.testing.sim.cluster import SimCluster
 from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
 from headrace.vhosts.declarations.coordinator_shard import CoordinatorShard
 from headrace.vhosts.declarations.messages import CommandKind, Result
+from headrace.vhosts.policies.setting import PolicySettings
 from headrace.wire.amqp.methods import Method
 from headrace.wire.amqp.model_methods import (
     ExchangeDeclare,
@@ -47,6 +48,12 @@ async def ask(
     return answer
 
 
+def policy_settings(cluster: SimCluster, number: int) -> PolicySettings:
+    """Return what sets policies at a broker."""
+    at = declarations(cluster, number)
+    return PolicySettings(cluster.brokers[number].broker, at.tables.virtual_hosts, at)
+
+
 async def closed(at: ClusterDeclarations, owner: ConnectionOwner) -> None:
     """Have the exclusive queues of a connection deleted."""
     deleted = asyncio.Event()
@@ -63,12 +70,13 @@ async def replan(at: ClusterDeclarations, queue: str, replicas: tuple[int, ...])
 
 
 def shown(at: ClusterDeclarations, vhost: str = "/") -> set[tuple[str, str]]:
-    """Return the names of queues, declared exchanges and bindings."""
+    """Return the names of queues, policies, declared exchanges and bindings."""
     host = at.tables.virtual_hosts.hosts.get(vhost)
     if host is None:
         return set()
     model = host.model
     found = {("queue", name) for name in model.queues}
+    found |= {("policy", each.name) for each in model.policies}
     found |= {("exchange", name) for name in model.exchanges if name and name[:4] != "amq."}
     for exchange in model.exchanges.values():
         for binding in exchange.bindings.values():

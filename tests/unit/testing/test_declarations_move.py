@@ -20,6 +20,7 @@ from headrace.vhosts.declarations.new_records import Deleted
 from headrace.vhosts.declarations.queue_deletions import QueueDeletions
 from tests.support.sim.broken import first_broken
 from tests.support.sim.declared import SETTINGS, Told, declared_by_many
+from tests.support.sim.declared_policies import policies_of_many
 
 SEEDS = 20 if os.environ.get("HEADRACE_LONG") else 2
 """Many of them: `make sim-moves`."""
@@ -37,6 +38,13 @@ def test_brokers_have_the_same_declarations_and_those_that_were_answered() -> No
         moves += outcome.epochs
     assert answered > 30 * SEEDS
     assert moves > 8 * SEEDS
+
+
+def test_brokers_have_the_same_policies_and_those_that_were_answered() -> None:
+    answered = 0
+    for seed in range(SEEDS):
+        answered += play(policies_of_many, seed, SETTINGS)[0].answered
+    assert answered > 30 * SEEDS
 
 
 def assert_found(first: int = 0) -> None:

@@ -1,15 +1,22 @@
 """A broker's table of one partition of the log of declarations."""
 
-from typing import TYPE_CHECKING
+import pytest
 
+from headrace.model.errors import Malformed
 from headrace.model.nouns import Offset
-from headrace.queues.model.stored_model import BindingRecord, ExchangeRecord, QueueRecord, Record
+from headrace.queues.model.bindings import Removed
+from headrace.queues.model.declaration_table import Applied
+from headrace.queues.model.stored_model import (
+    BindingRecord,
+    ExchangeRecord,
+    QueueRecord,
+    Record,
+    policy_record,
+)
 from headrace.queues.model.stored_records import encode_record, record_key
 from headrace.queues.model.vhost_table import VhostTable
 from headrace.vhosts.declarations.followed_table import STALE_SECONDS, FollowedTable
-
-if TYPE_CHECKING:
-    from headrace.queues.model.declaration_table import Applied
+from tests.support.queues.policies import vhost_policy
 
 QUEUE = QueueRecord("q", False, {"x-queue-type": "classic"})
 EXCHANGE = ExchangeRecord("e", "topic", False, False, {})
@@ -111,6 +118,54 @@ def test_table_that_is_read_again_loses_what_the_log_does_not_have() -> None:
     here.table.have_reread()
     assert set(here.table.records) == {record_key("/", QUEUE)}
     assert "e" not in here.vhost.exchanges
+
+
+def test_policies_follow_the_log_and_its_order() -> None:
+    here = Followed()
+    first, second = vhost_policy(), vhost_policy(length=9, at=1)
+    here.take(policy_record(first))
+    here.take(policy_record(first))
+    here.take(policy_record(second))
+    assert here.vhost.policies == {first.id: second}
+    assert here.changes == [Applied(first), Applied(second)]
+    here.remove(policy_record(second))
+    assert not here.vhost.policies
+    assert here.changes[-1] == Applied(removed=Removed(policies=(first.id,)))
+
+
+def test_undo_restores_the_last_committed_policies() -> None:
+    here = Followed()
+    stays, other = vhost_policy("stays"), vhost_policy("other")
+    here.take(policy_record(stays), policy_record(other))
+    first, second = here.table.hold(), here.table.hold()
+    for held, policy in (
+        (first, vhost_policy("stays", length=8)),
+        (second, vhost_policy("stays", length=9)),
+        (second, vhost_policy("new")),
+    ):
+        record = policy_record(policy)
+        here.table.take_held(held, record_key("/", record), encode_record("/", record))
+    here.table.take_held(first, record_key("/", policy_record(other)), None)
+    assert len(here.vhost.policies) == 2
+    here.table.undo()
+    assert here.vhost.policies == {each.id: each for each in (stays, other)}
+
+
+def test_policy_with_the_name_of_an_exchange_is_no_end_of_a_binding() -> None:
+    here = Followed()
+    here.take(BINDING, QUEUE, policy_record(vhost_policy("e")))
+    here.take(EXCHANGE)
+    assert here.route() == ("q",)
+
+
+def test_malformed_policy_leaves_the_earlier_one() -> None:
+    here = Followed()
+    record = policy_record(vhost_policy())
+    here.take(record)
+    with pytest.raises(Malformed):
+        here.take(record._replace(value='{"pattern": "^q"}'))
+    assert here.table.malformed == 1
+    assert here.vhost.policies == {vhost_policy().id: vhost_policy()}
 
 
 def test_applied_offset_is_awaited() -> None:

@@ -10,16 +10,18 @@ from headrace.model.protocols import AMQP
 from headrace.operations.virtual_hosts import CreateVhost, DeleteVhost
 from headrace.ports.callbacks import Done
 from headrace.posix.awaiting import called_back
+from headrace.queues.model.policies.vhost_policy import PolicyId
 from headrace.queues.queue_names import queue_topic
 from headrace.testing.sim.cluster import SimCluster
 from headrace.vhosts.declarations.coordinator import Coordinator
 from headrace.vhosts.declarations.messages import Answer, Command, CommandKind
 from headrace.wire.amqp.model_methods import ExchangeDeclare, QueueBind, QueueDeclare
 from tests.support.cluster.peer_kit import play, started
+from tests.support.queues.policies import policy_value
 from tests.support.queues.port_place import persistent
 from tests.support.sim.amqp import frontend_of, serve_amqp
 from tests.support.sim.cluster import until
-from tests.unit.server.test_cluster_declarations import ask, declarations, shown
+from tests.unit.server.test_cluster_declarations import ask, declarations, policy_settings, shown
 
 BROKERS = (0, 1, 2)
 TOPIC = queue_topic("v", "q")
@@ -61,6 +63,7 @@ async def filled(cluster: SimCluster) -> None:
     await ask(at, QueueDeclare(queue="q", durable=True), "v")
     await ask(at, QueueDeclare(queue="transient"), "v")
     await ask(at, QueueBind(queue="q", exchange="e", routing_key="#"), "v")
+    await policy_settings(cluster, 1).set("v", {PolicyId("p"): policy_value()})
     assert at.tables.virtual_hosts.hosts["v"].publish(["q"], persistent("a"))
     images = [server.broker.image for server in cluster.brokers.values()]
     await until(lambda: all(TOPIC in image.topics for image in images))

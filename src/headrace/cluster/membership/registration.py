@@ -74,9 +74,9 @@ class OwnRegistration:
         """
         config, now_ms = self._broker.config, self._broker.clock.wall_ms()
         rows = spoken_rows(config.listeners) if self._store.shared else ()
-        features = {row.feature: _VERSIONS for row in rows if row.feature}
+        names = [name for row in rows if row.feature for name in (row.feature, *row.later_features)]
         self._registration = Registration(
-            tuple(endpoints), config.broker_rack, now_ms, features, doubts
+            tuple(endpoints), config.broker_rack, now_ms, dict.fromkeys(names, _VERSIONS), doubts
         )
         if self._store.shared:
             await self._end_former(await self._former())

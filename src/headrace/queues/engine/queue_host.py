@@ -151,10 +151,10 @@ class QueueHost(ClosingHost):
             self._remove(removed)
 
     def clear(self) -> None:
-        """Delete all queues, exchanges and bindings: the vhost is deleted."""
+        """Delete all queues, exchanges, bindings and policies: the vhost is deleted."""
         for name in list(self.queues):
             self._remove(self.model.remove_queue(name))
-        self.model.remove_exchanges()
+        self.model.clear()
 
     def drop(self, removed: Removed) -> None:
         """Delete the running queues that were removed from the model."""

@@ -12,13 +12,16 @@ from headrace.queues.refusals import EXCHANGE
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from headrace.queues.model.policies.vhost_policy import PolicyId
+
 
 class Removed(NamedTuple):
-    """Names of deleted queues, deleted exchanges and deleted bindings."""
+    """Names of deleted queues, deleted exchanges, deleted bindings and ids of cleared policies."""
 
     queues: tuple[str, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
     bindings: tuple[Binding, ...] = ()
+    policies: "tuple[PolicyId, ...]" = ()
 
 
 class Bindings:

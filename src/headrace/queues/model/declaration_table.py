@@ -14,13 +14,16 @@ from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.durability import Declared
 from headrace.queues.model.exchanges import Binding, Destination, Exchange, ExchangeType
+from headrace.queues.model.policies.vhost_policy import PolicyId
 from headrace.queues.model.stored_model import (
     BindingRecord,
     ExchangeRecord,
+    PolicyRecord,
     QueueRecord,
     Record,
     exchange_record,
     queue_record,
+    stored_policy,
 )
 from headrace.queues.model.stored_records import encode_record
 from headrace.queues.model.vhost_table import VhostTable
@@ -40,7 +43,7 @@ _UNCHANGED = Applied()
 
 
 def apply(table: VhostTable, record: Record) -> Applied:
-    """Add a declaration to a table. Refused, ValueError: the record is invalid; no change."""
+    """Add a declaration to a table. HeadraceError, ValueError: the record is invalid; no change."""
     match record:
         case ExchangeRecord():
             return _apply_exchange(table, record)
@@ -48,6 +51,8 @@ def apply(table: VhostTable, record: Record) -> Applied:
             return _apply_queue(table, record)
         case BindingRecord():
             return _apply_binding(table, record)
+        case PolicyRecord():
+            return _apply_policy(table, record)
         case _:
             assert_never(record)
 
@@ -69,6 +74,8 @@ def remove(table: VhostTable, record: Record) -> Removed:
             if not table.bindings.has(binding):
                 return Removed()
             return table.remove_binding(binding, unbound=False)
+        case PolicyRecord(name, operators):
+            return table.clear_policies([PolicyId(name, operators)])
         case _:
             assert_never(record)
 
@@ -117,6 +124,14 @@ def _apply_binding(table: VhostTable, record: BindingRecord) -> Applied:
         return _UNCHANGED
     binding = _binding(record)
     return Applied(binding) if table.add_binding(binding) else _UNCHANGED
+
+
+def _apply_policy(table: VhostTable, record: PolicyRecord) -> Applied:
+    policy = stored_policy(record)
+    if table.policies.get(policy.id) == policy:
+        return _UNCHANGED
+    table.set_policy(policy)
+    return Applied(policy)
 
 
 def _binding(record: BindingRecord) -> Binding:

@@ -11,11 +11,12 @@ from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.exchange_topic import KafkaTopics, NoTopics
 from headrace.queues.model.exchanges import Binding, Exchange
+from headrace.queues.model.policies.vhost_policy import PolicyId, VhostPolicy
 
 if TYPE_CHECKING:
     from headrace.queue_stores.message_store import MessageStore, TopicStore
 
-Declared = Exchange | DeclaredQueue | Binding
+Declared = Exchange | DeclaredQueue | Binding | VhostPolicy
 KeptDone = Callable[[HeadraceError | None], None]
 
 
@@ -31,16 +32,19 @@ class Model(Protocol):
     @property
     def queues(self) -> Mapping[str, DeclaredQueue]: ...
 
+    @property
+    def policies(self) -> Mapping[PolicyId, VhostPolicy]: ...
+
 
 class Declarations(Protocol):
-    """Storage of durable declarations: exchanges, queues and bindings of all vhosts."""
+    """Storage of durable declarations of all vhosts: exchanges, queues, bindings and policies."""
 
     @property
     def topics(self) -> KafkaTopics:
         """The Kafka topics in which exchanges may store messages."""
 
     def added(self, host: Model, declared: Declared) -> None:
-        """Store a new exchange, queue or binding, if durable."""
+        """Store a new exchange, queue or binding, if durable, or a policy that is set."""
 
     def removed(self, host: Model, removed: Removed) -> None:
         """Delete removed declarations, and the logs of deleted queues."""

@@ -1,4 +1,4 @@
-"""A vhost's declarations as records: exchanges, queues, bindings between them.
+"""A vhost's declarations as records: exchanges, queues, bindings between them, and policies.
 
 Records are plain values; `stored_records` encodes their arguments as field tables, which preserve
 types. A binding is durable if both its ends are. A single broker stores durable declarations only;
@@ -19,6 +19,11 @@ from headrace.queues.model.exchanges import (
     RESERVED_PREFIX,
     Binding,
     Exchange,
+)
+from headrace.queues.model.policies.vhost_policy import (
+    PolicyId,
+    VhostPolicy,
+    policy_of,
 )
 from headrace.queues.refusals import QUEUE
 
@@ -68,18 +73,26 @@ class BindingRecord(NamedTuple):
     arguments: Mapping[str, object]
 
 
-Record = ExchangeRecord | QueueRecord | BindingRecord
-_Record = TypeVar("_Record", ExchangeRecord, QueueRecord, BindingRecord)
+class PolicyRecord(NamedTuple):
+    """A policy or an operator policy, as it is stored. Versions without them skip it."""
+
+    name: str
+    operators: bool
+    """Whether it is an operator policy."""
+    value: str
+    """The policy but for its name (`policies.vhost_policy.policy_text`)."""
+    changed_ms: int
+    """The wall time of the change in milliseconds."""
+
+
+Record = ExchangeRecord | QueueRecord | BindingRecord | PolicyRecord
+RecordKind = type[ExchangeRecord] | type[QueueRecord] | type[BindingRecord] | type[PolicyRecord]
+_Record = TypeVar("_Record", ExchangeRecord, QueueRecord, BindingRecord, PolicyRecord)
 _FIELDS = {
     kind: (frozenset(kind._fields).difference(kind._field_defaults), frozenset(kind._fields))
-    for kind in (ExchangeRecord, QueueRecord, BindingRecord)
+    for kind in (ExchangeRecord, QueueRecord, BindingRecord, PolicyRecord)
 }
 """The fields that a stored record of a kind needs, and all that it may have."""
-
-
-def to_store(record: Record) -> dict[str, object]:
-    """Return a stored declaration as a plain dictionary."""
-    return {**record._asdict(), "arguments": dict(record.arguments)}
 
 
 def from_store(kind: type[_Record], stored: Stored) -> _Record:
@@ -126,6 +139,18 @@ def binding_record(
     return BindingRecord(binding.source, kind, name, binding.routing_key, binding.arguments)
 
 
+def policy_record(policy: VhostPolicy) -> PolicyRecord:
+    """Return the record of a policy."""
+    name, operators = policy.id
+    return PolicyRecord(name, operators, policy.text, policy.changed_ms)
+
+
+def stored_policy(record: PolicyRecord) -> VhostPolicy:
+    """Return the policy of a record. Raises Malformed."""
+    name, operators, value, changed_ms = record
+    return VhostPolicy(PolicyId(name, operators), policy_of(name, value), value, changed_ms)
+
+
 def removed_records(removed: Removed) -> Iterable[Record]:
     """Yield records of removed declarations, with identifying fields only."""
     for name in removed.queues:
@@ -135,11 +160,14 @@ def removed_records(removed: Removed) -> Iterable[Record]:
     for binding in removed.bindings:
         kind, name = binding.destination
         yield BindingRecord(binding.source, kind, name, binding.routing_key, binding.arguments)
+    for policy in removed.policies:
+        yield PolicyRecord(*policy, "", 0)
 
 
 def durable_records(host: Model) -> Iterator[Record]:
     """Yield the records of a vhost, exchanges and queues before bindings."""
-    found: list[Record | None] = [exchange_record(each) for each in host.exchanges.values()]
+    found: list[Record | None] = [policy_record(each) for each in host.policies.values()]
+    found += [exchange_record(each) for each in host.exchanges.values()]
     found += [queue_record(queue) for queue in host.queues.values()]
     for exchange in host.exchanges.values():
         found += [binding_record(host, binding) for binding in exchange.bindings.values()]

@@ -2,7 +2,7 @@
 
     u32   length of the first table, big-endian
     table the vhost, the kind of record, its fields but the arguments and those with their default
-    table the arguments
+    table the arguments; none of a policy
 
 Tables are AMQP field tables, which preserve the types of arguments. Names that are not UTF-8 are
 restored unchanged.
@@ -16,8 +16,10 @@ from headrace.model.errors import Malformed
 from headrace.queues.model.stored_model import (
     BindingRecord,
     ExchangeRecord,
+    PolicyRecord,
     QueueRecord,
     Record,
+    RecordKind,
     from_store,
 )
 from headrace.wire.amqp.field_table import FieldValue, decode_table, encode_table
@@ -26,10 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _LENGTH = Struct(">I")
-_KINDS: dict[str, type[ExchangeRecord] | type[QueueRecord] | type[BindingRecord]] = {
+_KINDS: dict[str, RecordKind] = {
     "exchange": ExchangeRecord,
     "queue": QueueRecord,
     "binding": BindingRecord,
+    "policy": PolicyRecord,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 _NOT_PLAIN = frozenset((bytes, list))
@@ -45,6 +48,9 @@ def record_key(vhost: str, record: Record) -> bytes:
         case BindingRecord(source, kind, destination, routing_key, arguments):
             parts += [source, kind, destination, routing_key]
             identity = encode_table(cast("Mapping[str, FieldValue]", arguments))
+        case PolicyRecord(name, operators):
+            parts += ["operators" if operators else "users", name]
+            identity = b""
         case _:
             parts.append(record.name)
             identity = b""
@@ -63,7 +69,9 @@ def encode_record(vhost: str, record: Record) -> bytes:
         if name != "arguments" and (name not in defaults or value != defaults[name])
     }
     table = encode_table(fields)
-    arguments = encode_table(cast("Mapping[str, FieldValue]", record.arguments))
+    arguments = b""
+    if not isinstance(record, PolicyRecord):
+        arguments = encode_table(cast("Mapping[str, FieldValue]", record.arguments))
     return _LENGTH.pack(len(table)) + table + arguments
 
 
@@ -82,7 +90,8 @@ def decode_record(content: bytes) -> tuple[str, Record]:
     vhost, kind = fields.pop(_VHOST, None), fields.pop(_KIND, None)
     if not isinstance(vhost, str) or not isinstance(kind, str) or kind not in _KINDS:
         raise Malformed(f"a stored declaration is of kind {kind!r} in vhost {vhost!r}")
-    fields["arguments"] = decode_table(content[end:]) if end < len(content) else {}
+    if _KINDS[kind] is not PolicyRecord:
+        fields["arguments"] = decode_table(content[end:]) if end < len(content) else {}
     record: Record = from_store(_KINDS[kind], fields)  # type: ignore[type-var]
     return vhost, record
 

@@ -1,9 +1,11 @@
-"""The table of one vhost: its exchanges, queues and bindings, changed without checks.
+"""The table of one vhost: exchanges, queues, bindings and policies, changed without checks.
 
 Commands (`virtual_host`) check and decide; records of the log of declarations (`declaration_table`)
 were decided before. Only a command deletes auto-delete exchanges that it leaves unbound: what it
 deletes is in the log, each by a record of its own.
 """
+
+from typing import TYPE_CHECKING
 
 from headrace.queues.model.bindings import Bindings, Removed
 from headrace.queues.model.declarations import DeclaredQueue, Owner
@@ -11,9 +13,14 @@ from headrace.queues.model.exchanges import Binding, Destination, Exchange, pred
 from headrace.queues.model.routing import Router
 from headrace.queues.refusals import QUEUE
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from headrace.queues.model.policies.vhost_policy import PolicyId, VhostPolicy
+
 
 class VhostTable:
-    """The exchanges, queues and bindings of a vhost, which routes follow."""
+    """The exchanges, queues and bindings of a vhost, which routes follow, and its policies."""
 
     def __init__(self, name: str) -> None:
         """Create the table of a new vhost, with the predeclared exchanges."""
@@ -22,6 +29,7 @@ class VhostTable:
         self.queues: dict[str, DeclaredQueue] = {}
         self.bindings = Bindings(self.exchanges)
         self.router = Router(name, self.exchanges, self.queues)
+        self.policies: dict[PolicyId, VhostPolicy] = {}
         self._of_owners: dict[Owner, set[str]] = {}
 
     def add_exchange(self, exchange: Exchange) -> None:
@@ -72,6 +80,14 @@ class VhostTable:
         """Remove an existing binding; return all that was removed, as `remove_exchange`."""
         self.router.forget()
         return self.bindings.remove(binding, unbound=unbound)
+
+    def set_policy(self, policy: "VhostPolicy") -> None:
+        """Set a policy, in place of an earlier one of its id."""
+        self.policies[policy.id] = policy
+
+    def clear_policies(self, ids: "Iterable[PolicyId]") -> Removed:
+        """Clear policies; unknown ones are ignored. Return those that were cleared."""
+        return Removed(policies=tuple(each for each in ids if self.policies.pop(each, None)))
 
     def owned_by(self, owner: Owner) -> list[str]:
         """Return the sorted names of the queues that are exclusive to a connection."""

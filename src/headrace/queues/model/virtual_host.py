@@ -78,9 +78,9 @@ class VirtualHost:
         self.kept = kept or NothingKept()
         self.queues_max = queues_max
         self._random_bytes = random_bytes
-        self.table = VhostTable(name)
-        self.exchanges, self.queues = self.table.exchanges, self.table.queues
-        self.bindings, self.router = self.table.bindings, self.table.router
+        self.table = table = VhostTable(name)
+        self.exchanges, self.queues, self.policies = table.exchanges, table.queues, table.policies
+        self.bindings, self.router = table.bindings, table.router
 
     def declare_exchange(
         self,
@@ -257,8 +257,9 @@ class VirtualHost:
         """Remove an existing queue and its bindings: it was deleted or has expired."""
         return self._removed(self.table.remove_queue(name))
 
-    def remove_exchanges(self) -> None:
-        """Remove all declared exchanges and their bindings: the vhost is deleted."""
+    def clear(self) -> None:
+        """Remove all declared exchanges, bindings and policies: the vhost is deleted."""
+        self._removed(self.table.clear_policies(list(self.policies)))
         for exchange in list(self.exchanges.values()):
             if exchange.name in self.exchanges and exchange.name:
                 self._removed(self.table.remove_exchange(exchange))

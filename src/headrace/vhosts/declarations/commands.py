@@ -24,6 +24,7 @@ from headrace.queues.refusals import (
     resource_text,
 )
 from headrace.vhosts.declarations.messages import Command, CommandKind, Result
+from headrace.vhosts.policies.commands import PolicyChange, change_policies
 from headrace.wire.amqp.model_methods import (
     ExchangeBind,
     ExchangeDeclare,
@@ -43,8 +44,10 @@ class Client(NamedTuple):
     access: Access
 
 
-def carry_out(model: VirtualHost, command: Command, access: Access = FULL_ACCESS) -> Result:
-    """Change a vhost's model as a command says. Refused: no change.
+def carry_out(
+    model: VirtualHost, command: Command, now_ms: int, access: Access = FULL_ACCESS
+) -> Result:
+    """Change a vhost's model as a command says, at the wall time `now_ms`. Refused: no change.
 
     The offset of the result is not known yet.
     """
@@ -58,6 +61,9 @@ def carry_out(model: VirtualHost, command: Command, access: Access = FULL_ACCESS
             for exchange in list(model.exchanges.values()):
                 if exchange_record(exchange, transient=True) is not None:
                     model.delete_exchange(exchange.name)
+            change_policies(model, [PolicyChange(each, None) for each in model.policies], now_ms)
+        case CommandKind.POLICIES:
+            change_policies(model, command.policies, now_ms)
         case CommandKind.QUEUE_ENDED if isinstance(method, QueueDelete):
             if method.queue in model.queues:
                 model.remove_queue(method.queue)

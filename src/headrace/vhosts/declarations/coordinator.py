@@ -42,6 +42,7 @@ from headrace.vhosts.declarations.queue_deletions import ChangeTopics, QueueDele
 from headrace.vhosts.declarations.stored_changes import PARTITIONS
 from headrace.vhosts.declarations.tables import DeclarationTables
 from headrace.vhosts.declarations.takeover import Found, apply_found
+from headrace.vhosts.policies.commands import check_readable
 from headrace.wire.amqp.model_methods import QueueDeclare, QueueDelete
 from headrace.wire.amqp.settings import AmqpKeys
 
@@ -135,7 +136,9 @@ class Coordinator:
             raise ApiError(_LATER)
         if partition.role.too_few_replicas:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas are in sync")
-        adds = command.kind is CommandKind.METHOD and not isinstance(command.method, QueueDelete)
+        if command.kind is CommandKind.POLICIES:
+            check_readable(self._broker.image)
+        adds = command.adds
         if adds and self._closed.get(command.vhost, 0.0) > self._broker.clock.monotonic():
             raise ApiError(_LATER)
         if adds and partition.log.context.low:
@@ -162,7 +165,7 @@ class Coordinator:
         self._collected, self._name_bytes = [], command.name_bytes
         outcome: Answer
         try:
-            outcome = carry_out(model, command, access)
+            outcome = carry_out(model, command, self._broker.clock.wall_ms(), access)
         except Refused as refused:
             outcome = refused
         finally:

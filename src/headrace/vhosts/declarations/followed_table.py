@@ -17,7 +17,7 @@ from headrace.model.nouns import Offset
 from headrace.ports.callbacks import Done
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declaration_table import Applied, apply, remove
-from headrace.queues.model.stored_model import BindingRecord, QueueRecord, Record
+from headrace.queues.model.stored_model import BindingRecord, PolicyRecord, QueueRecord, Record
 from headrace.queues.model.stored_records import decode_record
 from headrace.queues.model.vhost_table import VhostTable
 from headrace.queues.refusals import EXCHANGE, QUEUE
@@ -233,7 +233,7 @@ class FollowedTable:
         if isinstance(record, BindingRecord):
             if applied.added is None:
                 self._wait_for_ends(key, vhost, record, table)
-        else:
+        elif not isinstance(record, PolicyRecord):
             kind = QUEUE if isinstance(record, QueueRecord) else EXCHANGE
             self._bind_waiting((vhost, kind, record.name), table)
         if applied != Applied():

@@ -9,13 +9,16 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from headrace.cluster.peers.peer_call import Fields
-from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.model.nouns import BrokerId, Offset
 from headrace.queues.model.declarations import QueueCounts
+from headrace.queues.model.policies.vhost_policy import PolicyId, policy_of, policy_text
 from headrace.queues.refusals import RefusalKind, Refused
 from headrace.security.identity import Identity, Principal
+from headrace.vhosts.policies.commands import PolicyChange
 from headrace.wire.amqp.frames import FRAME_HEADER_BYTES
 from headrace.wire.amqp.methods import Method, decode_method, encode_method
+from headrace.wire.amqp.model_methods import QueueDelete
 
 
 class CommandKind(IntEnum):
@@ -31,6 +34,8 @@ class CommandKind(IntEnum):
     """All declarations of the vhost are deleted, before its definition is."""
     QUEUE_REPLICAS = 4
     """An operator plans other replicas for the durable queue of the method."""
+    POLICIES = 5
+    """Policies are set or cleared. All brokers know it that have the feature POLICY_RECORDS."""
 
 
 class Command(NamedTuple):
@@ -54,6 +59,15 @@ class Command(NamedTuple):
     """Messages and consumers of the queue to be deleted, as its leader has counted them."""
     replicas: tuple[int, ...] = ()
     """The replicas to plan, the first leader in front."""
+    policies: tuple[PolicyChange, ...] = ()
+    """The policies to set or clear, all of them or none."""
+
+    @property
+    def adds(self) -> bool:
+        """Whether the command may add declarations, not only delete or alter them."""
+        if self.kind is CommandKind.POLICIES:
+            return any(each.policy is not None for each in self.policies)
+        return self.kind is CommandKind.METHOD and not isinstance(self.method, QueueDelete)
 
 
 class Result(NamedTuple):
@@ -122,6 +136,14 @@ def command_fields(command: Command) -> Fields:
         "ready": command.counts.ready,
         "consumers": command.counts.consumers,
         "replicas": command.replicas,
+        "policies": [
+            {
+                "name": each.id.name,
+                "operators": each.id.operators,
+                "value": None if each.policy is None else policy_text(each.policy).encode(),
+            }
+            for each in command.policies
+        ],
     }
 
 
@@ -133,9 +155,13 @@ def command_of(fields: Fields, broker: BrokerId) -> Command:
         principal = Principal(kind, name)
         tags = frozenset(fields["tags"])
         identity = Identity(fields["host"], fields["listener"], principal, tags)
+    try:
+        kind_of_command = CommandKind(fields["kind"])
+    except ValueError as error:
+        raise Malformed("a command of a later version") from error
     return Command(
         fields["vhost"],
-        CommandKind(fields["kind"]),
+        kind_of_command,
         broker,
         fields["epoch"],
         fields["connection"],
@@ -144,7 +170,14 @@ def command_of(fields: Fields, broker: BrokerId) -> Command:
         fields["nameBytes"],
         QueueCounts(fields["ready"], fields["consumers"]),
         tuple(fields["replicas"]),
+        tuple(map(_policy_change, fields.get("policies", ()))),
     )
+
+
+def _policy_change(fields: Fields) -> PolicyChange:
+    name, value = fields["name"], fields["value"]
+    policy = None if value is None else policy_of(name, value.decode())
+    return PolicyChange(PolicyId(name, fields["operators"]), policy)
 
 
 def answer_fields(answer: Answer | ApiError) -> Fields:

@@ -8,11 +8,13 @@ from headrace.queues.model.declaration_table import Applied
 from headrace.queues.model.declarations import ConnectionOwner, DeclaredQueue
 from headrace.queues.model.durability import Declared
 from headrace.queues.model.exchanges import Exchange
+from headrace.queues.model.policies.vhost_policy import VhostPolicy
 from headrace.queues.model.stored_model import (
     QueueRecord,
     Record,
     binding_record,
     exchange_record,
+    policy_record,
     queue_record,
     removed_records,
 )
@@ -95,6 +97,8 @@ class NewRecords:
                 return exchange_record(declared, transient=True)
             case DeclaredQueue():
                 return self._queue_record(declared)
+            case VhostPolicy():
+                return policy_record(declared)
             case _:
                 return binding_record(self._model, declared, transient=True)
 

@@ -14,11 +14,16 @@ from headrace.wire.schema import (
     int16,
     int32,
     int64,
+    nullable_binary,
     nullable_string,
     string,
     struct,
 )
 
+_POLICY = struct(
+    Field("name", string), Field("operators", boolean), Field("value", nullable_binary)
+)
+"""`value`: the policy as JSON; null: it is cleared."""
 _COMMAND = struct(
     Field("vhost", string),
     Field("kind", int8),
@@ -33,6 +38,7 @@ _COMMAND = struct(
     Field("ready", int64),
     Field("consumers", int64),
     Field("replicas", array(int32)),
+    Field("policies", array(_POLICY), since=1),
 )
 """`epoch`: of the broker's registration when the client connected. `host`: null for commands of
 administrators and of the broker itself."""
@@ -48,8 +54,8 @@ _ANSWER = struct(
 )
 """Either an error, or a refusal by kind and resource, or the offset that has the changes."""
 COMMANDS = (
-    MessageSchema([Field("brokerId", int32), Field("commands", array(_COMMAND))]),
-    MessageSchema([Field("errorCode", int16), Field("answers", array(_ANSWER))]),
+    MessageSchema([Field("brokerId", int32), Field("commands", array(_COMMAND))], 1),
+    MessageSchema([Field("errorCode", int16), Field("answers", array(_ANSWER))], 1),
 )
 """Commands of one broker's clients; the answers are in the order of the commands."""
 

@@ -356,7 +356,7 @@ PEER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.CONTROLLED_SHUTDOWN: (2, 3),
     ApiKey.ALTER_PARTITION: (2, 3),
     ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0),
-    ApiKey.DECLARE: (0, 0),
+    ApiKey.DECLARE: (0, 1),
     ApiKey.FOLLOW_DECLARATIONS: (0, 0),
     ApiKey.COPY_SETTLED: (0, 0),
     ApiKey.LEASE_PING: (0, 0),

@@ -7,19 +7,21 @@ import pytest
 
 from headrace.model.errors import Malformed
 from headrace.queues.model.bindings import Removed
-from headrace.queues.model.declaration_table import Applied, apply
+from headrace.queues.model.declaration_table import Applied, apply, remove
 from headrace.queues.model.declarations import QueueCounts
 from headrace.queues.model.stored_model import (
     BindingRecord,
     ExchangeRecord,
+    PolicyRecord,
     QueueRecord,
     Record,
     durable_records,
     from_store,
-    to_store,
+    policy_record,
 )
 from headrace.queues.model.virtual_host import VirtualHost
 from headrace.queues.refusals import Refused
+from tests.support.queues.policies import vhost_policy
 from tests.support.queues.virtual_hosts import (
     ME,
     bind,
@@ -92,14 +94,12 @@ def test_a_binding_without_an_end_is_told() -> None:
 
 def test_a_record_is_a_plain_dictionary_and_back() -> None:
     for record in durable_records(furnished()):
-        stored = to_store(record)
-        assert type(stored["arguments"]) is dict
         kind: Any = type(record)
-        assert from_store(kind, stored) == record
-    stored = to_store(QueueRecord("q", auto_delete=False, arguments={}))
+        assert from_store(kind, record._asdict()) == record
+    stored = QueueRecord("q", auto_delete=False, arguments={})._asdict()
     with pytest.raises(Malformed, match="a stored ExchangeRecord has the fields arguments, auto_"):
         from_store(ExchangeRecord, stored)
-    more = to_store(QueueRecord("q", auto_delete=False, arguments={})) | {"more": 1}
+    more = stored | {"more": 1}
     with pytest.raises(Malformed):
         from_store(QueueRecord, more)
 
@@ -171,15 +171,31 @@ def test_record_that_differs_replaces_the_exchange_with_its_bindings() -> None:
     assert set(host.exchanges) == {*virtual_host().exchanges, "e"}
 
 
+def test_policy_is_restored_and_a_later_record_replaces_it() -> None:
+    host = virtual_host()
+    first, operators = vhost_policy(), vhost_policy(operators=True)
+    restore(host, map(policy_record, (first, operators)))
+    assert list(durable_records(host)) == [policy_record(first), policy_record(operators)]
+    assert apply(host.table, policy_record(first)) == Applied()
+    later = vhost_policy(length=9, at=1)
+    assert apply(host.table, policy_record(later)) == Applied(later)
+    assert host.policies == {first.id: later, operators.id: operators}
+    assert remove(host.table, policy_record(first)) == Removed(policies=(first.id,))
+    assert remove(host.table, policy_record(first)) == Removed()
+    assert host.policies == {operators.id: operators}
+
+
 def test_invalid_record_changes_nothing() -> None:
     host = virtual_host()
     queue(host, "q", durable=True)
     exchange(host, "e", durable=True)
     before = list(durable_records(host))
     for record in (
+        PolicyRecord("p", False, "{", 1),
+        PolicyRecord("p", False, "{}", 1),
         QueueRecord("q", False, {"x-max-length": -1}),
         ExchangeRecord("e", "nonsense", False, False, {}),
     ):
-        with pytest.raises((Refused, ValueError)):
+        with pytest.raises((Refused, Malformed, ValueError)):
             apply(host.table, record)
     assert list(durable_records(host)) == before

@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.model.errors import Malformed
+from headrace.queues.model import stored_records
 from headrace.queues.model.stored_model import (
     BindingRecord,
     ExchangeRecord,
+    PolicyRecord,
     QueueRecord,
     Record,
 )
@@ -37,6 +39,7 @@ RECORDS: st.SearchStrategy[Record] = st.one_of(
     ),
     st.builds(QueueRecord, NAMES, st.booleans(), ARGUMENTS, HOMES, REPLICAS, st.booleans()),
     st.builds(BindingRecord, NAMES, st.just("queue"), NAMES, NAMES, ARGUMENTS),
+    st.builds(PolicyRecord, NAMES, st.booleans(), st.text(max_size=20), IDS),
 )
 
 
@@ -64,6 +67,7 @@ def test_the_kinds_of_arguments_and_the_deepest_tables_come_back() -> None:
         deep = {"in": deep}
     arguments: FieldTable = {"long": Long(5), "byte": Int8(5), "int": 5, "deep": deep}
     _, record = decode_record(encode_record("/", QueueRecord("q", False, arguments)))
+    assert isinstance(record, QueueRecord)
     kinds = {name: type(value) for name, value in record.arguments.items()}
     assert kinds == {"long": Long, "byte": Int8, "int": int, "deep": dict}
     assert record.arguments == arguments
@@ -76,6 +80,8 @@ def test_what_is_another_declaration_has_another_name(
     def identity(vhost: str, record: Record) -> object:
         if isinstance(record, BindingRecord):
             return vhost, BindingRecord, record[:4], encode_record("", record)
+        if isinstance(record, PolicyRecord):
+            return vhost, PolicyRecord, record[:2]
         return vhost, type(record), record.name
 
     same = identity(vhost, record) == identity(other_vhost, other)
@@ -86,6 +92,20 @@ def test_a_queue_has_its_name_whatever_its_arguments_are() -> None:
     known = record_key("/", QueueRecord("q", False, {}))
     assert record_key("/", QueueRecord("q", True, {"x-max-length": 1})) == known
     assert record_key("/", ExchangeRecord("q", "topic", False, False, {})) != known
+
+
+def test_a_policy_has_its_name_whatever_its_value_is() -> None:
+    known = record_key("/", PolicyRecord("q", False, "{}", 1))
+    assert record_key("/", PolicyRecord("q", False, "", 0)) == known
+    assert record_key("/", PolicyRecord("q", True, "{}", 1)) != known
+    assert record_key("/", QueueRecord("q", False, {})) != known
+
+
+def test_version_without_policies_does_not_decode_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = encode_record("/", PolicyRecord("p", False, "{}", 1))
+    monkeypatch.delitem(stored_records._KINDS, "policy")
+    with pytest.raises(Malformed, match="is of kind 'policy' in vhost '/'"):
+        decode_record(content)
 
 
 def test_bindings_that_differ_in_anything_have_names_of_their_own() -> None:
@@ -106,6 +126,7 @@ def test_bindings_that_differ_in_anything_have_names_of_their_own() -> None:
         b"\0\0\0\5ab",
         struct.pack(">I", 0),
         encode_record("/", QueueRecord("q", False, {}))[:-1],
+        encode_record("/", PolicyRecord("p", False, "{}", 1)).replace(b"value", b"valua"),
         encode_record("/", QueueRecord("q", False, {})).replace(b"queue", b"quote"),
         encode_record("/", QueueRecord("q", False, {})).replace(b"auto_delete", b"auto_deleta"),
     ],

@@ -1,4 +1,4 @@
-"""Declare (key 20001, v0): carry out commands that change declarations of vhosts coordinated here.
+"""Declare (key 20001, v0-v1): carry out commands that change declarations of vhosts led here.
 
 - Headrace's own (ADR 76). Commands are carried out in their order, and answered together once they
   are committed and all brokers have applied them.

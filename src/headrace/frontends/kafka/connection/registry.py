@@ -232,7 +232,7 @@ PEER_APIS: tuple[Api, ...] = (
     Api(ApiKey.ALLOCATE_PRODUCER_IDS, "cluster", 0, 0, hot=True, in_turn=True, proof=
         "tests/unit/frontends/kafka/connection/test_peer_apis.py"
         "::test_brokers_are_given_producer_ids_block_by_block"),
-    Api(ApiKey.DECLARE, "cluster", 0, 0, hot=True, proof=
+    Api(ApiKey.DECLARE, "cluster", 0, 1, hot=True, proof=
         "tests/unit/server/test_cluster_declarations.py"
         "::test_declarations_on_either_broker_are_on_both"),
     Api(ApiKey.FOLLOW_DECLARATIONS, "cluster", 0, 0, hot=True, proof=

@@ -1,7 +1,7 @@
 """A policy as a value, and the checks of a new one, with RabbitMQ's texts.
 
-Two texts differ: the reason of an invalid pattern is RE2's, and what would crash RabbitMQ is
-refused (a definition that is no object, a `max-age` that is no string).
+Some texts differ: the reason of an invalid pattern is RE2's, what would crash RabbitMQ is refused
+(a definition that is no object, a `max-age` that is no string), and names have a bound.
 """
 
 import json
@@ -11,7 +11,6 @@ from math import isfinite
 from typing import NamedTuple, cast
 
 from headrace.model import regex
-from headrace.model.errors import HeadraceError
 from headrace.queue_stores.queue_settings import QueueType
 from headrace.queues.model.policies.erlang_terms import erlang_pairs, erlang_term
 from headrace.queues.model.policies.keys import (
@@ -21,7 +20,9 @@ from headrace.queues.model.policies.keys import (
     is_integer,
     operator_keys,
 )
+from headrace.queues.refusals import POLICY, RefusalKind, Refused
 
+NAME_BYTES_MAX = 255
 PATTERN_BYTES_MAX = 1024
 DEFINITION_BYTES_MAX = 65_536
 _MASTER_LOCATOR = "queue-master-locator"
@@ -30,8 +31,11 @@ _CHECKED_FOR_OPERATORS = tuple(operator_keys(keys) for keys in _CHECKED)
 _FIELDS = ("pattern", "definition", "priority", "apply-to")
 
 
-class InvalidPolicy(HeadraceError):
+class InvalidPolicy(Refused):
     """A policy is refused; the text is RabbitMQ's."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(RefusalKind.PRECONDITION_FAILED, POLICY, problem)
 
 
 class AppliesTo(Enum):
@@ -58,7 +62,8 @@ _OF_TYPE = {
     QueueType.QUORUM: AppliesTo.QUORUM_QUEUES,
     QueueType.STREAM: AppliesTo.STREAMS,
 }
-_APPLIES_TO = {applies_to.value: applies_to for applies_to in AppliesTo}
+APPLIES_TO = {applies_to.value: applies_to for applies_to in AppliesTo}
+"""All names of `apply-to`."""
 
 
 class Policy(NamedTuple):
@@ -88,7 +93,7 @@ def checked_policy(name: str, value: object, *, operators: bool = False) -> Poli
 
     Raises InvalidPolicy.
     """
-    problems = list(_problems(name, value, operators=operators))
+    problems = [*_name_problems(name), *_problems(name, value, operators=operators)]
     if problems:
         raise InvalidPolicy("\n".join(("Validation failed\n", *problems, "")))
     fields = cast("Mapping[str, object]", value)
@@ -97,7 +102,7 @@ def checked_policy(name: str, value: object, *, operators: bool = False) -> Poli
         cast("str", fields["pattern"]),
         cast("Mapping[str, object]", fields["definition"]),
         cast("float", fields["priority"]),
-        _APPLIES_TO[cast("str", fields.get("apply-to", AppliesTo.ALL.value))],
+        APPLIES_TO[cast("str", fields.get("apply-to", AppliesTo.ALL.value))],
     )
 
 
@@ -124,6 +129,17 @@ def _problems(name: str, value: object, *, operators: bool) -> Iterator[str]:
             yield f'Key "{field}" not found in {name}'
 
 
+def _name_problems(name: str) -> Iterator[str]:
+    """Yield what is wrong with a name. RabbitMQ's have no bound."""
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        yield "name must be UTF-8"
+    else:
+        if not 0 < size <= NAME_BYTES_MAX:
+            yield f"name must have 1 to {NAME_BYTES_MAX} bytes"
+
+
 def _priority_problem(priority: object) -> str | None:
     if is_integer(priority) or (isinstance(priority, float) and isfinite(priority)):
         return None
@@ -142,7 +158,7 @@ def _pattern_problem(pattern: object) -> str | None:
 
 
 def _applies_to_problem(applies_to: object) -> str | None:
-    if isinstance(applies_to, str) and applies_to in _APPLIES_TO:
+    if isinstance(applies_to, str) and applies_to in APPLIES_TO:
         return None
     shown = applies_to if isinstance(applies_to, str) else erlang_term(applies_to)
     return (

@@ -14,6 +14,7 @@ from headrace.queues.model.policies.policy import (
     checked_policy,
     with_defaults,
 )
+from tests.support.queues.policies import policy_value
 
 
 def nested(depth: int) -> object:
@@ -295,3 +296,22 @@ def test_apply_to_names_object_types(applies_to: AppliesTo, covered: set[QueueTy
 )
 def test_values_are_shown_as_erlang_terms(value: object, shown: str) -> None:
     assert erlang_term(value) == shown
+
+
+@pytest.mark.parametrize("name", ["p", "n" * 255, "é" * 127, "a b/c\n"])
+def test_name_of_a_policy_may_be_any_text(name: str) -> None:
+    assert checked_policy(name, policy_value()).name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("", "name must have 1 to 255 bytes"),
+        ("é" * 128, "name must have 1 to 255 bytes"),
+        ("\ud800", "name must be UTF-8"),
+    ],
+)
+def test_name_that_is_too_long_or_no_text_is_refused(name: str, problem: str) -> None:
+    with pytest.raises(InvalidPolicy) as refused:
+        checked_policy(name, policy_value())
+    assert str(refused.value) == f"Validation failed\n\n{problem}\n"

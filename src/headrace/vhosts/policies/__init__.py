@@ -1,0 +1,5 @@
+"""Policies of vhosts: how they are set and cleared.
+
+commands  changes of a vhost's policies, carried out on its model
+setting   changes that are asked for at a broker, alone or in a cluster
+"""

@@ -1,0 +1,19 @@
+"""Policies as tests set them."""
+
+from headrace.queues.model.policies.policy import Policy
+from headrace.queues.model.policies.vhost_policy import PolicyId, VhostPolicy, policy_text
+
+NOW_MS = 1_700_000_000_000
+
+
+def policy_value(pattern: str = "^q", **fields: object) -> dict[str, object]:
+    """A policy without its name, as RabbitMQ's `value`."""
+    return {"pattern": pattern, "definition": {"max-length": 3}, "priority": 0} | fields
+
+
+def vhost_policy(
+    name: str = "p", pattern: str = "^q", *, operators: bool = False, length: int = 3, at: int = 0
+) -> VhostPolicy:
+    """A policy that a vhost has."""
+    policy = Policy(name, pattern, {"max-length": length})
+    return VhostPolicy(PolicyId(name, operators), policy, policy_text(policy), NOW_MS + at)
