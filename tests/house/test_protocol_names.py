@@ -15,6 +15,8 @@ ROOMS = {
     "amqp": (
         "amqp_commands",
         "frontends/amqp",
+        "frontends/management",
+        "management",
         "queue_stores",
         "queues",
         "remote_queues",

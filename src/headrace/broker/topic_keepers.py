@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.protocols import ReservedTopics, reserved_topics
+from headrace.model.protocol_row import ReservedTopics
+from headrace.model.protocols import reserved_topics
 
 if TYPE_CHECKING:
     from headrace.security.identity import Identity

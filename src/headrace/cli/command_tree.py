@@ -9,7 +9,7 @@ from headrace import __version__
 from headrace.model.protocols import ROWS
 from headrace.terminal.help_text import HelpText
 
-_CLIENTS = [row.clients or row.name for row in ROWS]
+_CLIENTS = [row.clients or row.name for row in ROWS if not row.needs]
 app = App(
     name="headrace",
     version=__version__,

@@ -27,6 +27,8 @@ class ConnectionLimits(NamedTuple):
     """Listeners whose connections start unauthenticated (all but PLAINTEXT)."""
     for_brokers: frozenset[str] = frozenset()
     """Inter-broker listeners: exempt from max.connections and its rate."""
+    apart: Mapping[str, int] = MappingProxyType({})
+    """Places of listeners that have their own, by the listener's name."""
 
 
 def connection_limits(
@@ -45,6 +47,7 @@ def connection_limits(
             listener.name for listener in listeners if listener.protocol in _UNKNOWN_AT_FIRST
         ),
         for_brokers if len(listeners) > 1 else frozenset(),
+        {each.name: each.spoken.places_apart for each in listeners if each.spoken.places_apart},
     )
 
 

@@ -12,6 +12,8 @@ from headrace.config.listeners import (
     INTER_BROKER,
     INTER_BROKER_PROTOCOL,
     LISTENER_KEYS,
+    LISTENERS,
+    MANAGEMENT_LISTENER,
     SASL_PROTOCOLS,
     Listener,
     configured,
@@ -28,6 +30,7 @@ from headrace.config.tls_settings import (
     uses_tls,
 )
 from headrace.config.value_types import Value
+from headrace.model.protocols import MANAGEMENT
 
 SEGMENT_BYTES_KAFKA_4_MIN = 1 << 20
 
@@ -175,6 +178,13 @@ def _bounds(values: Mapping[str, Value], combined: Combined) -> None:
 
 def _listeners(values: Mapping[str, Value], combined: Combined) -> None:
     given = {name: _words(values[name]) for name in LISTENER_KEYS}
+    text = str(values[MANAGEMENT_LISTENER])
+    if text:
+        try:
+            added = Listener(MANAGEMENT.listeners[0].name, *parse_address(text), "")
+            given[LISTENERS] = (*given[LISTENERS], str(added))
+        except ValueError as error:
+            combined.problems.append(problem_line(MANAGEMENT_LISTENER, text, str(error)))
     listeners, advertised, wrong = configured(
         given,
         insecure=bool(values["insecure.listeners"]),

@@ -6,13 +6,8 @@ from typing import NamedTuple
 
 from headrace.model.errors import ConfigError
 from headrace.model.loopback import is_loopback
-from headrace.model.protocols import (
-    KAFKA,
-    ListenerProtocol,
-    ProtocolRow,
-    listener_protocols,
-    row_of,
-)
+from headrace.model.protocol_row import ListenerProtocol, ProtocolRow
+from headrace.model.protocols import KAFKA, ROWS, listener_protocols, row_of
 
 LISTENER_PROTOCOLS = listener_protocols()
 """All protocols that listeners can speak, by name."""
@@ -35,6 +30,8 @@ LISTENER_PREFIX = "listener.name."
 """Prefix of the keys of one listener; its name and the key follow."""
 METRICS_LISTENER = "metrics.listener"
 """The key of the HTTP listener and its name internally; names in `listeners` have no dots."""
+MANAGEMENT_LISTENER = "management.listener"
+"""The key whose host:port adds a listener of the management API."""
 METRICS_PREFIX_NAME = "METRICS"
 """The HTTP listener's name in its own keys: `listener.name.metrics.ssl.keystore.location`."""
 _UNSAID = "PLAINTEXT"
@@ -133,9 +130,8 @@ def configured(
     except ValueError as error:
         wrong.append((name, ",".join(given[name]), str(error)))
     for listener in listeners:
-        reason = _refusal(listener, insecure, authenticates)
-        if reason:
-            wrong.append((LISTENERS, str(listener), reason))
+        reasons = (_refusal(listener, insecure, authenticates), _need(listener, listeners))
+        wrong.extend((LISTENERS, str(listener), reason) for reason in reasons if reason)
     return Configured(listeners, advertised, wrong)
 
 
@@ -170,6 +166,18 @@ def _refusal(
     if spoken.certificate_suffices and authenticates(listener):
         return None
     return f"open to other machines {spoken.lacks}; {_TO_ALLOW}"
+
+
+def _need(listener: Listener, listeners: Iterable[Listener]) -> str | None:
+    """Return which other listener `listener` needs and does not have, or None."""
+    needed = row_of(listener.protocol).needs
+    if not needed or needed in {row_of(each.protocol).name for each in listeners}:
+        return None
+    protocol = next(row for row in ROWS if row.name == needed).listeners[0]
+    return (
+        f"needs a listener of {needed} at the same broker: add"
+        f" {protocol.name}://127.0.0.1:{protocol.default_port}"
+    )
 
 
 def refusal_of_plain(listener: Listener) -> str | None:

@@ -22,7 +22,7 @@ class Limits:
         self.listener_connections_max = single.of_listeners
         self.spared_listeners = single.for_brokers | {LOCAL_LISTENER}
         """Listeners of brokers and local administrators, which `connections_max` does not limit."""
-        self.listeners_apart = {METRICS_LISTENER: HTTP_CONNECTIONS_MAX}
+        self.listeners_apart = {METRICS_LISTENER: HTTP_CONNECTIONS_MAX, **single.apart}
         """Number of places of listeners apart, by name.
 
         No other limit or rate applies to them, and they do not count towards others.

@@ -26,11 +26,12 @@ FORMER_LOGGERS = {
     "headrace.coordination.queues.permissions.definitions": "headrace.queues.permissions.definitions",
     "headrace.coordination.runtime": "headrace.shards",
     "headrace.coordination.runtime.shard": "headrace.shards.shard",
-    "headrace.frontends.amqp.adoption": "headrace.vhosts.password_migration",
+    "headrace.frontends.amqp.adoption": "headrace.vhosts.users.password_migration",
     "headrace.frontends.amqp.alarms": "headrace.vhosts.alarms",
+    "headrace.frontends.amqp.connection.logins": "headrace.vhosts.users.logins",
     "headrace.frontends.amqp.consumer_timeouts": "headrace.frontends.amqp.channel.consumer_timeouts",
     "headrace.frontends.amqp.durable_queues": "headrace.vhosts.durable_queues",
-    "headrace.frontends.amqp.logins": "headrace.frontends.amqp.connection.logins",
+    "headrace.frontends.amqp.logins": "headrace.vhosts.users.logins",
     "headrace.frontends.amqp.read_topics": "headrace.vhosts.read_topics",
     "headrace.frontends.amqp.restoring": "headrace.vhosts.restore",
     "headrace.frontends.amqp.session": "headrace.frontends.amqp.connection.session",
@@ -58,5 +59,6 @@ FORMER_LOGGERS = {
     "headrace.spark.stream_reader": "headrace.spark.source.stream_reader",
     "headrace.spark.tasks": "headrace.spark.source.tasks",
     "headrace.vhosts.declaration_nodes": "headrace.vhosts.declarations.takeover",
+    "headrace.vhosts.password_migration": "headrace.vhosts.users.password_migration",
 }
 """Former logger name to present one."""

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.protocols import ReservedTopics, reserved_topics
+from headrace.model.protocol_row import ReservedTopics
+from headrace.model.protocols import reserved_topics
 
 
 def check_not_reserved(name: str, refused: Callable[[ReservedTopics], str]) -> None:

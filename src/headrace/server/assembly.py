@@ -265,7 +265,8 @@ class Server:
         parts, links = None, self.cluster_links
         if operations is not None:
             held = (self.broker, self.coordinators, writes, self.controller, self._store)
-            parts = Parts(*held, operations, None if links is None else links.queue_cluster)
+            cluster = None if links is None else links.queue_cluster
+            parts = Parts(*held, operations, self._fatal, cluster)
         self.frontends.make(self.dispatcher, parts)
         await self.controller.start(self.endpoints())
         self.coordinators.begin()

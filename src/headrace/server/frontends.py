@@ -12,6 +12,8 @@ from headrace.net.session import Session
 from headrace.net.stream import StreamSession
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.broker.broker import Broker
     from headrace.broker.gathered_writes import GatheredWrites
     from headrace.cluster.controller_port import ControllerPort
@@ -33,6 +35,8 @@ class Parts(NamedTuple):
     """The metadata store, open while frontends are; None before it is opened."""
     operations: "Operations"
     """The registry to which a frontend adds its administrative operations."""
+    fatal: "Callable[[Exception], None]"
+    """Called with a broken invariant to stop the process."""
     cluster: "QueueCluster | None" = None
     """This broker's part in the queues of a cluster; None: it has none."""
 
@@ -84,14 +88,14 @@ class Frontends:
         self._kafka = kafka
         if parts is None:
             return
-        made: dict[str, OtherFrontend] = {
-            row.frontend: import_module(row.frontend).frontend(parts)
-            for row in spoken_rows(self._config.listeners)
-            if row.frontend
-        }
+        made: dict[str, OtherFrontend] = {}
+        rows = [row for row in spoken_rows(self._config.listeners) if row.frontend]
+        for row in sorted(rows, key=lambda row: bool(row.needs)):
+            needed = [made[row.needs]] if row.needs else []
+            made[row.name] = import_module(row.frontend).frontend(parts, *needed)
         for listener in self._config.listeners:
             if not listener.kafka:
-                self._by_listener[listener.name] = made[row_of(listener.protocol).frontend]
+                self._by_listener[listener.name] = made[row_of(listener.protocol).name]
         self._others = list(made.values())
 
     def add(self, listener: str, opens: OpensSessions) -> None:

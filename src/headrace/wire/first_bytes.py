@@ -69,7 +69,7 @@ TLS = FirstBytes("TLS", "a TLS", rb"\x16\x03", rb"[\x15\x16]\x03", no_refusal)
 def protocols() -> tuple[FirstBytes, ...]:
     """Return all protocols in the order in which they are tried: Kafka's form is the loosest."""
     others = [loaded(row.first_bytes) for row in ROWS if row.frontend and row.first_bytes]
-    return (*others, HTTP, TLS, KAFKA)
+    return tuple(dict.fromkeys((*others, HTTP, TLS, KAFKA)))
 
 
 def client_protocol(first: bytes) -> FirstBytes | None:

@@ -89,4 +89,4 @@ def test_its_files_end_with_the_process(facts: Facts) -> None:
 
 def test_the_command_has_its_group_and_its_flag(facts: Facts) -> None:
     assert facts["config"]["command"]
-    assert facts["config"]["dev"] == ["amqp_port", "echo_port"]
+    assert facts["config"]["dev"] == ["amqp_port", "management_port", "echo_port"]

@@ -107,8 +107,8 @@ NOT_FOR_AN_IDLE_BROKER = {
     "a listener with SASL or TLS": ("headrace.config.authentication.", "headrace.net.tls"),
     "a listener of another protocol, a group or a transaction": (
         "headrace.coordination.", "headrace.delivery", "headrace.frontends.amqp",
-        "headrace.frontends.rocketmq", "headrace.queue_stores", "headrace.queues",
-        "headrace.shards",
+        "headrace.frontends.management", "headrace.frontends.rocketmq", "headrace.management",
+        "headrace.queue_stores", "headrace.queues", "headrace.shards",
         "headrace.subscriptions", "headrace.vhosts",
     ),
     "metrics.listener": (

@@ -21,6 +21,8 @@ class Headrace(StartsAndStops):
         self.place = place
         self.address = Address(port=free_port())
         self.bootstrap = f"127.0.0.1:{free_port()}"
+        self.arguments: tuple[str, ...] = ()
+        """More arguments of the command."""
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -28,6 +30,7 @@ class Headrace(StartsAndStops):
         listeners = f"AMQP://127.0.0.1:{self.address.port},PLAINTEXT://{self.bootstrap}"
         command = [sys.executable, "-m", "headrace.cli.main", "serve", "--listeners", listeners]
         command += ["--log-dir", str(self.place / "log"), "--set", "amqp.guest=true"]
+        command += self.arguments
         output = self.place / "output.log"
         with output.open("wb") as out:
             self._process = subprocess.Popen(command, stdout=out, stderr=out, cwd=self.place)
@@ -35,7 +38,7 @@ class Headrace(StartsAndStops):
         while time.monotonic() < deadline and self._process.poll() is None:
             if answers(self.address):
                 try:
-                    furnish(self.bootstrap)
+                    self.furnish()
                 except SystemExit:
                     self.stop()
                     raise
@@ -43,6 +46,10 @@ class Headrace(StartsAndStops):
             time.sleep(0.05)
         self.stop()
         raise SystemExit(f"headrace did not start:\n{output.read_text()[-3000:]}")
+
+    def furnish(self) -> None:
+        """Create what scenarios use. SystemExit."""
+        furnish(self.bootstrap)
 
     def stop(self) -> None:
         """SIGTERM, and wait for its end."""

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 from headrace.frontends.amqp.bounds import Bounds
 from headrace.frontends.amqp.connection.connection import AmqpConnection
 from headrace.frontends.amqp.connection.negotiation import Settings
-from headrace.frontends.amqp.connection.ports import Credentials, LoginDone, Peer
 from headrace.frontends.amqp.queue_broker import AdmissionPort, QueueBroker
 from headrace.queue_stores.memory.memory_messages import MemoryMessages, Owner
 from headrace.queue_stores.memory.memory_use import MemoryUse
@@ -16,6 +15,7 @@ from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.permissions.access import FULL_ACCESS, Access
 from headrace.queues.permissions.definitions import Definitions
 from headrace.security.identity import USER, Identity, Principal
+from headrace.vhosts.users.logins import Credentials, LoginDone, Peer
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.control_methods import (
     ChannelOpen,

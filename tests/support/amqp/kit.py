@@ -6,15 +6,10 @@ from typing import Any
 from headrace.frontends.amqp.channel.channel import METHODS
 from headrace.frontends.amqp.connection.connection import AmqpConnection
 from headrace.frontends.amqp.connection.negotiation import Settings
-from headrace.frontends.amqp.connection.ports import (
-    Credentials,
-    LoginDone,
-    LoginRefused,
-    Outlet,
-    Peer,
-)
+from headrace.frontends.amqp.connection.ports import Outlet
 from headrace.model.secret import Secret
 from headrace.security.identity import USER, Principal
+from headrace.vhosts.users.logins import Credentials, LoginDone, LoginRefused, Peer
 from headrace.wire.amqp.control_methods import (
     ChannelOpen,
     ConnectionOpen,

@@ -1,6 +1,6 @@
 """The row of a protocol of lines, each answered by a greeting and the line itself."""
 
-from headrace.model.protocols import (
+from headrace.model.protocol_row import (
     Command,
     DevListener,
     ListenerProtocol,

@@ -164,8 +164,9 @@ def test_each_wrong_value_is_one_line_with_name_value_and_reason() -> None:
         (
             "listeners",
             "RABBITMQ://127.0.0.1",
-            "there is no listener name RABBITMQ; known are AMQP, AMQPS, PLAINTEXT, ROCKETMQ,"
-            " SASL_PLAINTEXT, SASL_SSL, SSL, and listener.security.protocol.map can define others",
+            "there is no listener name RABBITMQ; known are AMQP, AMQPS, MANAGEMENT,"
+            " MANAGEMENT_SSL, PLAINTEXT, ROCKETMQ, SASL_PLAINTEXT, SASL_SSL, SSL, and"
+            " listener.security.protocol.map can define others",
         ),
         ("listeners", "PLAINTEXT://127.0.0.1:1,PLAINTEXT://127.0.0.1:2", "two listeners"),
         (

@@ -1,5 +1,7 @@
 """Requests of the management API: rows, bodies, and refusals as RabbitMQ's were recorded."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from headrace.management.requests import errors
@@ -10,9 +12,9 @@ from headrace.management.requests.table import (
     NotAllowed,
     RequestTable,
     Row,
-    Tag,
     handler_of,
 )
+from headrace.management.requests.tags import Tag, require_tag
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.invariant import InvariantError
 from headrace.queues.refusals import (
@@ -190,3 +192,26 @@ def test_an_operation_that_fails_has_a_status(code: ErrorCode, status: int, erro
     found = errors.of_api_error(ApiError(code, "because"))
     assert (found.status, found.error) == (status, error)
     assert found.reason == ("Access refused." if status == 401 else "because")
+
+
+@pytest.mark.parametrize(
+    ("tag", "tags", "reason"),
+    [
+        (Tag.ANYONE, (), ""),
+        (Tag.MANAGEMENT, ("monitoring",), ""),
+        (Tag.MANAGEMENT, (), "Not management user"),
+        (Tag.ADMINISTRATOR, ("impersonator",), "Not management user"),
+        (Tag.ADMINISTRATOR, ("policymaker", "monitoring"), "Not administrator user"),
+        (Tag.MONITORING, ("policymaker",), "Not monitor user"),
+        (Tag.POLICYMAKER, ("monitoring",), "User not authorised to access object"),
+        (Tag.POLICYMAKER, ("administrator",), ""),
+    ],
+)
+def test_a_tag_that_does_not_suffice_is_named(tag: Tag, tags: Sequence[str], reason: str) -> None:
+    if not reason:
+        require_tag(tag, tags)
+        return
+    with pytest.raises(ManagementError) as raised:
+        require_tag(tag, tags)
+    assert raised.value.status == 401
+    assert raised.value.value == {"error": "not_authorised", "reason": reason}

@@ -11,7 +11,7 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.secret import Secret
 from headrace.queues.permissions.definitions import UserDefinition
 from headrace.security.sasl.scram import NUMBERS
-from headrace.vhosts.password_migration import PasswordMigration
+from headrace.vhosts.users.password_migration import PasswordMigration
 from tests.support.coordination.groups_kit import CountingRandom
 
 

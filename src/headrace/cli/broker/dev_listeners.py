@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from headrace.config.listeners import LISTENER_PROTOCOLS
-from headrace.model.protocols import ROWS, DevListener
+from headrace.model.protocol_row import DevListener
+from headrace.model.protocols import ROWS
 from headrace.terminal.failure import UsageError
 from headrace.terminal.output import note
 

@@ -80,6 +80,13 @@ class ServeOptions:
             help="host:port of the HTTP endpoint with /metrics for Prometheus.",
         ),
     ] = None
+    management: Annotated[
+        str | None,
+        Parameter(
+            name=flags_of("management.listener"),
+            help="host:port of RabbitMQ's management API, next to a listener for its clients.",
+        ),
+    ] = None
     log_level: Annotated[
         str | None, Parameter(name=flags_of("log.level"), help="debug, info, warning or error.")
     ] = None
@@ -107,6 +114,7 @@ class ServeOptions:
             "zookeeper.connect": self.zookeeper,
             "accept.cluster.id": self.accept_cluster_id,
             "metrics.listener": self.metrics,
+            "management.listener": self.management,
             "log.level": self.log_level,
             "log.format": self.log_format,
             "insecure.listeners": "true" if self.insecure else None,

@@ -31,6 +31,7 @@ KEYS = {
     "--node-id": "broker.id",
     "--zookeeper": "zookeeper.connect",
     "--accept-cluster-id": "accept.cluster.id",
+    "--management": "management.listener",
     "--metrics": "metrics.listener",
     "--log-level": "log.level",
     "--log-format": "log.format",

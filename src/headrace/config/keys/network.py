@@ -198,6 +198,13 @@ class NetworkKeys(Keys):
         " endpoint.",
         ours=True,
     )
+    management_listener = key(
+        Kind.STRING,
+        "",
+        "host:port of RabbitMQ's management API: adds MANAGEMENT://host:port to listeners; empty:"
+        " nothing is added.",
+        ours=True,
+    )
     metrics_topics_max = key(
         Kind.INT,
         500,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.frontends.amqp.channel.channel import QueueChannel
 from headrace.frontends.amqp.client import Client
-from headrace.frontends.amqp.connection.ports import Peer
 from headrace.queues.permissions.access import FULL_ACCESS
 from headrace.security.identity import USER, Principal
+from headrace.vhosts.users.logins import Peer
 from headrace.wire.amqp.frames import FRAME_HEADER_BYTES
 from headrace.wire.amqp.methods import Method, MethodId, decode_method, encode_method
 

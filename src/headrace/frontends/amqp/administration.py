@@ -11,7 +11,6 @@ from headrace.cluster.settings.user_settings import Deletion
 from headrace.frontends.amqp.listing import Listing, no_vhost
 from headrace.frontends.amqp.queue_members import QueueMembers
 from headrace.frontends.amqp.queue_plans import QueuePlans
-from headrace.frontends.amqp.rabbit_hash import stored_hash
 from headrace.frontends.amqp.topology import Topology
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.operations.virtual_hosts import (
@@ -30,6 +29,7 @@ from headrace.queues.permissions.access import Grant, InvalidPermission, Permiss
 from headrace.queues.permissions.definitions import UNLIMITED, UserDefinition, VhostDefinition
 from headrace.queues.queue_names import DEFAULT_VHOST
 from headrace.security.sasl.scram import NUMBERS
+from headrace.vhosts.users.rabbit_hash import stored_hash
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker

@@ -10,13 +10,14 @@ from headrace.frontends.amqp.channel.direct_replies import DirectReplies
 from headrace.frontends.amqp.channel_consumers import HeldConsumers
 from headrace.frontends.amqp.connection import negotiation
 from headrace.frontends.amqp.connection.partial_publishes import Unfinished
-from headrace.frontends.amqp.connection.ports import Outlet, Peer
+from headrace.frontends.amqp.connection.ports import Outlet
 from headrace.frontends.amqp.replies import reply_to
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.model.declarations import ConnectionOwner, Owner
 from headrace.queues.permissions.access import Access, Permission
 from headrace.queues.refusals import QUEUE, Refused
 from headrace.security.identity import Identity, Principal
+from headrace.vhosts.users.logins import Peer
 from headrace.wire.amqp.field_kinds import IDS
 from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.methods import Method, MethodId

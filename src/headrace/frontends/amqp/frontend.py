@@ -7,7 +7,6 @@ from headrace.broker.broker import Broker
 from headrace.frontends.amqp import queue_gauges
 from headrace.frontends.amqp.administration import Administration
 from headrace.frontends.amqp.bounds import Bounds, bounds_of
-from headrace.frontends.amqp.connection.logins import UserLogins
 from headrace.frontends.amqp.connection.negotiation import settings_of
 from headrace.frontends.amqp.connection.session import AmqpFrontend
 from headrace.frontends.amqp.durable_state import OwnState
@@ -24,7 +23,9 @@ from headrace.vhosts.alarms import ResourceAlarms
 from headrace.vhosts.declarations.declaration_log import DeclarationLog
 from headrace.vhosts.declarations.takeover import DeclarationNodes
 from headrace.vhosts.durable_queues import DurableQueues
-from headrace.vhosts.password_migration import PasswordMigration
+from headrace.vhosts.users.accounts import Accounts
+from headrace.vhosts.users.logins import UserLogins
+from headrace.vhosts.users.password_migration import PasswordMigration
 from headrace.wire.amqp.settings import AmqpKeys
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def frontend(parts: Parts) -> AmqpFrontend:
     if store is None:
         raise ConfigError("listeners: an AMQP listener needs the metadata store")
     broker, settings = parts.broker, parts.controller.settings
+    super_users = parse_super_users(broker.config.super_users)
     config, vhosts = broker.config, settings.stored.get(AMQP.name)
     keys = AmqpKeys.of(config.values)
     if vhosts is None:
@@ -52,7 +54,7 @@ def frontend(parts: Parts) -> AmqpFrontend:
         broker.disk,
         lambda host: _failed(broker, host),
         migration.begin,
-        parse_super_users(config.super_users).__contains__,
+        super_users.__contains__,
     )
     admission = Admission(
         amqp.definitions, broker.authorizer, broker.audit, topics_open=topics_are_open(config)
@@ -72,6 +74,7 @@ def frontend(parts: Parts) -> AmqpFrontend:
         None if queues.declarations is None else _awaited(broker, queues.declarations),
         None if cluster is None else lambda: queues.virtual_hosts.turns.guard,
     )
+    made.accounts = Accounts(logins, amqp.definitions, super_users)
     parts.operations.add(Administration(broker, queues, settings, amqp).operations)
     _follow_maintenance(broker, made)
     _watch_resources(parts, queues, made.block)

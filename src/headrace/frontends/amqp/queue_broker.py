@@ -11,7 +11,6 @@ from headrace.frontends.amqp.channel_consumers import HeldConsumers
 from headrace.frontends.amqp.client import Client
 from headrace.frontends.amqp.connected import ConnectedClients
 from headrace.frontends.amqp.connection.partial_publishes import Unfinished
-from headrace.frontends.amqp.connection.ports import Credentials, LoginDone, Peer
 from headrace.model.secret import Secret
 from headrace.ports.clock import Clock, Random
 from headrace.queue_stores.memory.memory_use import MemoryUse
@@ -21,6 +20,7 @@ from headrace.queues.model.durability import Durability
 from headrace.queues.permissions.access import Access
 from headrace.queues.permissions.definitions import Definitions, UserDefinition
 from headrace.security.identity import Identity, Principal
+from headrace.vhosts.users.logins import Credentials, LoginDone, Peer
 from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
 

@@ -16,7 +16,7 @@ from headrace.frontends.http.router import (
     Handler,
     HttpReply,
     HttpRequest,
-    HttpRouter,
+    Router,
     text,
 )
 from headrace.model.errors import ConfigError
@@ -42,7 +42,7 @@ STOP_SECONDS_MAX = 4.0
 class Endpoint:
     """The open HTTP listener and its sessions. Used on the event loop."""
 
-    def __init__(self, router: HttpRouter, fatal: Callable[[Exception], None]) -> None:
+    def __init__(self, router: Router, fatal: Callable[[Exception], None]) -> None:
         """Create the endpoint, not listening yet.
 
         `fatal` is called with a broken invariant: the process must stop.
@@ -53,7 +53,7 @@ class Endpoint:
         self.scheme = "http"
         """`https` if the listener has certificates, else `http`."""
         self.call_later: Callable[[float, Callable[[], None]], Timer]
-        """Timers of the connection table's clock."""
+        """Timers of the connection table's clock; set by `start`, or by the owner of a listener."""
         self.body_bytes = 0
         """Bytes of the bodies of all requests in memory."""
         self._fatal = fatal
@@ -143,7 +143,7 @@ class Endpoint:
             return
         log.error(
             "%s %s: the handler met a bug of Headrace: please report it with this trace",
-            request.method, request.path, exc_info=problem,
+            request.method, request.pattern or request.path, exc_info=problem,
         )  # fmt: skip
 
     async def close(self) -> None:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from headrace.security.identity import Identity
 from headrace.wire.http_targets import PathTable
@@ -15,6 +15,7 @@ REASONS = {
     200: "OK",
     201: "Created",
     204: "No Content",
+    301: "Moved Permanently",
     303: "See Other",
     304: "Not Modified",
     400: "Bad Request",
@@ -78,6 +79,10 @@ class HttpRequest(NamedTuple):
     values: Mapping[str, str] = MappingProxyType({})
     """The decoded values of the route's path pattern."""
     body: Body = NO_BODY
+    pattern: str = ""
+    """The route's path pattern, for logs: a path may have a password."""
+    kept: dict[str, Any] | None = None
+    """The handlers' own objects, until the connection ends; None: they are not kept."""
 
     def header(self, name: bytes) -> str:
         """Return the value of a header by its name in lower case; equal names are joined by `,`."""
@@ -104,6 +109,7 @@ class HttpReply(NamedTuple):
     """The HTTP status, a key of `REASONS`."""
     body: bytes | Pieces
     content_type: str = TEXT
+    """Empty: the reply has no such header."""
     headers: tuple[tuple[str, str], ...] = ()
     compresses: bool = False
     """Whether the body may be compressed for clients that accept gzip."""
@@ -130,8 +136,15 @@ class Found(NamedTuple):
     values: Mapping[str, str]
 
 
+class Router(Protocol):
+    """Finds the routes of requests."""
+
+    def find(self, method: str, path: str, /) -> Found | HttpReply:
+        """Return the route of a request, or a reply instead."""
+
+
 class HttpRouter:
-    """The handlers of HTTP requests, by path and method."""
+    """The handlers of HTTP requests, by path and method. Implements `Router`."""
 
     def __init__(self, routes: Iterable[HttpRoute], *, answers_options: bool = False) -> None:
         """Make the table of `routes`.

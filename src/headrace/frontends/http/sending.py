@@ -76,7 +76,7 @@ class Sender:
 def _head(http: h11.Connection, reply: HttpReply, *, close: bool) -> "Buffer":
     headers = [("X-Content-Type-Options", "nosniff"), *reply.headers]
     if reply.status not in _BODILESS:
-        described = [("Content-Type", reply.content_type)]
+        described = [("Content-Type", reply.content_type)] if reply.content_type else []
         if isinstance(reply.body, bytes):
             described.append(("Content-Length", str(len(reply.body))))
         headers = described + headers

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.frontends.http.bodies import RequestBody
-    from headrace.frontends.http.router import HttpRouter
+    from headrace.frontends.http.router import Router
     from headrace.net.pending import Pending
     from headrace.ports.clock import Timer
 
@@ -63,7 +63,7 @@ A client that is still sending would otherwise see a reset instead of the answer
 class Serving(Protocol):
     """The HTTP endpoint that a connection belongs to. Implemented by `endpoint.Endpoint`."""
 
-    router: "HttpRouter"
+    router: "Router"
     call_later: "Callable[[float, Callable[[], None]], Timer]"
     body_bytes: int
 
@@ -92,6 +92,7 @@ class HttpSession:
         """The task of the pending answer, while frames are held; None: no answer is pending."""
         self._body: RequestBody | None = None
         """The body of the request that is being answered; None without one."""
+        self._kept: dict[str, Any] = {}
         self._events = False
         """Whether the pending answer is a stream of events, which has no end of its own."""
         self._requests = 0
@@ -223,7 +224,9 @@ class HttpSession:
 
             body = RequestBody(http, length, route.body_bytes_max, self, self._endpoint)
         headers = tuple(request.headers)
-        asked = HttpRequest(method, path, identity, query, headers, values, body or NO_BODY)
+        asked = HttpRequest(
+            method, path, identity, query, headers, values, body or NO_BODY, route.path, self._kept
+        )
         self._body = body
         self._answering = asyncio.get_running_loop().create_task(
             self._answer(route.handler, asked, body)

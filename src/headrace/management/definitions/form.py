@@ -70,7 +70,7 @@ def _parts(body: bytes | bytearray, delimiter: bytes) -> Iterator[tuple[str, mem
         end = _found(body, b"\r\n" + delimiter, head_end + 2)
         name = _name(bytes(content[begin + 2 : head_end + 2]))
         if name is not None:
-            yield name, content[min(head_end + len(_HEAD_END), end) : end]
+            yield name, content[head_end + len(_HEAD_END) : end]
         at = end + 2
     raise bad_request(f"the form has more than {PARTS_MAX} parts")
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from headrace.management.requests.errors import (
     DOUBLY_ENCODED,
@@ -11,7 +11,29 @@ from headrace.management.requests.errors import (
     keys_missing,
     not_json,
 )
-from headrace.operations.permissions import Caller
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.model.secret import Secret
+    from headrace.operations.permissions import Caller
+
+
+class RequestUser(NamedTuple):
+    """The user of a request; without credentials no name and no tags."""
+
+    name: str = ""
+    tags: tuple[str, ...] = ()
+
+
+class Services(Protocol):
+    """The broker behind the requests, and its logins."""
+
+    @property
+    def broker(self) -> "Broker":
+        """The broker that answers."""
+
+    async def login(self, caller: "Caller", user: str, password: "Secret") -> RequestUser:
+        """Return the user whose password this is. Raises ManagementError."""
 
 
 class ManagementRequest(NamedTuple):
@@ -23,7 +45,9 @@ class ManagementRequest(NamedTuple):
     query: Mapping[str, str]
     body: bytes | bytearray
     """The whole body, b"" without one."""
-    caller: Caller
+    caller: "Caller"
+    user: RequestUser
+    services: Services
 
 
 class ManagementReply(NamedTuple):

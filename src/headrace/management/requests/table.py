@@ -9,28 +9,17 @@ methods of a path and needs no row.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from enum import Enum
 from importlib import import_module
 from typing import NamedTuple, cast
 
 from headrace.management.requests.request import ManagementReply, ManagementRequest
+from headrace.management.requests.tags import Tag
 from headrace.model.invariant import invariant
 from headrace.wire.http_targets import PathTable
 
 Handler = Callable[[ManagementRequest], Awaitable[ManagementReply]]
 _ORDER = ("HEAD", "GET", "PUT", "POST", "DELETE", "OPTIONS")
 """The methods in the order in which RabbitMQ names them."""
-
-
-class Tag(Enum):
-    """The tag of a user that a request requires; an administrator has all others."""
-
-    ANYONE = ""
-    """No credentials at all."""
-    MANAGEMENT = "management"
-    POLICYMAKER = "policymaker"
-    MONITORING = "monitoring"
-    ADMINISTRATOR = "administrator"
 
 
 class Row(NamedTuple):

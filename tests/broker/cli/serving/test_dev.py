@@ -50,9 +50,10 @@ def guest(config: BrokerConfig) -> bool:
 
 
 def default_port(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
-    """Have another port be the one of AMQP."""
-    spoken = LISTENER_PROTOCOLS["AMQP"]._replace(default_port=port)
-    monkeypatch.setitem(LISTENER_PROTOCOLS, "AMQP", spoken)
+    """Have another port be the one of AMQP, and a free one that of the management API."""
+    for name, default in (("AMQP", port), ("MANAGEMENT", 0)):
+        spoken = LISTENER_PROTOCOLS[name]._replace(default_port=default)
+        monkeypatch.setitem(LISTENER_PROTOCOLS, name, spoken)
 
 
 def free_ports(count: int) -> int:
@@ -74,13 +75,13 @@ def test_each_broker_serves_rabbitmqs_clients_at_default_ports(
     default_port(monkeypatch, port)
     configs = configured(tmp_path, 2, 9092)
     assert [listeners(config) for config in configs] == [
-        ["PLAINTEXT://127.0.0.1:9092", f"AMQP://127.0.0.1:{port}"],
-        ["PLAINTEXT://127.0.0.1:9093", f"AMQP://127.0.0.1:{port + 1}"],
+        ["PLAINTEXT://127.0.0.1:9092", f"AMQP://127.0.0.1:{port}", "MANAGEMENT://127.0.0.1:0"],
+        ["PLAINTEXT://127.0.0.1:9093", f"AMQP://127.0.0.1:{port + 1}", "MANAGEMENT://127.0.0.1:0"],
     ]
     assert all(map(guest, configs))
     configs = configured(tmp_path, 2, 0, amqp_guest="false")
     assert [listeners(config) for config in configs] == [
-        ["PLAINTEXT://127.0.0.1:0", "AMQP://127.0.0.1:0"]
+        ["PLAINTEXT://127.0.0.1:0", "AMQP://127.0.0.1:0", "MANAGEMENT://127.0.0.1:0"]
     ] * 2
     assert not any(map(guest, configs))
 
@@ -132,10 +133,11 @@ def test_a_trial_serves_rabbitmqs_clients_at_each_broker(tmp_path: Path) -> None
 
 
 def test_amqp_ports_follow_the_first_brokers_one(tmp_path: Path) -> None:
-    configs = dev.configs_of(tmp_path, 2, 9192, {}, {"amqp_port": 5800})
+    asked = {"amqp_port": 5800, "management_port": 5900}
+    configs = dev.configs_of(tmp_path, 2, 9192, {}, asked)
     assert [listeners(config) for config in configs] == [
-        ["PLAINTEXT://127.0.0.1:9192", "AMQP://127.0.0.1:5800"],
-        ["PLAINTEXT://127.0.0.1:9193", "AMQP://127.0.0.1:5801"],
+        ["PLAINTEXT://127.0.0.1:9192", "AMQP://127.0.0.1:5800", "MANAGEMENT://127.0.0.1:5900"],
+        ["PLAINTEXT://127.0.0.1:9193", "AMQP://127.0.0.1:5801", "MANAGEMENT://127.0.0.1:5901"],
     ]
     with pytest.raises(UsageError, match="--amqp-port 65535: must be 1 to 65534, or 0"):
         dev.configs_of(tmp_path, 2, 9192, {}, {"amqp_port": 65_535})

@@ -16,10 +16,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.outside.amqp.address import Address
 from tests.outside.amqp.management import recordings
-from tests.outside.amqp.management.broker import ManagedRabbitMQ
+from tests.outside.amqp.management.broker import ManagedHeadrace, ManagedRabbitMQ
 from tests.outside.amqp.management.clients import Clients
 from tests.outside.amqp.management.commands import (
     command_differences,
@@ -89,7 +90,7 @@ def _run(given: argparse.Namespace) -> Run:
         host, _, port = given.amqp.rpartition(":")
         return Run(replayed(given.base, Address(int(port), host=host)))
     if given.broker != "rabbitmq":
-        return Run()
+        return _ours() if not given.commands else Run()
     with ManagedRabbitMQ(prepared(release=RABBITMQ_4_3)) as node:
         if not given.commands:
             return Run(replayed(node.base, node.address), node.version)
@@ -99,6 +100,14 @@ def _run(given: argparse.Namespace) -> Run:
             return Run({line["id"]: line for line in lines}, node.version)
         finally:
             clients.close()
+
+
+def _ours() -> Run:
+    with (
+        TemporaryDirectory(prefix="headrace-managed-") as place,
+        ManagedHeadrace(Path(place)) as broker,
+    ):
+        return Run(replayed(broker.base, broker.address))
 
 
 def replayed(base: str, address: Address) -> dict[str, Line]:

@@ -1,4 +1,4 @@
-"""A RabbitMQ that serves its management API, as its first start leaves it."""
+"""Brokers that serve the management API, as their first start leaves them."""
 
 import time
 from http import HTTPStatus
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.outside.amqp.management.commands import Done
 from tests.outside.amqp.management.replay import over_http
+from tests.outside.amqp.ours import Headrace
 from tests.outside.amqp.peer import RabbitMQ
 from tests.support.processes.process import free_port
 
@@ -48,3 +49,16 @@ class ManagedRabbitMQ(RabbitMQ):
         """Run a command. subprocess.TimeoutExpired: it does not end."""
         done = self.run_tool(tool, *words)
         return Done(done.returncode, done.stdout, done.stderr)
+
+
+class ManagedHeadrace(Headrace):
+    """Our broker with a management listener and the user guest."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__(place)
+        address = f"127.0.0.1:{free_port()}"
+        self.base = f"http://{address}"
+        self.arguments = ("--management", address)
+
+    def furnish(self) -> None:
+        """Create nothing: the recorded node had a default vhost and guest."""

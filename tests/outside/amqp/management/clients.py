@@ -34,7 +34,7 @@ class Clients:
         """Play a step; what its clients saw, as JSON: an error, if they could not play it."""
         try:
             return getattr(self, name)()
-        except (AMQPError, IndexError) as error:
+        except (AMQPError, IndexError, ValueError) as error:
             return _closed(error)
 
     def close(self) -> None:

@@ -9,12 +9,12 @@ import pytest
 from headrace.frontends.amqp.admin_methods import do_method
 from headrace.frontends.amqp.connection.connection import AmqpConnection
 from headrace.frontends.amqp.connection.negotiation import Settings
-from headrace.frontends.amqp.connection.ports import Credentials, LoginDone, Peer
 from headrace.frontends.amqp.queue_broker import QueueBroker
 from headrace.remote_queues.home.leader_link import unreachable
 from headrace.remote_queues.leader.led_queue import LedQueue
 from headrace.security.identity import USER, Principal
 from headrace.testing.sim.cluster import SimCluster
+from headrace.vhosts.users.logins import Credentials, LoginDone, Peer
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.control_methods import (
     ChannelClose,

@@ -31,7 +31,7 @@ from headrace.model.invariant import InvariantError
 HASH = "2lmoth8l4H0DViLaK9Fxi6l9ds8="
 OF_3_5 = {
     "rabbit_version": "3.5.7",
-    "users": [{"name": "ann", "password_hash": HASH, "tags": "administrator, own"}],
+    "users": [{"name": "ann", "password_hash": HASH, "tags": "administrator, own,"}],
     "vhosts": [{"name": "/"}],
     "permissions": [
         {"user": "ann", "vhost": "/", "configure": "", "write": ".*", "read": ".*"}
@@ -82,6 +82,12 @@ def test_an_export_of_3_5_is_read_with_its_defaults() -> None:
     assert document.counts == {
         "users": 1, "vhosts": 1, "permissions": 1, "policies": 1, "queues": 1, "exchanges": 1,
     }  # fmt: skip
+
+
+def test_queues_and_exchanges_are_durable_unless_they_say_otherwise() -> None:
+    document = checked({"queues": [QUEUE], "exchanges": [{**QUEUE, "type": "fanout"}]})
+    assert objects(document, QUEUES) == [Queue("/", "q", True, False, {})]
+    assert objects(document, EXCHANGES) == [Exchange("/", "q", "fanout", True, False, False, {})]
 
 
 def test_members_of_a_3_8_vhost_count_before_those_of_its_metadata() -> None:
@@ -138,6 +144,7 @@ def test_unknown_keys_are_ignored_however_long() -> None:
         (b'{"queues": [\n {"a": 1}\n  {}]}', 3, 3, "expected ',' or ']'"),
         (b'{"queues": [\n {"a" 1}]}', 2, 7, "Expecting ':' delimiter"),
         (b'{"queues": [],\n "queues": []}', 2, 2, "'queues' is named twice"),
+        (b'{"a": 1, "a": []}', 1, 10, "'a' is named twice"),
         (b'{"a": 1} x', 1, 10, "the JSON object has ended before"),
         (b'{"a": NaN}', 1, 7, "NaN is no JSON"),
         (b'{"a": [1, 1e999]}', 1, 11, "the number 1e999 is too large"),
@@ -196,7 +203,7 @@ def test_an_object_of_the_wrong_shape_is_refused_with_its_line(
     assert problem in str(refused.reason)
 
 
-@pytest.mark.parametrize("value", [{}, None, "q"])
+@pytest.mark.parametrize("value", [{}, {"a": 1}, None, "q"])
 def test_a_section_that_is_no_array_is_refused(value: object) -> None:
     refused = refusal(json.dumps({"users": [], "queues": value}, indent=1).encode())
     assert refused.reason == "queues in line 3 is no array"

@@ -16,10 +16,11 @@ from headrace.frontends.amqp.connection.connection_state import State
 from headrace.frontends.amqp.connection.content_frames import is_known
 from headrace.frontends.amqp.connection.input_holds import InputHolds
 from headrace.frontends.amqp.connection.negotiation import Settings, Tuned
-from headrace.frontends.amqp.connection.ports import Broker, Credentials, LoginRefused, Peer
+from headrace.frontends.amqp.connection.ports import Broker
 from headrace.frontends.amqp.connection.publish_block import PublishHold
 from headrace.model.secret import Secret
 from headrace.security.identity import Principal
+from headrace.vhosts.users.logins import Credentials, LoginRefused, Peer
 from headrace.wire.amqp.control_methods import (
     ConnectionClose,
     ConnectionCloseOk,

@@ -3,12 +3,12 @@
 import re
 from typing import NamedTuple
 
-from headrace.frontends.amqp.connection.ports import Credentials, Peer
 from headrace.model.errors import Malformed
 from headrace.model.secret import Secret
 from headrace.queues.permissions.definitions import GUEST
 from headrace.security.sasl.plain import parse
 from headrace.security.sasl.sasl import SaslRefused
+from headrace.vhosts.users.logins import Credentials, Peer
 from headrace.wire.amqp.control_methods import (
     ConnectionStart,
     ConnectionStartOk,

@@ -7,44 +7,16 @@ Outlet       frames from a channel's model to its client
 """
 
 from collections.abc import Callable, Collection
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from headrace.frontends.amqp.connection.deferred_output import Release
 from headrace.model.secret import Secret
 from headrace.security.identity import Principal
+from headrace.vhosts.users.logins import Credentials, LoginDone, Peer
 from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.hot import PublishRun, Settlement
 from headrace.wire.amqp.methods import Method, MethodId
 from headrace.wire.amqp.reply_codes import AmqpError
-
-
-class Peer(NamedTuple):
-    """The other end of a connection, as its socket reports it."""
-
-    host: str
-    listener: str
-    certificate_name: str | None = None
-    """Name in the client's verified certificate; None: it presented none."""
-    port: int = -1
-
-
-class Credentials(NamedTuple):
-    """A client's credentials; `password` is None if a certificate proved the user."""
-
-    mechanism: str
-    user: str
-    password: Secret | None
-
-
-class LoginRefused(NamedTuple):
-    """A refused login. The reason is for the log; the client is only referred to it."""
-
-    reason: str
-    seconds: float = 0.0
-    """Seconds by which the answer is delayed."""
-
-
-LoginDone = Callable[[Principal | LoginRefused], None]
 
 
 class Outlet(Protocol):

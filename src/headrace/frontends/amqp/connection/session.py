@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Protocol
 from headrace.frontends.amqp.connection.connection import AmqpConnection
 from headrace.frontends.amqp.connection.connection_state import State
 from headrace.frontends.amqp.connection.negotiation import Settings
-from headrace.frontends.amqp.connection.ports import Broker, Peer
+from headrace.frontends.amqp.connection.ports import Broker
 from headrace.net.connection import Connection
 from headrace.ports.clock import Clock, Timer
 from headrace.security.identity import ANONYMOUS
+from headrace.vhosts.users.logins import Peer
 from headrace.wire.amqp.frames import FRAME_HEADER_BYTES
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from headrace.net.pending import Pending
     from headrace.net.write_pass import WritePass
     from headrace.queue_stores.log.queue_logs import QueueLogs
+    from headrace.vhosts.users.accounts import Accounts
 
 log = logging.getLogger(__name__)
 
@@ -218,6 +220,8 @@ class AmqpFrontend:
         `guard`: `DeliveryTurns.guard` of a cluster's broker.
         """
         self.broker = broker
+        self.accounts: Accounts
+        """The broker's users, for its management API; set once, before the start."""
         self.kept = kept
         self._stopped = stopped
         self._awaited = awaited

@@ -10,14 +10,13 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.frontends.amqp.connection.ports import Credentials, LoginDone, LoginRefused, Peer
-from headrace.frontends.amqp.rabbit_hash import is_password
 from headrace.model.loopback import is_loopback
 from headrace.model.secret import Secret
 from headrace.queues.permissions.definitions import GUEST, Definitions
 from headrace.security.identity import USER, Principal
 from headrace.security.sasl.sasl import Mechanism
 from headrace.security.sasl.scram import ITERATIONS_MIN, Credential, make_credential
+from headrace.vhosts.users.rabbit_hash import is_password
 
 if TYPE_CHECKING:
     from headrace.ports.disk import Disk
@@ -42,7 +41,36 @@ _NO_GUEST = (
 )
 
 
-class _Proof(NamedTuple):
+class Peer(NamedTuple):
+    """The other end of a connection, as its socket reports it."""
+
+    host: str
+    listener: str
+    certificate_name: str | None = None
+    """Name in the client's verified certificate; None: it presented none."""
+    port: int = -1
+
+
+class Credentials(NamedTuple):
+    """A client's credentials; `password` is None if a certificate proved the user."""
+
+    mechanism: str
+    user: str
+    password: Secret | None
+
+
+class LoginRefused(NamedTuple):
+    """A refused login. The reason is for the log; the client is only referred to it."""
+
+    reason: str
+    seconds: float = 0.0
+    """Seconds by which the answer is delayed."""
+
+
+LoginDone = Callable[[Principal | LoginRefused], None]
+
+
+class Proof(NamedTuple):
     """The credential or hash by which a password is checked."""
 
     mechanism: Mechanism
@@ -83,7 +111,7 @@ class UserLogins:
         if password is None:
             done(self._by_certificate(user, peer))
             return
-        proof = self._proof(user)
+        proof = self.proof_of(user)
 
         def checked(outcome: bool | BaseException) -> None:
             if outcome is not True:
@@ -109,17 +137,20 @@ class UserLogins:
             return self._refused(_FAR_GUEST, user, peer)
         return principal
 
-    def _proof(self, user: str) -> _Proof | None:
-        """Return the proof for a user's password; None: no such user has a password."""
+    def proof_of(self, user: str) -> Proof | None:
+        """Return the proof for a user's password; None: no such user has a password.
+
+        It changes with the password.
+        """
         known = self._users.of(user)
         if known:
             mechanism = min(known)  # SHA-256 first, as for unknown users
-            return _Proof(mechanism, known[mechanism])
+            return Proof(mechanism, known[mechanism])
         kept = self._definitions.users.get(user)
         if kept is not None and kept.password_hash:
-            return _Proof(Mechanism.SCRAM_SHA_256, _NOBODYS, rabbit_hash=kept.password_hash)
+            return Proof(Mechanism.SCRAM_SHA_256, _NOBODYS, rabbit_hash=kept.password_hash)
         if user == GUEST and self._definitions.guest:
-            return _Proof(Mechanism.SCRAM_SHA_256, _NOBODYS, is_guest=True)
+            return Proof(Mechanism.SCRAM_SHA_256, _NOBODYS, is_guest=True)
         return None
 
     def _refused(self, reason: str, user: str, peer: Peer, hint: str = "") -> LoginRefused:
@@ -130,11 +161,9 @@ class UserLogins:
         return LoginRefused(text, self._failed(peer.host))
 
 
-def _is_right(proof: _Proof | None, password: Secret) -> bool:
+def _is_right(proof: Proof | None, password: Secret) -> bool:
     """Tell whether a password is right, with equal work for all users. Runs on a thread."""
-    mechanism, credential, rabbit_hash, is_guest = proof or _Proof(
-        Mechanism.SCRAM_SHA_256, _NOBODYS
-    )
+    mechanism, credential, rabbit_hash, is_guest = proof or Proof(Mechanism.SCRAM_SHA_256, _NOBODYS)
     made = make_credential(mechanism, password, credential.salt, credential.iterations)
     right = hmac.compare_digest(made.stored_key, credential.stored_key)
     if rabbit_hash:

@@ -6,7 +6,7 @@ Stored as `ALGORITHM:BASE64`, with RabbitMQ's names of the algorithms.
 import binascii
 import hashlib
 import hmac
-from base64 import b64decode
+from base64 import b64decode, b64encode
 
 from headrace.model.secret import Secret
 
@@ -14,7 +14,7 @@ ALGORITHMS = {
     "rabbit_password_hashing_sha256": "sha256",
     "rabbit_password_hashing_sha512": "sha512",
 }
-_SALT_BYTES = 4
+SALT_BYTES = 4
 
 
 def stored_hash(algorithm: str, encoded: str) -> str:
@@ -24,6 +24,11 @@ def stored_hash(algorithm: str, encoded: str) -> str:
     stored = f"{algorithm}:{encoded}"
     _parts(stored)
     return stored
+
+
+def salted_hash(salt: bytes, password: Secret) -> str:
+    """Return the base64 text of a password's hash with SHA-256 and a salt of 4 bytes."""
+    return b64encode(salt + hashlib.sha256(salt + password.reveal().encode()).digest()).decode()
 
 
 def is_password(stored: str, password: Secret) -> bool:
@@ -40,6 +45,6 @@ def _parts(stored: str) -> tuple[str, bytes, bytes]:
         decoded = b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
         raise ValueError("the hash is not base64") from None
-    if len(decoded) != _SALT_BYTES + hashlib.new(name).digest_size:
+    if len(decoded) != SALT_BYTES + hashlib.new(name).digest_size:
         raise ValueError(f"the hash has not the length of {algorithm}: was it made by another?")
-    return name, decoded[:_SALT_BYTES], decoded[_SALT_BYTES:]
+    return name, decoded[:SALT_BYTES], decoded[SALT_BYTES:]

@@ -5,16 +5,15 @@ from typing import Any
 
 import pytest
 
-from headrace.frontends.amqp.connection import logins as module
-from headrace.frontends.amqp.connection.logins import UserLogins
-from headrace.frontends.amqp.connection.ports import Credentials, LoginRefused, Peer
-from headrace.frontends.amqp.rabbit_hash import stored_hash
 from headrace.model.secret import Secret
 from headrace.queues.permissions.definitions import Definitions, UserDefinition
 from headrace.security.identity import USER, Principal
 from headrace.security.sasl.sasl import Mechanism
 from headrace.security.sasl.scram import make_credential
 from headrace.security.sasl.users import Users
+from headrace.vhosts.users import logins as module
+from headrace.vhosts.users.logins import Credentials, LoginRefused, Peer, UserLogins
+from headrace.vhosts.users.rabbit_hash import stored_hash
 
 LOCAL, AWAY = Peer("127.0.0.1", "AMQP"), Peer("192.0.2.1", "AMQP")
 TEST12 = stored_hash(

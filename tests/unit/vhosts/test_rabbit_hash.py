@@ -5,8 +5,8 @@ from base64 import b64encode
 
 import pytest
 
-from headrace.frontends.amqp.rabbit_hash import is_password, stored_hash
 from headrace.model.secret import Secret
+from headrace.vhosts.users.rabbit_hash import is_password, stored_hash
 
 SHA256, SHA512 = "rabbit_password_hashing_sha256", "rabbit_password_hashing_sha512"
 DOCUMENTED = "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR"

@@ -1,0 +1,5 @@
+"""Handlers of requests about the broker and its objects.
+
+- `overview`: the broker and its version.
+- `whoami`: the caller; logins; password hashes.
+"""
