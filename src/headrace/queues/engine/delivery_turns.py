@@ -116,6 +116,16 @@ class DeliveryTurns:
         finally:
             self.guard = None
 
+    def pause(self, queue: HostedQueue) -> None:
+        """Have a queue stand still; what it has delivered leaves only by the rights of before."""
+        before = self.guard
+        if before is None and self.leadership is not None:
+            self.guard = self.leadership.guard()
+        try:
+            queue.pause()
+        finally:
+            self.guard = before
+
     def _take(self) -> bool:
         self._tell_of_deletions()
         due = self.pending

@@ -154,6 +154,7 @@ class QueueCluster:
         self._service.queue_sessions = queues.sessions
         queue_figures.register(broker, queues)
         virtual_hosts.turns.leadership = self.queue_leadership
+        self.queue_leadership.pause = virtual_hosts.turns.pause
         self.queue_leadership.wait_for_homes = queues.wait_for_homes
         if applier.rights is not None:
             applier.rights.homes_of = queues.homes_of
