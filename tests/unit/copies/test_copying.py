@@ -1,11 +1,15 @@
 """When a leader delivers, and which replicas may join the ISR, by what copies have confirmed."""
 
+from typing import Any
+
 import pytest
 
 from headrace.copies.copying import COPY_SECONDS
 from headrace.copies.frame_copy import UNSENT_BYTES_MAX
 from headrace.delivery.settled_state import decode_frames
 from headrace.model.nouns import LeaderEpoch
+from headrace.queue_stores.log.settlement_counts import Counts
+from headrace.queues.engine.parts.handed_queue import HandedQueue
 from tests.support.log.log import content
 from tests.support.queues.copied import OTHER, CopiedQueue
 from tests.support.queues.followers import FOLLOWER, LEADER, LOST
@@ -53,6 +57,28 @@ def test_frames_of_settlements_alone_are_sent_each_100_ms() -> None:
         sent += sum(broker == FOLLOWER for broker, *_ in here.transport.asked)
         here.answer()
     assert 5 <= sent <= 9
+
+
+def test_settled_messages_are_not_waited_for_by_the_next_leader() -> None:
+    here = loaded()
+    here.published(*"abc")
+    here.pass_time(0.3)
+    assert here.gets() == [*"abc"]
+    here.acknowledge(2, 3)
+    here.pass_time(0.3)
+    here.published("d")
+    again = CopiedQueue(here.world.after_power_cut(here.world.disk.left_by_a_kill()))
+    again.fetching = []
+    again.load_late()
+    queue: Any = again.q
+    queue._levels[0].take_below(3, 10)
+    again.pass_time(0.3)
+    taken = queue._levels[0].take_below(3, 10)
+    assert taken.positions == [0]
+    queue._levels[0].fresh = 0
+    assert not HandedQueue.lacks_below(queue, 0, 3), "the others are settled"
+    queue._levels[0].store._settlement.waiting = Counts(3)
+    assert HandedQueue.lacks_below(queue, 0, 4), "a message is not committed"
 
 
 def test_silent_broker_is_asked_each_100_ms_whatever_is_delivered() -> None:

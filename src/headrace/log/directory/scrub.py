@@ -119,7 +119,7 @@ class Scrub:
     def _piece(self) -> "_Piece | None":
         """Return the segment to read next: the current one, or the next that still exists."""
         at = self._at
-        if at is not None and not at.done and at.segment in at.log.segments and not at.log.closed:
+        if at is not None and not at.done and at.still_there:
             return at
         self._at = None
         while self._waiting:
@@ -134,7 +134,7 @@ class Scrub:
         return None
 
     def _found_bad(self, piece: "_Piece", bad: BadBatch) -> None:
-        if piece.segment not in piece.log.segments or piece.segment.size < piece.size:
+        if not piece.still_there:
             self._at = None  # swapped, deleted or truncated while it was read
             return
         piece.segment.sound.lost(0, piece.segment.size)
@@ -152,7 +152,9 @@ class Scrub:
 class _Piece:
     """A segment that is being scrubbed: made on the deciding thread, read on another."""
 
-    __slots__ = ("done", "limit", "log", "path", "resume", "segment", "size", "sweep")
+    __slots__ = (
+        "_truncations", "done", "limit", "log", "path", "resume", "segment", "size", "sweep",
+    )  # fmt: skip
 
     def __init__(self, log: Log, segment: Segment, limit: int, position: int, end: Offset) -> None:
         self.log = log
@@ -160,12 +162,26 @@ class _Piece:
         self.path = segment.path(file_names.LOG)
         self.size = segment.size
         self.limit = limit
+        self._truncations = log.truncations
         from headrace.log.segment.check_segment import Sweep  # with the first segment of a round
 
         self.sweep = Sweep(segment, end, limit, position=position)
         self.resume: int | None = None
         """Byte position of the first valid batch behind a bad one; None if not found."""
         self.done = False
+
+    @property
+    def still_there(self) -> bool:
+        """Whether the segment is the log's, and all of its bytes are those of the beginning.
+
+        A follower may truncate its log and append other batches meanwhile.
+        """
+        log = self.log
+        return (
+            not log.closed
+            and self.segment in log.segments
+            and (log.truncations == self._truncations)
+        )
 
     @classmethod
     def of(cls, log: Log, number: int, after: "_Piece | None" = None) -> "_Piece":

@@ -3,6 +3,7 @@
 All unsettled messages are ready at first. Those up to the last held position are taken in order:
 the held ones stay unacknowledged, as deliveries of their consumer, and the others are requeued.
 They were delivered by the former leader, or requeued: no message before a delivered one was not.
+While messages are waited for, the others are ready: several homes name theirs at the same time.
 A message that the former leader had committed may not be committed here yet, until followers fetch.
 """
 
@@ -53,10 +54,12 @@ class HeldPositions:
             if taken is None:
                 if self._looks < LOOKS_MAX and self.queue.lacks_below(*self._ends[-1]):
                     self._looks += 1
+                    self._give_back_others()
                     return False
                 self._ends.pop()
                 continue
             if not taken.positions:
+                self._give_back_others()
                 return False
             for own, size in zip(taken.positions, taken.sizes, strict=True):
                 position = own * self._width + taken.level.priority
@@ -69,9 +72,13 @@ class HeldPositions:
 
     def end(self) -> None:
         """Requeue what is taken and not held."""
-        others, self._others = self._others, []
         self._ends.clear()
-        self.queue.end_hold(len(self.held), others)
+        self._give_back_others(len(self.held))
+
+    def _give_back_others(self, held: int = 0) -> None:
+        """Requeue what is not held: another home may hold it."""
+        others, self._others = self._others, []
+        self.queue.end_hold(held, others)
 
     def give_up(self) -> None:
         """Requeue all that is taken: the session ends, or the queue has another leader."""

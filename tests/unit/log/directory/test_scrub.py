@@ -11,8 +11,8 @@ from headrace.log.directory import scrub
 from headrace.log.directory.periods import Periods
 from headrace.log.log import Log
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import TopicPartition
-from tests.support.log.log import PLACE, World, append, values
+from headrace.model.nouns import Offset, TopicPartition
+from tests.support.log.log import PLACE, World, append, truncate_to, values
 
 RATE = 10_000
 CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=200, segment_index_bytes=1024)
@@ -175,6 +175,32 @@ def test_a_disk_that_cannot_be_read_fences_the_directory_and_nothing_more_is_rea
     wait(world, 60)
     assert world.directory.fenced
     assert (reads, world.directory.scrub.scrubbed) == (1, 0)
+    world.close()
+
+
+def test_a_log_that_is_truncated_and_appended_to_while_it_is_read_is_no_damage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = scrub._read
+    world, log = filled()
+    last = log.segments[-1]
+    left = [True]
+
+    def truncated_before(*args: Any) -> Any:
+        if left and args[1].segment is last:
+            left.clear()
+            truncate_to(log, Offset(log.end_offset - 2))
+            for _ in range(9):
+                append(log, b"later")
+        return read(*args)
+
+    monkeypatch.setattr(scrub, "_read", truncated_before)
+    wait(world, 80)
+    assert not left
+    assert world.directory.context.damaged == 0
+    world.disk.flip(last.path(".log"), 70)
+    wait(world, 3700)
+    assert world.directory.context.damaged == 1, "the next round reads the segment"
     world.close()
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from headrace.queue_stores.log.log_messages import LogMessages
 from headrace.queue_stores.message_store import MessageStore
 from headrace.queues.engine.awaited_settlements import (
     AwaitedSettlements,
@@ -30,6 +31,13 @@ class HandedQueue(MessageQueue):
             own, priority = divmod(position, self._width)
             later.setdefault(priority, []).append(own)
         self.settlements.add(self._stores_by_priority, later, done)
+
+    def lacks_below(self, priority: int, below: int) -> bool:
+        """Tell whether the log has messages below a position that are not committed yet."""
+        level = self._levels.get(priority)
+        if level is None or level.fresh or not isinstance(level.store, LogMessages):
+            return False
+        return level.store.counted_to < below <= level.store.end
 
     @property
     def _stores_by_priority(self) -> dict[int, MessageStore]:

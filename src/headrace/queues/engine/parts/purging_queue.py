@@ -53,11 +53,6 @@ class PurgingQueue(MessageQueue):
         self.ready_bytes -= sum(taken.sizes)
         return taken
 
-    def lacks_below(self, priority: int, below: int) -> bool:
-        """Tell whether the log has messages below a position that are not committed yet."""
-        level = self._levels.get(priority)
-        return level is not None and not level.fresh and level.next < below <= level.store.end
-
     def purge_below(self, priority: int, below: int) -> Purged:
         """Settle up to `PURGED_AT_ONCE` ready messages below a position; call again until `ALL`."""
         taken = self.take_below(priority, below)
