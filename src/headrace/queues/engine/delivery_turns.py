@@ -58,7 +58,7 @@ class DeliveryTurns:
         self.leadership: Leadership | None = None
         """The rights to lead queues; None on a single broker, which leads all of its queues."""
         self.guard: Callable[[], bool] | None = None
-        """Tells whether the deliveries of the present turn may leave; None: they may, or no turn.
+        """Tells whether deliveries that are sent now may leave; None: they may.
 
         The process may stand still before they do, and another broker lead the queues.
         """
@@ -118,11 +118,16 @@ class DeliveryTurns:
 
     def pause(self, queue: HostedQueue) -> None:
         """Have a queue stand still; what it has delivered leaves only by the rights of before."""
-        before = self.guard
-        if before is None and self.leadership is not None:
-            self.guard = self.leadership.guard()
+        guard = self.guard
+        if guard is None and self.leadership is not None:
+            guard = self.leadership.guard()
+        self.guarded(guard, queue.pause)
+
+    def guarded(self, guard: Callable[[], bool] | None, send: Callable[[], None]) -> None:
+        """Call `send`; what it sends leaves only while `guard` returns True."""
+        before, self.guard = self.guard, guard
         try:
-            queue.pause()
+            send()
         finally:
             self.guard = before
 

@@ -135,7 +135,7 @@ class QueueCluster:
         self._led = LedQueues(broker, self.declarations, virtual_hosts)
         links = QueueLinks(
             broker, self._listener, self._clients, self._run, lambda: applier.broker_epoch,
-            self._pings.seconds_since_tick,
+            self._pings, virtual_hosts.turns.guarded,
         )  # fmt: skip
         self._pings.stood_still.append(links.stood_still)
         self.queues = queues = ClusterQueues(

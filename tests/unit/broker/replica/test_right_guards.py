@@ -20,10 +20,10 @@ class Kit:
     def __init__(self, *, alone: bool = False) -> None:
         self.clock = SimClock()
         self.lease = 1
+        self.right = True
         rights: Any = SimpleNamespace(
             led={"key": (PARTITION, {MEMBER})}, held=lambda _: self.right, alone=lambda _: alone
         )
-        self.right = True
         self.held = HeldRights(rights, lambda: self.lease, self.clock, self.clock.monotonic)
         self.held.look(PARTITION)
         self.held.listener = self
