@@ -104,6 +104,7 @@ def test_malformed_credentials_are_refused(header: str, status: int, client: Api
     [
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "null"}, 403),
+        ({"Origin": "null", "Host": ""}, 403),
         ({"Origin": "https://127.0.0.1"}, 403),
         ({"Sec-Fetch-Site": "cross-site"}, 403),
         ({"Sec-Fetch-Site": "same-origin"}, 200),

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from headrace import __version__
-from headrace.management.objects import whoami
-from headrace.management.requests.request import ManagementReply
+from headrace.management.objects import overview, whoami
+from headrace.management.requests.request import ManagementReply, ManagementRequest
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.queues.refusals import RefusalKind, Refused
 from headrace.testing import BrokerThread
@@ -184,12 +184,17 @@ def test_a_super_user_is_an_administrator_and_a_kafka_user_is_nobody(
     assert "MANAGEMENT" in line
 
 
-def test_a_login_answers_the_header_of_later_requests(client: ApiClient) -> None:
+def test_a_login_answers_the_header_of_later_requests(
+    client: ApiClient, broker: BrokerThread
+) -> None:
     body = b"username=guest&password=guest"
     answer = client.ask("POST", "/api/login", None, body=body)
     assert answer.value["token"]["value"] == b64encode(b"guest:guest").decode()
     assert answer.headers["cache-control"] == "no-store"
     assert client.ask("DELETE", "/api/login", None).status == 204
+    set_password(broker, "grace", "grace")
+    untagged = client.ask("POST", "/api/login", None, body=b"username=grace&password=grace")
+    assert untagged.value == NOT_MANAGEMENT
     for wrong in (b"", b"username=guest", b"password=guest", b"\xff=%ff", b"username=%ff"):
         assert client.ask("POST", "/api/login", None, body=wrong).value == REFUSED
 
@@ -202,8 +207,8 @@ def test_the_pages_name_the_broker_and_the_paths(client: ApiClient, broker: Brok
     assert b"<td>GET</td><td>/api/auth/hash_password/{password}</td><td>administrator" in index
     assert client.ask("HEAD", "/", None).value == b""
     assert client.ask("POST", "/", None).status == 405
-    overview = client.ask("GET", "/api/overview/?columns=node,product_version,nosuch").value
-    assert overview == {"node": "headrace-0@127.0.0.1", "product_version": __version__}
+    found = client.ask("GET", "/api/overview/?columns=node,product_version,nosuch").value
+    assert found == {"node": "headrace-0@127.0.0.1", "product_version": __version__}
 
 
 def test_rows_are_an_array_and_errors_of_operations_are_refusals(
@@ -232,6 +237,16 @@ def test_rows_are_an_array_and_errors_of_operations_are_refusals(
     assert (refused.status, refused.value["reason"]) == (404, "no queue")
     late = answer(lambda: fail(ApiError(ErrorCode.REQUEST_TIMED_OUT, "too late")))
     assert (late.status, late.value["reason"]) == (503, "too late")
+
+
+def test_a_request_that_needs_no_credentials_has_no_user(
+    client: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def handler(request: ManagementRequest) -> ManagementReply:
+        return ManagementReply(200, [*request.user, str(request.caller.identity.principal)])
+
+    monkeypatch.setattr(overview, "version", handler)
+    assert client.ask("GET", "/api/version").value == ["", [], "User:ANONYMOUS"]
 
 
 def test_paths_and_queries_that_are_not_utf8_are_refused(client: ApiClient) -> None:

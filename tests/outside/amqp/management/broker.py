@@ -58,7 +58,11 @@ class ManagedHeadrace(Headrace):
         super().__init__(place)
         address = f"127.0.0.1:{free_port()}"
         self.base = f"http://{address}"
-        self.arguments = ("--management", address)
+        delay = "connection.failed.authentication.delay"
+        # Users that a request should have made are refused: the replay does not wait for it.
+        self.arguments = (
+            "--management", address, "--set", f"{delay}.ms=0", "--set", f"{delay}.max.ms=0",
+        )  # fmt: skip
 
     def furnish(self) -> None:
         """Create nothing: the recorded node had a default vhost and guest."""
