@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pika
 import pytest
@@ -29,10 +30,11 @@ class Processes:
         )
         assert self.started.stdout is not None
         rows = [line.split() for line in (self.started.stdout.readline() for _ in range(5))]
-        assert rows[0] == ["BROKER", "ADDRESS", "AMQP", "PID"]
-        self.pids = {name: int(pid) for name, _, _, pid in rows[1:]}
-        self.addresses = [address for _, address, _, _ in rows[1:4]]
-        self.amqp_ports = [int(address.partition(":")[2]) for _, _, address, _ in rows[1:4]]
+        assert rows[0] == ["BROKER", "ADDRESS", "AMQP", "MANAGEMENT", "PID"]
+        self.pids = {name: int(pid) for name, _, _, _, pid in rows[1:]}
+        self.addresses = [address for _, address, _, _, _ in rows[1:4]]
+        self.amqp_ports = [int(address.partition(":")[2]) for _, _, address, _, _ in rows[1:4]]
+        self.management = [address for _, _, _, address, _ in rows[1:4]]
 
     def end(self) -> None:
         """End all by Ctrl-C."""
@@ -74,6 +76,9 @@ def test_killed_broker_leaves_a_cluster_of_two_that_has_all_messages(
     processes: Processes,
 ) -> None:
     assert list(processes.pids) == ["1", "2", "3", "ZooKeeper"]
+    for number, address in enumerate(processes.management, 1):
+        with urlopen(f"http://{address}/") as answer:
+            assert f"broker headrace-{number}@".encode() in answer.read()
     with connect(processes.addresses[0], patient=True) as client:
         assert set(run(client.metadata([])).brokers) == {1, 2, 3}
         publisher, leader = processes.connect_to(1), processes.connect_to(2)

@@ -36,7 +36,9 @@ class Pair:
         self.sent: list[Delivery] = []
         self.cancelled: list[str] = []
         self.told: list[Any] = []
-        self.seconds_still = 0.0
+        self.boot_seconds = cluster.brokers[HOME].broker.clock.monotonic
+        self.still = 0.0
+        self.guards: list[Callable[[], bool]] = []
         self.channel = ChannelKit(
             sent=self.sent.extend,
             cancelled=lambda consumer, _: self.cancelled.append(consumer.tag),
@@ -55,10 +57,20 @@ class Pair:
             home._peer_clients().by(home.broker.config.inter_broker_listener_name),
             home.cluster_links.replicating.run,
             lambda: home.controller.applier.broker_epoch,
-            lambda: self.seconds_still,
+            self,
+            self.guarded,
         )
         self.queue = RemoteQueue("/", self.led.declared, self.led.title, home.broker.clock)
         self.begin()
+
+    def seconds_since_tick(self) -> float:
+        """Implement `RunningProcess`."""
+        return self.still
+
+    def guarded(self, guard: Callable[[], bool], send: Callable[[], None]) -> None:
+        """Note the guard of what is sent."""
+        self.guards.append(guard)
+        send()
 
     def begin(self) -> None:
         """Begin a session."""
@@ -159,15 +171,28 @@ def test_events_under_way_to_a_home_that_stood_still_are_not_delivered() -> None
     async def story(pair: Pair) -> None:
         pair.consume()
         await until(lambda: pair.led.consumers)
-        pair.seconds_still = STILL_SECONDS_MAX + 0.01  # no tick has run yet
+        pair.still = STILL_SECONDS_MAX + 0.01  # no tick has run yet
         pair.publish("a")
         await until(lambda: pair.session.ended)
         assert pair.bodies == []
-        pair.seconds_still = 0.0
+        pair.still = 0.0
         pair.begin()
         pair.consume("d")
         await until(lambda: pair.bodies == ["a"])
         assert pair.sent[0][3]  # redelivered
+
+    played(story)
+
+
+def test_deliveries_leave_only_while_their_leader_cannot_have_ended_the_session() -> None:
+    async def story(pair: Pair) -> None:
+        pair.consume()
+        pair.publish("a")
+        await until(lambda: pair.bodies == ["a"])
+        guard = pair.guards[-1]
+        assert guard()
+        await asyncio.sleep(STILL_SECONDS_MAX)
+        assert not guard()
 
     played(story)
 

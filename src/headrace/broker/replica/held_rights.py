@@ -62,6 +62,8 @@ class HeldRights:
         self._granted: dict[BrokerId, float] = {}
         """When the grants of each broker end, on the boot-time clock."""
         self._first_end = _NEVER
+        self._former: Callable[[], bool] | None = None
+        """While rights are looked at: the guard of before."""
         self._waits: deque[tuple[float, PartitionKey]] = deque()
         """Partitions that begin at a time, in the order of times: all wait for equally long."""
         self._deadlines = Deadlines(clock)
@@ -81,13 +83,25 @@ class HeldRights:
     def check(self) -> None:
         """End the rights whose time is over by now."""
         if self._boot_seconds() >= self._first_end:
-            self._end_grants()
+            self._change(self._end_grants)
         if self._alone and self._lease() != self._lease_seen:
-            self._look_at_alone()
+            self._change(self._look_at_alone)
 
     def guard(self) -> Callable[[], bool]:
-        """Return a function that tells whether no other broker can act by rights of this moment."""
+        """Return a function that tells whether no other broker can act by rights of this moment.
+
+        To the listener of a change: by the rights of before.
+        """
+        if self._former is not None:
+            return self._former
         return partial(self._last, self._first_end + LATE_SECONDS, self._lease_seen)
+
+    def _change(self, change: Callable[[], None]) -> None:
+        former, self._former = self._former, self.guard()
+        try:
+            change()
+        finally:
+            self._former = former
 
     def _last(self, end: float, lease: int) -> bool:
         return self._boot_seconds() < end and (not self._alone or self._lease() == lease)
@@ -111,6 +125,9 @@ class HeldRights:
 
     def granted(self, broker: BrokerId, until: float, *, first: bool) -> None:
         """Note a broker's grants until a time; look at rights that had ended without them."""
+        self._change(partial(self._note_granted, broker, until, first))
+
+    def _note_granted(self, broker: BrokerId, until: float, first: bool) -> None:
         now = self._boot_seconds()
         former = self._granted.pop(broker, now)
         if until > now:

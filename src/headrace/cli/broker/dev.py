@@ -38,7 +38,7 @@ STORE = "headrace-dev.db"
 """The brokers' common metadata store, in the cluster's directory; `serve` ignores that name."""
 OURS = frozenset(
     {"broker.id", "node.id", "listeners", "advertised.listeners", "log.dir", "log.dirs",
-     "metrics.listener", "zookeeper.connect"}
+     "management.listener", "metrics.listener", "zookeeper.connect"}
 )  # fmt: skip
 """Settings that differ for each broker."""
 _BROKER = re.compile(r"broker([1-9])")

@@ -58,7 +58,7 @@ class DeliveryTurns:
         self.leadership: Leadership | None = None
         """The rights to lead queues; None on a single broker, which leads all of its queues."""
         self.guard: Callable[[], bool] | None = None
-        """Tells whether the deliveries of the present turn may leave; None: they may, or no turn.
+        """Tells whether deliveries that are sent now may leave; None: they may.
 
         The process may stand still before they do, and another broker lead the queues.
         """
@@ -115,6 +115,21 @@ class DeliveryTurns:
             return self._take()
         finally:
             self.guard = None
+
+    def pause(self, queue: HostedQueue) -> None:
+        """Have a queue stand still; what it has delivered leaves only by the rights of before."""
+        guard = self.guard
+        if guard is None and self.leadership is not None:
+            guard = self.leadership.guard()
+        self.guarded(guard, queue.pause)
+
+    def guarded(self, guard: Callable[[], bool] | None, send: Callable[[], None]) -> None:
+        """Call `send`; what it sends leaves only while `guard` returns True."""
+        before, self.guard = self.guard, guard
+        try:
+            send()
+        finally:
+            self.guard = before
 
     def _take(self) -> bool:
         self._tell_of_deletions()

@@ -194,7 +194,8 @@ class ClusterQueues:
         of settlements that are not copied. Implements `led_queues.Moved`.
         """
         if isinstance(queue, HostedQueue):
-            queue.pause()  # its single active consumer stays: the next leader is told of it
+            # Its single active consumer stays: the next leader is told of it.
+            self._virtual_hosts.turns.pause(queue)
         self.sessions.moved(host.name, queue.name)  # before its publishes are reported as unstored
         handover = Handover(host.unhost(queue) if queue.refused is None else ())
         if isinstance(queue, HostedQueue):

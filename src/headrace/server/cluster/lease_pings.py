@@ -63,7 +63,7 @@ class LeasePings:
         self._broker = broker
         self._rights = rights
         self._clients = clients
-        self._boot_seconds = boot_seconds
+        self.boot_seconds = boot_seconds
         self._peers = RegisteredPeers(broker.image, listener, self._begin)
         self._registered: dict[BrokerId, BrokerInfo] = {}
         """The registration of each broker whose answers count."""
@@ -82,12 +82,12 @@ class LeasePings:
 
     def start(self) -> None:
         """Begin to ping. Nothing is sent while no led partition needs a right."""
-        self._ticked_at = self._boot_seconds()
+        self._ticked_at = self.boot_seconds()
         self._tick_later()
 
     def seconds_since_tick(self) -> float:
         """Return for how long no tick ran: more than `PING_SECONDS` if the process stood still."""
-        return self._boot_seconds() - self._ticked_at
+        return self.boot_seconds() - self._ticked_at
 
     def _tick_later(self) -> None:
         self._timer = self._broker.clock.call_later(PING_SECONDS, self._tick)
@@ -104,13 +104,13 @@ class LeasePings:
 
         A broker that stops would else have them wait for as long as its rights may last.
         """
-        until = self._boot_seconds() + WAIT_SECONDS
-        while not self._rights.is_fenced and self._boot_seconds() < until:  # noqa: ASYNC110
+        until = self.boot_seconds() + WAIT_SECONDS
+        while not self._rights.is_fenced and self.boot_seconds() < until:  # noqa: ASYNC110
             await asyncio.sleep(FENCED_LOOK_SECONDS)
 
     def _tick(self) -> None:
         self._tick_later()
-        now, others = self._boot_seconds(), self._rights.others
+        now, others = self.boot_seconds(), self._rights.others
         self._rights.check()
         self._allow_for_own_delay(now)
         for broker in self._unanswered.keys() - others:
@@ -129,7 +129,7 @@ class LeasePings:
     def _ping_fenced(self) -> None:
         self._soon = False
         for broker in self._rights.fenced:
-            self._ping(broker, self._boot_seconds())
+            self._ping(broker, self.boot_seconds())
 
     def _allow_for_own_delay(self, now: float) -> None:
         """Add the time for which this process stood still to the others' time for an answer."""

@@ -135,7 +135,7 @@ class QueueCluster:
         self._led = LedQueues(broker, self.declarations, virtual_hosts)
         links = QueueLinks(
             broker, self._listener, self._clients, self._run, lambda: applier.broker_epoch,
-            self._pings.seconds_since_tick,
+            self._pings, virtual_hosts.turns.guarded,
         )  # fmt: skip
         self._pings.stood_still.append(links.stood_still)
         self.queues = queues = ClusterQueues(
@@ -154,6 +154,7 @@ class QueueCluster:
         self._service.queue_sessions = queues.sessions
         queue_figures.register(broker, queues)
         virtual_hosts.turns.leadership = self.queue_leadership
+        self.queue_leadership.pause = virtual_hosts.turns.pause
         self.queue_leadership.wait_for_homes = queues.wait_for_homes
         if applier.rights is not None:
             applier.rights.homes_of = queues.homes_of

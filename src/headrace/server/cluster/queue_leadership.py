@@ -29,6 +29,8 @@ class QueueLeadership:
 
     def __init__(self, rights: LeadingRights, held: HeldRights) -> None:
         """Create without queues, and listen to the changes of `held`."""
+        self.pause: Callable[[HostedQueue], None] = HostedQueue.pause
+        """Has a queue stand still (`DeliveryTurns.pause`)."""
         self._rights = rights
         self._held = held
         self._queues: dict[str, HostedQueue] = {}
@@ -114,4 +116,4 @@ class QueueLeadership:
         self._waits.pop(topic, None)
         queue = self._queues.get(topic)
         if queue is not None and not queue.paused:
-            queue.pause()
+            self.pause(queue)

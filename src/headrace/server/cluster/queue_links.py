@@ -10,7 +10,7 @@ registration; the next one begins when it is asked for.
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from headrace.broker.broker import Broker
 from headrace.client.calls.call import check
@@ -41,6 +41,19 @@ STILL_SECONDS_MAX = 0.9
 were under way: their leaders end them, too (`queue_sessions.LOST_SECONDS`), and may have delivered
 these to others."""
 Polled = tuple[int, Sequence[Event]]
+Guarded = Callable[[Callable[[], bool], Callable[[], None]], None]
+"""Calls its second argument; what that sends to clients leaves only while the first holds."""
+
+
+class RunningProcess(Protocol):
+    """The time for which this process does not run. Implemented by `LeasePings`."""
+
+    @property
+    def boot_seconds(self) -> Callable[[], float]:
+        """Returns seconds of the boot-time clock."""
+
+    def seconds_since_tick(self) -> float:
+        """Return for how long the process has stood still, unless `stood_still` was called."""
 
 
 class _CallsOf(NamedTuple):
@@ -63,19 +76,20 @@ class QueueLinks:
         clients: PeerClients,
         run: Run,
         epoch: Callable[[], int],
-        seconds_still: Callable[[], float],
+        process: "RunningProcess",
+        guarded: Guarded,
     ) -> None:
         """Create without sessions.
 
         `listener`: name of the inter-broker listener; `run` starts a task on the event loop;
-        `epoch` returns the epoch of this broker's registration; `seconds_still`: for how long
-        this process has stood still until now, unless `stood_still` was called since.
+        `epoch` returns the epoch of this broker's registration; `guarded` delivers to clients.
         """
         self._broker = broker
         self._clients = clients
         self._run = run
         self._epoch = epoch
-        self._seconds_still = seconds_still
+        self._process = process
+        self._guarded = guarded
         self._sessions = 0
         self._peers = RegisteredPeers(broker.image, listener, self._begin)
 
@@ -114,8 +128,9 @@ class QueueLinks:
 
     def _begin(self, address: Address) -> "QueueLink":
         return QueueLink(
-            self._broker, address, self._clients, self._run, self._next_name, self._seconds_still
-        )
+            self._broker, address, self._clients, self._run, self._next_name, self._process,
+            self._guarded,
+        )  # fmt: skip
 
     def _next_name(self) -> SessionName:
         self._sessions += 1
@@ -132,13 +147,15 @@ class QueueLink:
         clients: PeerClients,
         run: Run,
         next_name: Callable[[], SessionName],
-        seconds_still: Callable[[], float],
+        process: "RunningProcess",
+        guarded: Guarded,
     ) -> None:
         """Create without a session. `next_name` names this broker's next session."""
         self._own = broker.broker_id
         self._clock = broker.clock
         self._next_name = next_name
-        self._seconds_still = seconds_still
+        self._process = process
+        self._guarded = guarded
         self._calls: Conversation[_CallsOf, int] = Conversation(
             _peer(clients, address, f"broker-{self._own}-queue-calls"),
             one_request(self._calls_request),
@@ -213,13 +230,15 @@ class QueueLink:
             self._soon()
 
     def _polled(self, connection: int, answer: Polled | ApiError) -> None:
-        if self._seconds_still() > STILL_SECONDS_MAX:  # no tick since then has told `stood_still`
+        process = self._process
+        if process.seconds_since_tick() > STILL_SECONDS_MAX:  # `stood_still` is not called yet
             self.end_session()
             return
         session = self._answered(connection, answer)
         if session is not None and not isinstance(answer, ApiError):
             self._polling -= 1
-            session.polled(*answer)
+            until = process.boot_seconds() + STILL_SECONDS_MAX
+            self._guarded(lambda: process.boot_seconds() < until, partial(session.polled, *answer))
             self._soon()
 
     def _answered(self, connection: int, answer: object) -> HomeSession | None:

@@ -163,7 +163,8 @@ def test_settings_are_all_brokers_and_what_each_needs_for_itself_is_refused(
     assert [config.num_partitions for config in configs] == [7, 7, 7]
     assert [config.default_replication_factor for config in configs] == [2, 2, 2]
     assert capsys.readouterr().err == "", "there are several brokers to replicate to"
-    for name in ("broker_id", "listeners", "log_dirs", "zookeeper_connect"):
+    own = ("broker_id", "listeners", "log_dirs", "management_listener", "zookeeper_connect")
+    for name in own:
         with pytest.raises(UsageError, match="differs for each broker"):
             configured(tmp_path, 3, 9092, **{name: "1"})
 

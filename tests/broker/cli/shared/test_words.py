@@ -286,6 +286,7 @@ PLAIN = [
     ["--zookeeper", "h:2181,g:2181/kafka", "--broker-id", "1"],
     ["--zookeeper", "h:2181/kafka", "--accept-cluster-id", "fJH4QcYHTxmWJ7QQCbHPuA"],
     ["--metrics", "127.0.0.1:1", "--advertised-listeners", "PLAINTEXT://h:1"],
+    ["--management", "127.0.0.1:2", "--metrics=127.0.0.1:1"],
     ["--port", "0", "--quiet"],
     ["--port=9999", "--secure", "--data", "here"],
     ["--secure", "--port", "9999"],

@@ -20,10 +20,25 @@ class Kit:
     def __init__(self, *, alone: bool = False) -> None:
         self.clock = SimClock()
         self.lease = 1
+        self.right = True
         rights: Any = SimpleNamespace(
-            led={"key": (PARTITION, {MEMBER})}, held=lambda _: True, alone=lambda _: alone
+            led={"key": (PARTITION, {MEMBER})}, held=lambda _: self.right, alone=lambda _: alone
         )
         self.held = HeldRights(rights, lambda: self.lease, self.clock, self.clock.monotonic)
+        self.held.look(PARTITION)
+        self.held.listener = self
+        self.told: list[bool] = []
+        """At each change of the right, whether the guard of before still held."""
+
+    def right_changed(self, partition: TopicPartition, held: bool | None) -> None:
+        """Implement `RightsListener`."""
+        self.told.append(self.held.guard()())
+
+    def stand_still(self, seconds: float) -> None:
+        """Let time pass in which no timer runs; the right ends."""
+        self.held.close()
+        self.clock.advance(seconds)
+        self.right = False
 
     def granted(self) -> None:
         """Note a grant of this moment."""
@@ -51,6 +66,32 @@ def test_guard_of_a_former_moment_does_not_hold_by_a_later_grant() -> None:
     here.granted()
     assert not guard()
     assert here.held.guard()()
+
+
+@pytest.mark.parametrize(("seconds", "holds"), [(GRANT_SECONDS, True), (10.0, False)])
+@pytest.mark.parametrize("answered", [False, True])
+def test_change_of_a_right_is_told_with_the_guard_of_before(
+    seconds: float, holds: bool, answered: bool
+) -> None:
+    here = Kit()
+    here.granted()
+    until = here.clock.monotonic() + GRANT_SECONDS
+    here.stand_still(seconds)
+    if answered:
+        here.held.granted(MEMBER, until, first=False)
+    else:
+        here.held.check()
+    assert here.told == [holds]
+    assert here.held.guard()(), "nothing is delivered by a right of that moment"
+
+
+def test_end_of_a_lease_is_told_with_the_guard_of_before() -> None:
+    here = Kit(alone=True)
+    here.held.look(PARTITION)
+    here.right = False
+    here.lease += 1
+    here.held.check()
+    assert here.told == [False]
 
 
 def test_guard_of_a_leader_that_is_alone_ends_with_its_lease() -> None:

@@ -169,6 +169,19 @@ def test_deliveries_from_before_the_pause_are_sent() -> None:
     assert here.heard() == ["c:a"]
 
 
+def test_deliveries_from_before_the_pause_are_guarded() -> None:
+    here = Place()
+    queue = here.queue("q", max_length=5)
+    here.consume(queue, "c")
+    here.publish(queue, "a")
+    here.rights.last = False
+    here.turns.pause(queue)
+    (guard,) = here.guards
+    assert guard is not None
+    assert not guard()
+    assert here.turns.guard is None
+
+
 def test_paused_queue_expires_and_dead_letters_nothing() -> None:
     here = Place()
     dead = here.queue("dead")
