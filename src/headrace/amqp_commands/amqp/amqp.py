@@ -13,7 +13,7 @@ from headrace.terminal.output import counted, tell
 app = App(
     name="amqp",
     help="See and change what there is for RabbitMQ's clients: vhosts, users, permissions,"
-    " exchanges, queues, bindings; see who is connected.",
+    " exchanges, queues, bindings; list connections.",
 )
 for module, text in (
     ("vhosts", "Create, list, alter and delete vhosts."),
@@ -61,7 +61,7 @@ add_list(
     "List the connections that have opened a vhost.\n\nFor example: headrace amqp connection list"
     " --user alice",
     _CONNECTIONS,
-    "nobody is connected",
+    "no connections",
     by_user=True,
 )
 add_list(
@@ -76,7 +76,7 @@ add_list(
     "List the consumers, with what they hold unacknowledged.\n\nFor example: headrace amqp"
     " consumer list --vhost shop",
     _CONSUMERS,
-    "nobody consumes",
+    "no consumers",
     by_user=True,
 )
 

@@ -14,10 +14,10 @@ app = App(
 )
 
 Configure = Annotated[
-    str, Parameter(help="What he may declare and delete, by a regular expression of RE2.")
+    str, Parameter(help="Names to declare and delete, as a regular expression (RE2).")
 ]
-Write = Annotated[str, Parameter(help="What he may publish and bind to.")]
-Read = Annotated[str, Parameter(help="What he may consume and bind from.")]
+Write = Annotated[str, Parameter(help="Names to publish and bind to.")]
+Read = Annotated[str, Parameter(help="Names to consume and bind from.")]
 
 _COLUMNS: list[Column] = [
     ("USER", "user"), ("VHOST", "vhost"), ("CONFIGURE", "configure"), ("WRITE", "write"),
@@ -28,7 +28,7 @@ add_list(
     "List the permissions of all users, or of one, in all vhosts, or in one.\n\nFor example:"
     " headrace amqp permission list --user alice",
     _COLUMNS,
-    "nobody has permissions",
+    "no permissions",
     by_user=True,
 )
 
@@ -44,7 +44,7 @@ def set_(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
-    """Set what a user may do in a vhost, in place of what he could; "" is nothing.
+    """Set the permissions of a user in a vhost, in place of earlier ones; "" matches no name.
 
     For example: headrace amqp permission set alice '^own\\..*' '^own\\..*' '.*' --vhost shop
     """

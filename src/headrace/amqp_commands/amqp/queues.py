@@ -40,8 +40,8 @@ _COLUMNS: list[Column] = [
 ]  # fmt: skip
 add_list(
     app,
-    "List the queues with what is ready, unacknowledged, and who consumes.\n\nFor example: headrace"
-    " amqp queue list; headrace amqp queue list --vhost shop --json",
+    "List queues with their ready and unacknowledged messages and their consumers.\n\nFor example:"
+    " headrace amqp queue list; headrace amqp queue list --vhost shop --json",
     _COLUMNS,
     "there are no queues",
 )
@@ -114,10 +114,10 @@ def declare(
 def delete(
     *names: str,
     if_unused: Annotated[
-        bool, Parameter(help="Only while nobody consumes; of classic queues.")
+        bool, Parameter(help="Only without consumers; for classic queues.")
     ] = False,
     if_empty: Annotated[
-        bool, Parameter(help="Only while nothing is ready; of classic queues.")
+        bool, Parameter(help="Only without ready messages; for classic queues.")
     ] = False,
     vhost: Vhost = DEFAULT_VHOST,
     yes: Yes = False,

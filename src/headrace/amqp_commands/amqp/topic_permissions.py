@@ -19,10 +19,10 @@ _COLUMNS: list[Column] = [
 ]  # fmt: skip
 add_list(
     app,
-    "List which routing keys users may use at topic exchanges; who has none may use all.\n\nFor"
+    "List the routing keys that users may use at topic exchanges; without a row, all.\n\nFor"
     " example: headrace amqp topic-permission list",
     _COLUMNS,
-    "nobody has topic permissions",
+    "no topic permissions",
     by_user=True,
 )
 
@@ -31,8 +31,8 @@ add_list(
 def set_(
     user: str,
     exchange: str,
-    write: Annotated[str, Parameter(help="The routing keys he may publish with.")],
-    read: Annotated[str, Parameter(help="Those he may bind by.")],
+    write: Annotated[str, Parameter(help="Routing keys to publish with.")],
+    read: Annotated[str, Parameter(help="Routing keys to bind with.")],
     *,
     vhost: Vhost = DEFAULT_VHOST,
     json: Json = False,

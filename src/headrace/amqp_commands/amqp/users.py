@@ -26,7 +26,9 @@ Tags = Annotated[
 ]
 MaxConnections = Annotated[
     str | None,
-    Parameter(name="--max-connections", help="How many he may have open; none: any number."),
+    Parameter(
+        name="--max-connections", help="The most open connections of the user; none: no limit."
+    ),
 ]
 MaxChannels = Annotated[
     str | None,
@@ -46,7 +48,7 @@ def list_(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
-    """List who has a password, tags or permissions; how his password is kept.
+    """List users that have a password, tags or permissions, and how each password is kept.
 
     For example: headrace amqp user list
     """
@@ -149,9 +151,9 @@ def import_(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
-    """Take over a user of RabbitMQ with his password, by its hash.
+    """Take over a user of RabbitMQ with the hash of its password.
 
-    The hash is good until he logs in for the first time; then he has credentials of SCRAM. For
+    The hash is valid until the first login, which replaces it by SCRAM credentials. For
     example: jq -r '.users[] | select(.name=="alice").password_hash' definitions.json | headrace
     amqp user import alice --hash-file -
     """
@@ -159,7 +161,7 @@ def import_(
         raise UsageError("--hash-file is missing")
     with cluster.client() as client:
         if any(user.name == name for user in run(describe_users(client))):
-            raise CommandError(f"there is a user {name} already, with a password of his own")
+            raise CommandError(f"user {name} exists and has a password")
         hashed = password_of(name, hash_file, twice=False).reveal()
         tags = list(tag) or None
         question = {"name": name, "tags": tags, "hash": hashed, "algorithm": algorithm}

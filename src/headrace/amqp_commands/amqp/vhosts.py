@@ -51,7 +51,7 @@ def create(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
-    """Create a vhost; nobody may do anything there until he has permissions.
+    """Create a vhost; users need permissions in it before they can use it.
 
     For example: headrace amqp vhost create shop --max-queues 1000
     """
@@ -69,7 +69,7 @@ def alter(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
-    """Give a vhost other limits; who is connected stays.
+    """Change the limits of a vhost; open connections stay.
 
     For example: headrace amqp vhost alter shop --max-connections none
     """

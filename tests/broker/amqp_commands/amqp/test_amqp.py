@@ -77,7 +77,7 @@ def test_users_and_permissions(
     assert asked("amqp topic-permission set", "alice", "amq.topic", "^a", "^b")[0] == 0
     assert asked("amqp topic-permission list")[1][0]["exchange"] == "amq.topic"
     assert asked("amqp topic-permission clear", "alice")[0] == 0
-    assert says("amqp", "topic-permission", "list") == (0, "", "nobody has topic permissions\n")
+    assert says("amqp", "topic-permission", "list") == (0, "", "no topic permissions\n")
     assert asked("amqp permission clear", "alice")[0] == 0
     assert asked("amqp user delete", "alice", "--yes")[0] == 0
     assert [row["name"] for row in asked("amqp user list")[1]] == ["guest"]
@@ -99,9 +99,9 @@ def test_a_user_of_rabbitmqs_is_imported_by_his_hash(
 
 def test_what_there_is_on_a_broker(says: Says, asked: Asked) -> None:
     assert says("amqp", "queue", "list") == (0, "", "there are no queues\n")
-    assert says("amqp", "connection", "list") == (0, "", "nobody is connected\n")
+    assert says("amqp", "connection", "list") == (0, "", "no connections\n")
     assert says("amqp", "channel", "list") == (0, "", "there are no channels\n")
-    assert says("amqp", "consumer", "list") == (0, "", "nobody consumes\n")
+    assert says("amqp", "consumer", "list") == (0, "", "no consumers\n")
     assert says("amqp", "binding", "list") == (0, "", "there are no bindings\n")
     rows = asked("amqp exchange list", "--vhost", "/")[1]
     assert [row["name"] for row in rows][:2] == ["", "amq.direct"]
