@@ -178,9 +178,7 @@ class _Piece:
         """
         log = self.log
         return (
-            not log.closed
-            and self.segment in log.segments
-            and (log.truncations == self._truncations)
+            not log.closed and self.segment in log.segments and log.truncations == self._truncations
         )
 
     @classmethod

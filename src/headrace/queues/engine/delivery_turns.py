@@ -7,7 +7,7 @@ bounded, so that the event loop is not blocked for long; the rest is delivered i
 
 from collections.abc import Callable, Iterable
 from operator import attrgetter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from headrace.model.invariant import InvariantError
 from headrace.ports.clock import Clock
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 BatchingQueue = HostedQueue | StreamQueue
 AnyQueue = BatchingQueue | ClosedQueue
+T = TypeVar("T")
 
 TURN_MESSAGES_MAX = 2000
 """Messages delivered in a turn after which it begins no other batch."""
@@ -110,11 +111,7 @@ class DeliveryTurns:
         if self.leadership is None:
             return self._take()
         self.leadership.check()
-        self.guard = self.leadership.guard()
-        try:
-            return self._take()
-        finally:
-            self.guard = None
+        return self.guarded(self.leadership.guard(), self._take)
 
     def pause(self, queue: HostedQueue) -> None:
         """Have a queue stand still; what it has delivered leaves only by the rights of before."""
@@ -123,11 +120,11 @@ class DeliveryTurns:
             guard = self.leadership.guard()
         self.guarded(guard, queue.pause)
 
-    def guarded(self, guard: Callable[[], bool] | None, send: Callable[[], None]) -> None:
-        """Call `send`; what it sends leaves only while `guard` returns True."""
+    def guarded(self, guard: Callable[[], bool] | None, send: Callable[[], T]) -> T:
+        """Return what `send` returns; what it sends leaves only while `guard` returns True."""
         before, self.guard = self.guard, guard
         try:
-            send()
+            return send()
         finally:
             self.guard = before
 
