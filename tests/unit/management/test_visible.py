@@ -40,7 +40,7 @@ class Stage:
             accounts=SimpleNamespace(definitions=self.definitions),
         )
         values, asked = {"vhost": vhost}, RequestUser(user)
-        return ManagementRequest(method, values, {}, b"", caller, asked, services)  # type: ignore[arg-type]
+        return ManagementRequest(method, values, {}, b"", caller, asked, services)
 
     def refused(self, vhost: str, method: str = "GET") -> tuple[int, str, object]:
         """Return the status and the texts of a refusal."""
