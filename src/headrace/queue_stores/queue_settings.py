@@ -1,5 +1,6 @@
 """Settings of queues and consumers from checked arguments, and messages as published."""
 
+import sys
 from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple, Protocol
@@ -47,6 +48,11 @@ class QueueSettings(NamedTuple):
     queue_type: QueueType = QueueType.CLASSIC
     ttl_ms: int | None = None
     """Message TTL in milliseconds; a message's own expiration counts if it is less."""
+    ttl_since_ms: int = 0
+    """Wall time of the policy that set `ttl_ms`: messages published before have
+    `ttl_before_ms`."""
+    ttl_before_ms: int | None = None
+    """The message TTL of the arguments, where a policy has set another one."""
     expires_ms: int | None = None
     """Milliseconds without consumers, gets and declarations until the queue is deleted."""
     length_max: int | None = None
@@ -93,6 +99,15 @@ class QueueSettings(NamedTuple):
             size_max is not None and size > size_max
         )
 
+    def excess(self, count: int, size: int, count_max: int) -> tuple[int, int]:
+        """Return how many messages to drop next of a queue that exceeds its limits, in what bytes.
+
+        At most `count_max`; the first one is to be dropped whatever its size.
+        """
+        if self.length_max is not None and count > self.length_max:
+            return min(count - self.length_max, count_max), sys.maxsize
+        return count_max, size - (self.length_bytes_max or 0)
+
     def never_refuses(self, published: "Published") -> bool:
         """Tell whether a message is accepted however full the queue is."""
         if self.overflow is Overflow.DROP_HEAD:
@@ -115,7 +130,10 @@ class StoredQueue(Protocol):
 
     @property
     def settings(self) -> QueueSettings:
-        """The queue's settings."""
+        """The queue's present settings."""
+
+    def ttl_ms_at(self, published_ms: int) -> int | None:
+        """Return the message TTL of messages published at a wall time; None: unlimited."""
 
 
 class Published(NamedTuple):
