@@ -15,8 +15,6 @@ from headrace.wire.amqp.content import Message
 
 StoredDone = Callable[[bool], None]
 """Callback that takes whether all awaited messages are stored; False: some never will be."""
-TtlAt = Callable[[int], int | None]
-"""Returns the message TTL in ms at the wall time of a publish in ms; None: unlimited."""
 
 
 class Kept(NamedTuple):

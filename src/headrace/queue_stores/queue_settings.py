@@ -1,7 +1,7 @@
 """Settings of queues and consumers from checked arguments, and messages as published."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -11,6 +11,8 @@ DELIVERY_LIMIT_DEFAULT = 20
 """Delivery limit of a quorum queue without `x-delivery-limit`, as in RabbitMQ 4.0."""
 DELIVERIES_COUNTED_MAX = 0xFFFF_FFFF
 """Delivery limit of a quorum queue declared unlimited: the largest count of four bytes."""
+TtlAt = Callable[[int], int | None]
+"""Returns the message TTL in ms at the wall time of a publish in ms; None: unlimited."""
 
 
 class QueueType(Enum):

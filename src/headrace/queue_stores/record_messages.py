@@ -18,7 +18,7 @@ from headrace.delivery.batches import Aborted, stretches
 from headrace.model.errors import ApiError, Malformed
 from headrace.ports.disk import Buffer
 from headrace.queue_stores.like_records import LikeRecords
-from headrace.queue_stores.message_store import TtlAt
+from headrace.queue_stores.queue_settings import TtlAt
 from headrace.record.batch import (
     CODEC_MASK,
     LOG_APPEND_TIME,

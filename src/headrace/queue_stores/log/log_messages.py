@@ -34,7 +34,7 @@ from headrace.queue_stores.log.message_window import (
 from headrace.queue_stores.log.settled_files import SettledFiles
 from headrace.queue_stores.log.settlement import HANDED_OUT_AHEAD, Settlement
 from headrace.queue_stores.log.settlement_counts import Settled
-from headrace.queue_stores.message_store import Kept, StoreListener, TtlAt
+from headrace.queue_stores.message_store import Kept, StoreListener
 from headrace.wire.amqp.content import Message
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class LogMessages(LogWriting):
         clock: "Clock",
         listener: StoreListener,
         *,
-        ttl_ms_at: TtlAt | None = None,
+        ttl_ms_at: Callable[[int], int | None] | None = None,
         drops_transient: bool = False,
         keeps_settled: bool = False,
         cache_bytes_max: int = CACHE_BYTES_MAX,

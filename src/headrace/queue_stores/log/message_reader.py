@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import Offset
-from headrace.queue_stores.message_store import TtlAt
+from headrace.queue_stores.queue_settings import TtlAt
 from headrace.queue_stores.record_messages import Found, messages_in, takes_long
 
 if TYPE_CHECKING:
