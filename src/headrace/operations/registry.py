@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
 
 R = TypeVar("R")
-Do = Callable[[Any], Awaitable[Any]]
-"""Runs an operation with its arguments. Raises ApiError, KeyError, TypeError, ValueError."""
+Do = Callable[[Caller, Any], Awaitable[Any]]
+"""Runs an operation of a caller with its arguments.
+
+Raises ApiError, KeyError, TypeError, ValueError."""
 
 
 class _Registered(NamedTuple):
@@ -58,6 +60,8 @@ class Operations:
         ApiError; an unknown operation is refused before the caller's permission is checked.
         """
         registered = self._registered(name)
+        if not registered.kind.RETURNS_JSON:
+            raise _unknown(name)
         return encode(
             await self._run(caller, registered, lambda: decode(registered.kind, question), question)
         )
@@ -72,7 +76,7 @@ class Operations:
             )
         registered = self._by_name.get(name)
         if registered is None:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"no operation {name[:100]!r} is known here")
+            raise _unknown(name)
         return registered
 
     async def _run(
@@ -87,8 +91,8 @@ class Operations:
         code = ErrorCode.UNKNOWN_SERVER_ERROR
         asks = AdminOperation.CHANGE_PROTOCOL if kind.MUTATES else AdminOperation.LIST_PROTOCOL
         try:
-            require(self._broker, caller, asks)
-            result = await do(arguments())
+            require(self._broker, caller, asks, tag=kind.TAG)
+            result = await do(caller, arguments())
             code = ErrorCode.NONE
             return result
         except ApiError as error:
@@ -104,3 +108,7 @@ class Operations:
                 asked = shown_fields(shown, public_fields(kind))
                 detail = {"operation": kind.OPERATION, "asked": asked}
                 tell_change(self._broker.audit, caller, code, detail)
+
+
+def _unknown(name: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, f"no operation {name[:100]!r} is known here")

@@ -51,15 +51,15 @@ class Show(Arguments[list[Stored]]):
     MUTATES = False
 
 
-async def store(asked: Store) -> Stored:
+async def store(caller: Caller, asked: Store) -> Stored:
     return Stored(asked.name, created=True)
 
 
-async def show(asked: Show) -> list[Stored]:
+async def show(caller: Caller, asked: Show) -> list[Stored]:
     return [Stored("a", created=False)]
 
 
-def operations(do: Callable[[Any], Awaitable[Any]] = store) -> Operations:
+def operations(do: Callable[[Caller, Any], Awaitable[Any]] = store) -> Operations:
     """Return operations on a broker that allows all."""
     broker: Any = SimpleNamespace(authorizer=AllowsAll(), audit=Audit(HandClock()))
     made = Operations(broker)
@@ -137,7 +137,7 @@ def test_a_field_that_no_operation_knows_is_hidden_in_the_audit_log(
 def test_an_operation_that_fails_midway_is_not_audited_as_done(
     told: pytest.LogCaptureFixture, problem: BaseException
 ) -> None:
-    async def fail(asked: Store) -> Stored:
+    async def fail(caller: Caller, asked: Store) -> Stored:
         raise problem
 
     with pytest.raises(type(problem)):

@@ -1,7 +1,7 @@
 """The rows of the management API: all requests that are answered."""
 
 from headrace.management.requests.table import Row
-from headrace.management.requests.tags import Tag
+from headrace.operations.tags import Tag
 
 _OBJECTS = "headrace.management.objects"
 _FORM_BYTES_MAX = 64 << 10
