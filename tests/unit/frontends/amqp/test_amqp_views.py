@@ -23,7 +23,7 @@ from headrace.operations.views import (
 from headrace.queues.model.declarations import QueueFlags
 from headrace.security.identity import USER, Identity, Principal
 from headrace.testing.sim.cluster import SimCluster
-from headrace.wire.amqp.field_table import Long, UInt8
+from headrace.wire.amqp.field_table import FieldTable, Long, UInt8
 from headrace.wire.amqp.methods import encode_method
 from headrace.wire.amqp.model_methods import BasicAck, QueueBind
 from tests.support.amqp.administration import Vhost
@@ -148,7 +148,7 @@ def test_a_binding_that_is_deleted_is_not_described(vhost: Vhost) -> None:
 def test_bindings_with_arguments_have_a_hash_of_what_is_shown(vhost: Vhost) -> None:
     vhost.client.declare()
     for number in (UInt8(1), Long(1), Long(2)):
-        arguments = {"n": number, "a": "b"}
+        arguments: FieldTable = {"n": number, "a": "b"}
         vhost.client.ask(QueueBind(queue="q", exchange="amq.headers", arguments=arguments))
     view = viewed(vhost, ViewBindings())
     keys = asyncio.run(view.keys_of("/", source="amq.headers"))
@@ -195,7 +195,7 @@ def test_each_broker_has_the_counts_of_queues_that_it_leads() -> None:
             made = Operations(server.broker)
             made.add(Administration(server.broker, queues, settings, settings).operations)
             operations.append(made)
-        views = [await each.call(CALLER, ViewQueues()) for each in operations]
+        views: list[Any] = [await each.call(CALLER, ViewQueues()) for each in operations]
         unused = DeclareQueue("/", "durable", durable=True)
         assert (await operations[0].call(caller, unused)).created
         await until(lambda: all(view.describe(("/", "durable")) for view in views))
