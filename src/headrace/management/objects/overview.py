@@ -24,7 +24,7 @@ def node_name(broker: "Broker", number: int | None = None) -> str:
 
 
 def node_number(broker: "Broker", name: object) -> int | None:
-    """Return the id of the broker of the cluster that a node's name means; None: there is none.
+    """Return the id of the cluster's broker that a node's name means; None: it means no broker.
 
     `rabbit@HOST` means the broker with that host, if there is one such broker.
     """
