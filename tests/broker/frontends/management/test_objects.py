@@ -95,6 +95,13 @@ def test_an_invalid_declaration_changes_nothing(
     assert broker.call(lambda server: len(host_of(server, "/").model.queues)) == before
 
 
+def test_no_arguments_may_be_an_empty_list(client: ApiClient) -> None:
+    assert client.ask("PUT", "/api/queues/%2F/php", body=b'{"arguments":[]}').status == 201
+    assert client.ask("GET", "/api/queues/%2F/php").value["arguments"] == {
+        "x-queue-type": "classic"
+    }
+
+
 def test_a_node_of_the_cluster_may_be_named(client: ApiClient) -> None:
     node = client.ask("GET", "/api/overview").value["node"]
     body = json.dumps({"node": node}).encode()
