@@ -34,18 +34,20 @@ def hosts(server: Any) -> Any:
     return server.frontends._others[0].broker.virtual_hosts
 
 
+def settings_of(server: Any) -> PolicySettings:
+    """The setter of policies."""
+    queues = server.frontends._others[0].broker
+    return PolicySettings(server.broker, queues.virtual_hosts, None, queues.policy_visits)
+
+
 def set_policies(here: Started, values: Mapping[PolicyId, object], vhost: str = "/") -> None:
     """Set policies. Raises InvalidPolicy, ApiError."""
-    here.broker.run(
-        lambda server: PolicySettings(server.broker, hosts(server), None).set(vhost, values)
-    )
+    here.broker.run(lambda server: settings_of(server).set(vhost, values))
 
 
 def clear(here: Started, policy: PolicyId) -> None:
     """Clear a policy of `/`."""
-    here.broker.run(
-        lambda server: PolicySettings(server.broker, hosts(server), None).clear("/", policy)
-    )
+    here.broker.run(lambda server: settings_of(server).clear("/", policy))
 
 
 def policies(here: Started, vhost: str = "/") -> dict[PolicyId, VhostPolicy]:
@@ -70,6 +72,26 @@ def test_policies_are_restored_with_the_time_of_their_change(start: Start) -> No
     assert policies(second) == before
     clear(second, OPERATORS)
     assert patterns(start()) == {P: "^new"}
+
+
+def test_queues_have_the_settings_of_their_policies_also_after_a_restart(start: Start) -> None:
+    here = start()
+    here.declare("q")
+    here.declare("dead")
+    here.declare("expiring", {"x-message-ttl": 700})
+    here.publish(*(b"%d" % number for number in range(12)))
+    letters = {"dead-letter-exchange": "", "dead-letter-routing-key": "dead"}
+    set_policies(here, {P: policy_value(), PolicyId("e"): policy_value("^e", definition=letters)})
+    eventually(lambda: here.ready() == 3)
+    here.publish(b"expires", key="expiring")
+    again = start()
+    assert again.ready() == 3
+    again.publish(b"12")
+    assert again.gets() == ["10", "11", "12"]
+    eventually(lambda: again.ready("dead") == 1)
+    clear(again, P)
+    again.publish(*[b"x"] * 5)
+    assert start().ready() == 5
 
 
 def test_policies_exist_without_a_queue_and_with_all_bytes_of_a_name(start: Start) -> None:

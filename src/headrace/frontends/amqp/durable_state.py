@@ -79,12 +79,13 @@ class OwnState(StoredMessages):
         self._nodes = nodes
         self._admission = admission
         self.queues = durable
+        self._visits = queues.policy_visits
 
     async def start(self) -> None:
         """Restore declarations and queues, and begin to follow changes of Kafka topics."""
         broker, virtual_hosts = self._broker, self._virtual_hosts
         await Restoring(
-            broker, self.queues, virtual_hosts, self._declarations, self._nodes
+            broker, self.queues, virtual_hosts, self._declarations, self._nodes, self._visits
         ).restore()
         topics = TopicsOfQueues(broker, self.queues, virtual_hosts, self._admission)
         broker.topic_keepers.add(AMQP_TOPICS, topics)
