@@ -9,6 +9,7 @@ import pytest
 
 from headrace.amqp_commands.amqp.ask import ask_amqp
 from headrace.client.sync import connect, run
+from headrace.config.descriptions import Alteration, AlterOperation
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.queues.model import stored_records
 from headrace.queues.model.policies.policy import InvalidPolicy
@@ -92,6 +93,42 @@ def test_queues_have_the_settings_of_their_policies_also_after_a_restart(start: 
     clear(again, P)
     again.publish(*[b"x"] * 5)
     assert start().ready() == 5
+
+
+def test_topic_of_a_stream_has_the_settings_of_its_policies(start: Start) -> None:
+    here = start()
+    stream = {"x-queue-type": "stream", "x-max-age": "1D", "x-max-length-bytes": 77}
+    here.declare("s", stream)
+    here.publish(b"a", key="s")
+    before = topic_settings(here)
+    ages = policy_value(
+        "^s", definition={"max-age": "2h", "stream-max-segment-size-bytes": 30 << 20}
+    )
+    set_policies(here, {P: ages})
+    after = {**before, "retention.ms": "7200000", "segment.bytes": str(30 << 20)}
+    eventually(lambda: topic_settings(here) == after)
+    here.declare("s2", stream)
+    here.publish(b"a", key="s2")
+    assert topic_settings(here, "s2") == after
+    here = start()
+    here.broker.run(lambda server: altered(server, "retention.ms", "1"))
+    here = start()
+    eventually(lambda: topic_settings(here) == after)
+    here.broker.run(lambda server: altered(server, "retention.bytes", "5"))
+    clear(here, P)
+    eventually(lambda: topic_settings(here) == {**before, "retention.bytes": "5"})
+
+
+def topic_settings(here: Started, queue: str = "s") -> dict[str, str]:
+    """The own settings of a stream's topic."""
+    topic = f"__amqp.queue.{queue}"
+    return here.broker.call(lambda server: dict(server.broker.image.topics[topic].config))
+
+
+async def altered(server: Any, key: str, value: str) -> None:
+    """Change a setting of the stream's topic, as Kafka's tools do."""
+    change = [Alteration(key, AlterOperation.SET, value)]
+    await server.controller.settings.alter_topic("__amqp.queue.s", change)
 
 
 def test_policies_exist_without_a_queue_and_with_all_bytes_of_a_name(start: Start) -> None:

@@ -1,5 +1,7 @@
 """Visits of a vhost's queues and exchanges after its policies have changed."""
 
+import pytest
+
 from headrace.queue_stores.queue_settings import Published
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declaration_table import Applied
@@ -7,7 +9,7 @@ from headrace.queues.model.declarations import ExchangeFlags
 from headrace.queues.model.exchanges import Binding, Destination, Exchange, ExchangeType
 from headrace.queues.model.policies.vhost_policy import PolicyId, VhostPolicy
 from headrace.testing.clock import SimClock
-from headrace.vhosts.policies.visits import WAIT_SECONDS, PolicyVisits
+from headrace.vhosts.policies.visits import RETRY_SECONDS, WAIT_SECONDS, PolicyVisits
 from headrace.wire.amqp.content import Message
 from headrace.wire.amqp.properties import Properties, make_header
 from tests.support.queues.policies import NOW_MS, vhost_policy
@@ -204,3 +206,21 @@ def test_queues_have_the_settings_of_their_policies_before_they_run() -> None:
     assert queue.settings.length_max == 3
     assert not here.visits.is_visiting("/")
     assert here.visits._policies_of(here.host) == model.policies
+
+
+def test_fault_with_one_queue_does_not_end_the_visit() -> None:
+    here = Visited()
+    for name in ("q1", "q2", "q3"):
+        here.queue(name)
+
+    def fail(settings: object) -> None:
+        raise KeyError("planted")
+
+    here.host.queues["q2"].apply = fail  # type: ignore[method-assign]
+    here.set(vhost_policy(length=3))
+    with pytest.raises(KeyError, match="planted"):
+        here.clock.turn()
+    assert here.visits.is_visiting("/")
+    here.clock.advance(RETRY_SECONDS)
+    assert here.lengths["q3"] == 3
+    assert not here.visits.is_visiting("/")

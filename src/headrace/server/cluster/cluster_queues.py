@@ -19,7 +19,7 @@ from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.callbacks import Done
 from headrace.queue_stores.log.queue_logs import QueueLogs
-from headrace.queue_stores.queue_settings import QueueType
+from headrace.queue_stores.queue_settings import QueueSettings, QueueType
 from headrace.queues.engine.delivery_turns import AnyQueue
 from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.engine.queue_host import QueueHost
@@ -134,9 +134,9 @@ class ClusterQueues:
             if queue_of_topic(topic) is None:
                 self._hashed[topic] = name
         self._led.declared(host, queue)
-        self.queue_changed(host, queue)
+        self.queue_changed(host, queue, queue.settings)
 
-    def queue_changed(self, host: QueueHost, queue: DeclaredQueue) -> None:
+    def queue_changed(self, host: QueueHost, queue: DeclaredQueue, before: QueueSettings) -> None:
         """Have the topic of a queue created that expires: only the leader of one ends it."""
         if queue.settings.expires_ms is None:
             return

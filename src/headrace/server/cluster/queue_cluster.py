@@ -156,7 +156,8 @@ class QueueCluster:
         self.policy_visits = visits
         tables = self.declarations.tables
         tables.changed += (visits.changed, queues.changed)
-        tables.visited, visits.queue_changed = visits.when_visited, queues.queue_changed
+        tables.visited = visits.when_visited
+        visits.queue_changed.append(queues.queue_changed)
         self._led.is_ready = lambda vhost: (
             tables.has_loaded(vhost) and not visits.is_visiting(vhost)
         )

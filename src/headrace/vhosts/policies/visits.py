@@ -7,7 +7,7 @@ A change of policies during a visit begins it again. Only committed policies cou
 command whose append fails must drop no message.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,14 +20,19 @@ from headrace.queues.model.policies.present import PresentPolicies
 from headrace.queues.model.policies.vhost_policy import PolicyId, VhostPolicy
 
 if TYPE_CHECKING:
+    from headrace.queue_stores.queue_settings import QueueSettings
     from headrace.queues.engine.queue_host import QueueHost
     from headrace.queues.engine.virtual_hosts import VirtualHosts
     from headrace.queues.model.declaration_table import Applied
+
+    QueueChanged = Callable[[QueueHost, DeclaredQueue, QueueSettings], None]
 
 SLICE_SECONDS = 0.005
 """Seconds of a visit in one turn of the loop."""
 WAIT_SECONDS = 2.0
 """Seconds for which `when_visited` waits at most."""
+RETRY_SECONDS = 1.0
+"""Seconds after which a visit goes on that a fault has interrupted."""
 _NO_POLICIES: Mapping[PolicyId, VhostPolicy] = {}
 
 
@@ -62,8 +67,8 @@ class PolicyVisits:
         self._is_scheduled = False
         self.ended: Callable[[], None] = lambda: None
         """Called once all visits have ended."""
-        self.queue_changed: Callable[[QueueHost, DeclaredQueue], None] = lambda host, queue: None
-        """Called with a queue that has other settings now, and its vhost."""
+        self.queue_changed: list[QueueChanged] = []
+        """Called with a vhost, a queue that has other settings now, and those before."""
 
     # Changes of policies
 
@@ -94,7 +99,7 @@ class PolicyVisits:
             visit = _Visit(host, host.model.policies)
             present = visit.begin()
             for each in visit.left:
-                self._visit(host, present, each)
+                self._visit(host, present, each, [])
 
     def _policies_of(self, host: "QueueHost") -> Mapping[PolicyId, VhostPolicy]:
         visit, present = self._visits.get(host.name), host.model.table.present
@@ -117,28 +122,32 @@ class PolicyVisits:
         self._waiting.append(once)
         self._clock.call_later(WAIT_SECONDS, partial(once, None))
 
-    def _schedule(self) -> None:
+    def _schedule(self, seconds: float = 0.0) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._clock.call_later(0, self._slice)
+            self._clock.call_later(seconds, self._slice)
 
     def _slice(self) -> None:
         """Visit some objects, and the others in later turns of the loop."""
         self._is_scheduled = False
         until = self._clock.monotonic() + SLICE_SECONDS
-        for vhost, visit in list(self._visits.items()):
-            if not self._continue(visit, until):
-                self._schedule()
-                return
-            if self._visits.get(vhost) is visit and visit.present is not None:
-                del self._visits[vhost]
-        if self._visits:
-            self._schedule()
-            return
-        self.ended()
-        waiting, self._waiting = self._waiting, []
-        for done in waiting:
-            done(None)
+        has_failed = True
+        try:
+            while self._visits:
+                vhost, visit = next(iter(self._visits.items()))
+                if not self._continue(visit, until):
+                    break
+                if visit.present is not None:  # else it begins again
+                    del self._visits[vhost]
+            has_failed = False
+        finally:
+            if self._visits:  # a fault with one object must not hold up all others
+                self._schedule(RETRY_SECONDS if has_failed else 0.0)
+        if not self._visits:
+            self.ended()
+            waiting, self._waiting = self._waiting, []
+            for done in waiting:
+                done(None)
 
     def _continue(self, visit: _Visit, until: float) -> bool:
         """Visit objects of a vhost until a monotonic time; return whether none are left."""
@@ -148,13 +157,17 @@ class PolicyVisits:
             return True
         present = visit.present or visit.begin()
         for each in visit.left:
-            self._visit(host, present, each)
+            self._visit(host, present, each, self.queue_changed)
             if self._clock.monotonic() >= until:
                 return False
         return True
 
     def _visit(
-        self, host: "QueueHost", present: PresentPolicies, declared: Exchange | DeclaredQueue
+        self,
+        host: "QueueHost",
+        present: PresentPolicies,
+        declared: Exchange | DeclaredQueue,
+        queue_changed: "Sequence[QueueChanged]",
     ) -> None:
         table = host.model.table
         if isinstance(declared, Exchange):
@@ -165,5 +178,7 @@ class PolicyVisits:
         elif table.queues.get(declared.name) is declared:
             settings = present.settings_of(declared)
             if settings != declared.settings:
+                before = declared.settings
                 change_settings(host, declared, settings, self._clock.wall_ms())
-                self.queue_changed(host, declared)
+                for changed in queue_changed:
+                    changed(host, declared, before)
