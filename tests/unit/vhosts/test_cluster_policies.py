@@ -12,6 +12,8 @@ from headrace.config.listeners import spoken_rows
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.model.nouns import BrokerId
 from headrace.model.protocols import AMQP, POLICY_RECORDS
+from headrace.queues.engine.queue_host import QueueHost
+from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.policies import vhost_policy as bounds
 from headrace.queues.model.policies.policy import InvalidPolicy
 from headrace.queues.model.policies.vhost_policy import PolicyId, VhostPolicy
@@ -24,6 +26,7 @@ from headrace.vhosts.declarations.messages import (
     command_fields,
     command_of,
 )
+from headrace.vhosts.led_queues import LedQueues
 from headrace.vhosts.policies.commands import PolicyChange, check_readable
 from headrace.wire.amqp.model_methods import QueueDeclare, QueueDelete
 from headrace.wire.kafka.api import ApiKey
@@ -207,6 +210,51 @@ def test_broker_that_starts_gives_queues_the_settings_of_their_policies() -> Non
         await cluster.start_again(number)
         await until(lambda: declarations(cluster, number).are_loaded)
         await until(lambda: lengths(cluster) == [{"q": 2}] * 3)
+
+    played(story)
+
+
+def test_led_queue_runs_with_the_settings_of_its_policies_when_its_broker_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran: list[int | None] = []
+    run = LedQueues._run
+
+    def noted(led: LedQueues, host: QueueHost, queue: DeclaredQueue) -> None:
+        ran.append(queue.settings.length_max)
+        run(led, host, queue)
+
+    async def story(cluster: SimCluster) -> None:
+        number = 2
+        arguments = {"x-queue-type": "quorum", "x-quorum-initial-group-size": 1}
+        at = declarations(cluster, number)
+        await ask(at, QueueDeclare(queue="q", durable=True, arguments=arguments))
+        queue_cluster_of(cluster.brokers[number]).use(
+            "/", at.tables.virtual_hosts.hosts["/"].model.queues["q"]
+        )
+        await until(lambda: "q" in at.tables.virtual_hosts.hosts["/"].queues)
+        await policy_settings(cluster, number).set("/", {P: policy_value()})
+        cluster.kill(number)
+        monkeypatch.setattr(LedQueues, "_run", noted)
+        await cluster.start_again(number)
+        hosts = declarations(cluster, number).tables.virtual_hosts.hosts
+        await until(lambda: "q" in hosts["/"].queues)
+        assert ran == [3]
+
+    played(story)
+
+
+def test_replicas_of_a_queue_are_planned_by_its_policies() -> None:
+    async def story(cluster: SimCluster) -> None:
+        definition = {"initial-cluster-size": 1}
+        await policy_settings(cluster, 0).set("/", {P: policy_value(definition=definition)})
+        at = declarations(cluster, 1)
+        stream = QueueDeclare(queue="q", durable=True, arguments={"x-queue-type": "stream"})
+        for name, count in (("q", 1), ("other", 3)):
+            await ask(at, stream._replace(queue=name))
+            record = at.record("/", name)
+            assert record is not None
+            assert len(record.replicas) == count
 
     played(story)
 

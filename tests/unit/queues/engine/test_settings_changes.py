@@ -68,6 +68,20 @@ def test_very_many_messages_are_dropped_in_slices() -> None:
     assert here.slices() == [5], "a trim that has ended leaves no state behind"
 
 
+def test_turn_drops_slices_of_few_queues() -> None:
+    here = ChangingPlace()
+    queues = [here.queue(f"q{number}") for number in range(5)]
+    for queue in queues:
+        here.publish(queue, *map(str, range(1500)))
+        change_queue(here.host, queue.name, length_max=0)
+    here.clock.turn()
+    here.clock.turn()
+    assert [queue.ready for queue in queues] == [500, 500, 1500, 1500, 1500]
+    while here.clock.turn():
+        pass
+    assert not any(queue.ready for queue in queues)
+
+
 def test_publishes_between_slices_drop_more_than_they_add() -> None:
     here = ChangingPlace(2500)
     here.change(length_max=10)
