@@ -214,8 +214,9 @@ def test_broker_that_starts_gives_queues_the_settings_of_their_policies() -> Non
     played(story)
 
 
+@pytest.mark.parametrize("length", [3, None])
 def test_led_queue_runs_with_the_settings_of_its_policies_when_its_broker_starts(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, length: int | None
 ) -> None:
     ran: list[int | None] = []
     run = LedQueues._run
@@ -233,13 +234,20 @@ def test_led_queue_runs_with_the_settings_of_its_policies_when_its_broker_starts
             "/", at.tables.virtual_hosts.hosts["/"].model.queues["q"]
         )
         await until(lambda: "q" in at.tables.virtual_hosts.hosts["/"].queues)
-        await policy_settings(cluster, number).set("/", {P: policy_value()})
+        if length is not None:
+            await policy_settings(cluster, number).set("/", {P: policy_value()})
         cluster.kill(number)
         monkeypatch.setattr(LedQueues, "_run", noted)
         await cluster.start_again(number)
         hosts = declarations(cluster, number).tables.virtual_hosts.hosts
         await until(lambda: "q" in hosts["/"].queues)
-        assert ran == [3]
+        assert ran == [length]
+        queues, host = queue_cluster_of(cluster.brokers[number]), hosts["/"]
+        queues.policy_visits.begin(host, host.model.policies)
+        assert queues._led is not None
+        queues._led.declared(host, host.model.queues["q"])
+        assert ran == [length], "it waits for the end of the visit"
+        await until(lambda: ran == [length, length])
 
     played(story)
 
