@@ -18,6 +18,7 @@ from headrace.vhosts import durable_queues
 from headrace.vhosts.declarations.declaration_log import DeclarationLog
 from headrace.vhosts.declarations.stored_changes import Change
 from headrace.vhosts.policies.setting import PolicySettings
+from headrace.wire.amqp.field_table import FieldTable
 from tests.support.queues.policies import policy_value
 from tests.support.queues.restarts import Start, Started, eventually, starting
 
@@ -97,7 +98,7 @@ def test_queues_have_the_settings_of_their_policies_also_after_a_restart(start: 
 
 def test_topic_of_a_stream_has_the_settings_of_its_policies(start: Start) -> None:
     here = start()
-    stream = {"x-queue-type": "stream", "x-max-age": "1D", "x-max-length-bytes": 77}
+    stream: FieldTable = {"x-queue-type": "stream", "x-max-age": "1D", "x-max-length-bytes": 77}
     here.declare("s", stream)
     here.publish(b"a", key="s")
     before = topic_settings(here)

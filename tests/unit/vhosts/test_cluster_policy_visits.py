@@ -13,6 +13,7 @@ from headrace.testing.sim.cluster import SimCluster
 from headrace.vhosts.declarations.messages import CommandKind
 from headrace.vhosts.led_queues import LedQueues
 from headrace.vhosts.policies.commands import PolicyChange
+from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.model_methods import QueueDeclare, QueueDelete
 from tests.support.queues.policies import policy_value, vhost_policy
 from tests.support.sim.amqp import queue_cluster_of
@@ -76,7 +77,7 @@ def test_led_queue_runs_with_the_settings_of_its_policies_when_its_broker_starts
 
     async def story(cluster: SimCluster) -> None:
         number = 2
-        arguments = {"x-queue-type": "quorum", "x-quorum-initial-group-size": 1}
+        arguments: FieldTable = {"x-queue-type": "quorum", "x-quorum-initial-group-size": 1}
         at = declarations(cluster, number)
         await ask(at, QueueDeclare(queue="q", durable=True, arguments=arguments))
         queue_cluster_of(cluster.brokers[number]).use(

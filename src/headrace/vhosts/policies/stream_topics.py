@@ -66,6 +66,8 @@ class StreamTopics:
                     self._look_at(queue_topic(host.name, queue.name), queue)
 
     def _opened(self, partition: "Partition") -> None:
+        if not any(host.model.table.present for host in self._virtual_hosts.hosts.values()):
+            return
         topic = partition.topic_partition.topic
         found = declared_queue(self._virtual_hosts, topic)
         if found is not None:
