@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,9 +18,11 @@ from headrace.vhosts import durable_queues
 from headrace.vhosts.declarations.declaration_log import DeclarationLog
 from headrace.vhosts.declarations.stored_changes import Change
 from headrace.vhosts.policies.setting import PolicySettings
-from headrace.wire.amqp.field_table import FieldTable
 from tests.support.queues.policies import policy_value
 from tests.support.queues.restarts import Start, Started, eventually, starting
+
+if TYPE_CHECKING:
+    from headrace.wire.amqp.field_table import FieldTable
 
 P, OPERATORS = PolicyId("p"), PolicyId("p", True)
 

@@ -1,7 +1,7 @@
 """Policies apply to the queues of all brokers of a cluster before they are answered."""
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,13 +13,15 @@ from headrace.testing.sim.cluster import SimCluster
 from headrace.vhosts.declarations.messages import CommandKind
 from headrace.vhosts.led_queues import LedQueues
 from headrace.vhosts.policies.commands import PolicyChange
-from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.model_methods import QueueDeclare, QueueDelete
 from tests.support.queues.policies import policy_value, vhost_policy
 from tests.support.sim.amqp import queue_cluster_of
 from tests.support.sim.cluster import until
 from tests.unit.server.test_cluster_declarations import ask, declarations, policy_settings
 from tests.unit.vhosts.test_cluster_policies import BROKERS, OPERATORS, P, leader_of, played
+
+if TYPE_CHECKING:
+    from headrace.wire.amqp.field_table import FieldTable
 
 
 def lengths(cluster: SimCluster) -> list[dict[str, int | None]]:
