@@ -12,6 +12,7 @@ from headrace.frontends.amqp.client import Client
 from headrace.frontends.amqp.connected import ConnectedClients
 from headrace.frontends.amqp.connection.partial_publishes import Unfinished
 from headrace.model.secret import Secret
+from headrace.net.connection_traffic import ConnectionTraffic
 from headrace.ports.clock import Clock, Random
 from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queues.engine.hosted_queue import MakeStore, stores_in_memory
@@ -123,6 +124,7 @@ class QueueBroker:
         peer: Peer,
         client_properties: FieldTable,
         close: Callable[[str], None],
+        traffic: ConnectionTraffic | None = None,
     ) -> Client:
         """Return a vhost for a connection; raise ConnectionClosing if refused.
 
@@ -149,7 +151,9 @@ class QueueBroker:
             problem = f"{refused}: vhost '{virtual_host}' is down"
             raise ConnectionClosing(ReplyCode.INTERNAL_ERROR, problem)
         access = admission.access(identity, virtual_host)
-        client = Client(self, host, principal, client_properties, access, peer, close, identity)
+        client = Client(
+            self, host, principal, client_properties, access, peer, close, identity, traffic
+        )
         self.clients.add(client)
         return client
 
@@ -185,6 +189,7 @@ class QueueBroker:
         elif name in hosts:
             for client in self.clients.of_vhost(name):
                 client.close(f"vhost '{name}' is deleted")
+            self.clients.vhost_deleted(name)
             self.virtual_hosts.remove(name)
             if self.declarations is not None:
                 self.declarations.vhost_deleted(name)
@@ -234,8 +239,9 @@ class QueueBroker:
             self._publishing[channel] = None
 
     def forget(self, channel: QueueChannel) -> None:
-        """Forget a closed AMQP channel."""
+        """Forget a closed AMQP channel; its counters stay in those of its vhost."""
         self._publishing.pop(channel, None)
+        self.clients.channel_closed(channel.host.name, channel.unacked.traffic.counts())
 
     def soon(self) -> None:
         """Have due deliveries made soon, outside of a pass."""

@@ -8,34 +8,11 @@ from headrace.queue_stores.queue_settings import Overflow, QueueSettings
 from headrace.queues.engine.dead_letters import DeadLetter, DeathReason, with_messages
 from headrace.queues.engine.priority_level import MessageLevel, Taken
 from headrace.queues.port import ANY_NUMBER
+from headrace.queues.queue_traffic import QueueTraffic
 from headrace.wire.amqp.content import Message
 
 EXPIRED_BATCH_MAX = 1000
 """The most messages that one call expires; `next_deadline` stays in the past if more remain."""
-
-
-class QueueTraffic:
-    """Counters of a queue's messages since the broker started."""
-
-    __slots__ = ("acknowledged", "delivered", "discarded", "published", "redelivered")
-
-    def __init__(self) -> None:
-        self.published = 0
-        """Messages accepted from AMQP clients, from Kafka producers and as dead letters."""
-        self.delivered = 0
-        """Deliveries to consumers and by basic.get, repeated ones included."""
-        self.redelivered = 0
-        """Deliveries with the redelivered flag."""
-        self.acknowledged = 0
-        self.discarded = 0
-        """Messages expired, rejected, over a length or delivery limit; also dead-lettered ones."""
-
-    def delivered_of(self, taken: Taken) -> None:
-        """Count the delivery of messages taken from a priority level."""
-        count = len(taken.positions)
-        self.delivered += count
-        if taken.redelivered:
-            self.redelivered += count
 
 
 class ReadyMessages:
