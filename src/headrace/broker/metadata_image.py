@@ -90,6 +90,8 @@ class ImageDelta(NamedTuple):
     """All live brokers; None: unchanged."""
     controller_id: BrokerId | None = None
     """The controller's broker id; None: unchanged."""
+    is_whole: bool = False
+    """Whether the cluster has no other topics: those that the delta does not name are removed."""
 
 
 Observer = Callable[[ImageDelta, bool], None]
@@ -227,7 +229,11 @@ class MetadataImage:
         return known
 
     def apply(self, delta: ImageDelta) -> None:
-        """Apply a delta, then call the observers."""
+        """Apply a delta, then call the observers, which are told all topics that it removes."""
+        if delta.is_whole:
+            named = {topic.name for topic in delta.topics} | delta.partitions.keys()
+            left = [name for name in self.topics if name not in named]
+            delta = delta._replace(removed=[*delta.removed, *left])
         structural = False
         for name in delta.removed:
             structural = self._remove(name) or structural
