@@ -1,6 +1,6 @@
 """Vhosts that administrators change and delete, and what their clients notice."""
 
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -67,7 +67,7 @@ def test_vhost_refuses_clients_until_its_deletion_ends(monkeypatch: pytest.Monke
     ],
 )
 def test_default_queue_type_is_for_queues_that_it_suits(
-    flags: dict[str, object], expected: str
+    flags: dict[str, Any], expected: str
 ) -> None:
     at = Vhost()
     definitions = at.settings.definitions

@@ -1,5 +1,6 @@
 """Counters of one channel's messages, under the names of RabbitMQ's message_stats."""
 
+from operator import add
 from typing import NamedTuple
 
 from headrace.queues.queue_traffic import DeliveryCounts
@@ -18,9 +19,13 @@ class ChannelCounts(NamedTuple):
 
     def plus(self, other: "ChannelCounts") -> "ChannelCounts":
         """Return the sums with the counters of another channel."""
-        sums = map(int.__add__, self[:4], other[:4])
-        deliveries = map(int.__add__, self.deliveries, other.deliveries)
-        return ChannelCounts(*sums, DeliveryCounts(*deliveries))
+        return ChannelCounts(
+            self.publish + other.publish,
+            self.confirm + other.confirm,
+            self.return_unroutable + other.return_unroutable,
+            self.drop_unroutable + other.drop_unroutable,
+            DeliveryCounts(*map(add, self.deliveries, other.deliveries)),
+        )
 
 
 class ChannelTraffic:
