@@ -1,7 +1,8 @@
 """The table of the management API: each request × each tag × each virtual host × a denial."""
 
+import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from headrace.management.requests.rows import ROWS
 from headrace.management.requests.table import Row
 from headrace.operations.tags import Tag
+from headrace.queues.model.declarations import ExchangeFlags, QueueFlags
+from headrace.queues.model.exchanges import Binding, Destination
 from headrace.security.acl import AclEntry, Permission
 from headrace.security.acl_rules import acl_rules_of
 from headrace.security.authorizer import CLUSTER_NAME, Operation, Resource, ResourceType
@@ -16,10 +19,10 @@ from headrace.testing import BrokerThread
 from tests.support.amqp.management import (
     SETTINGS,
     ApiClient,
-    Reply,
     administer,
     basic,
     make_user,
+    make_vhost,
     port_of,
 )
 
@@ -40,8 +43,14 @@ REASONS = {
     Tag.MONITORING: "Not monitor user",
     Tag.ADMINISTRATOR: "Not administrator user",
 }
-VALUES = {"password": "planted-secret-81"}
+VALUES = {"password": "planted-secret-81", "properties": "k", "source": "x"}
 """By name of a path's value: that of an object that exists."""
+NAMES = {"queues": "q", "exchanges": "x", "q": "q", "e": "y"}
+"""By the part of the pattern before `{name}`: the name of an object that exists."""
+BODIES = {"actions": b'{"action":"x"}', "bindings": b'{"routing_key":"k"}'}
+"""By a part of the pattern: a body that is accepted, otherwise an empty object."""
+PLACES = ("own", "other", "none")
+"""Virtual hosts: in one the users have all permissions, in the next none, the last is missing."""
 GUARDED = [row for row in ROWS if row.tag is not Tag.ANYONE]
 
 
@@ -67,6 +76,8 @@ def broker() -> Iterator[BrokerThread]:
     with BrokerThread({**SETTINGS, **ACLS}) as running:
         for user in USERS:
             make_user(running, user.credentials[0], *filter(None, [user.tag]))
+        make_vhost(running, "own", *(user.credentials[0] for user in USERS))
+        make_vhost(running, "other")
         entries = [
             AclEntry(f"User:{user.credentials[0]}", "*", Operation.ALL, Permission.DENY)
             for user in USERS
@@ -88,12 +99,45 @@ def client(broker: BrokerThread) -> Iterator[ApiClient]:
         yield made
 
 
-def path_of(row: Row, values: Mapping[str, str]) -> str:
-    """Return a path of a row."""
-    path = "/api" + row.pattern
-    for name, value in values.items():
+def furnish(server: Any) -> None:
+    """Make the objects of both virtual hosts that are missing."""
+    for vhost in ("own", "other"):
+        host = server.frontends._others[0].broker.virtual_hosts.hosts[vhost]
+        host.declare_queue("q", QueueFlags(), {}, None)
+        for name in ("x", "y"):
+            host.model.declare_exchange(name, "direct", ExchangeFlags(), {})
+        for destination in (Destination("queue", "q"), Destination("exchange", "y")):
+            host.model.bind(Binding("x", destination, "k", {}), None)
+
+
+def objects(server: Any) -> list[object]:
+    """Return all objects of both virtual hosts."""
+    hosts = server.frontends._others[0].broker.virtual_hosts.hosts
+    models = [hosts[vhost].model for vhost in ("own", "other")]
+    return [
+        (set(model.queues), set(model.exchanges), set(model.exchanges["x"].bindings))
+        if "x" in model.exchanges
+        else set(model.queues)
+        for model in models
+    ]
+
+
+def path_of(row: Row, place: str) -> str:
+    """Return a path of a row in a virtual host."""
+    path = "/api" + row.pattern.replace("{vhost}", place)
+    for part, name in NAMES.items():
+        path = re.sub(rf"/{part}/((?:[^/{{]+/)?){{name}}", rf"/{part}/\g<1>{name}", path, count=1)
+    for name, value in VALUES.items():
         path = path.replace("{" + name + "}", value)
+    assert "{" not in path, path
     return path
+
+
+def body_of(row: Row) -> bytes | None:
+    """Return a body that is accepted."""
+    if not row.body_bytes_max:
+        return None
+    return next((body for part, body in BODIES.items() if f"/{part}" in row.pattern), b"{}")
 
 
 def refusal(row: Row, user: User) -> str | None:
@@ -105,22 +149,53 @@ def refusal(row: Row, user: User) -> str | None:
     return "Access refused." if user.is_denied else None
 
 
-def reason_of(reply: Reply) -> str | None:
-    """Return the reason of a missing right."""
-    if reply.status == 401:
-        assert reply.value["error"] == "not_authorised"
-        return str(reply.value["reason"])
-    return None
+def expected(row: Row, user: User, place: str) -> tuple[int, str | None]:
+    """Return the status and the reason of a refusal of a request."""
+    reason = refusal(row, user)
+    if reason is not None:
+        return 401, reason
+    is_administrator = user.tag == "administrator"
+    if place == "none" or (place == "other" and not is_administrator):
+        is_told = not is_administrator or row.method in {"GET", "DELETE"}
+        return 404, "Not Found" if is_told else "vhost_not_found"
+    if row.pattern.endswith("/actions"):
+        return 400, None
+    if row.method == "GET":
+        return 200, None
+    if place == "other":
+        return 401, "Access refused."
+    return (201 if row.method == "POST" else 204), None
 
 
 @pytest.mark.parametrize("row", GUARDED, ids=lambda row: f"{row.method} {row.pattern}")
-def test_each_request_requires_its_tag_and_no_denial(row: Row, client: ApiClient) -> None:
-    path = path_of(row, VALUES)
-    assert client.ask(row.method, path, None).status == 401
-    for user in USERS:
-        reply = client.ask(row.method, path, user.credentials)
-        assert reason_of(reply) == refusal(row, user), user
-        assert reply.status < 500
+def test_each_request_requires_its_tag_and_the_rights_of_its_user(
+    row: Row, client: ApiClient, broker: BrokerThread
+) -> None:
+    assert client.ask(row.method, path_of(row, "own"), None).status == 401
+    for place in PLACES if "{vhost}" in row.pattern else ("own",):
+        for user in USERS:
+            broker.call(furnish)
+            before = broker.call(objects)
+            reply = client.ask(
+                row.method, path_of(row, place), user.credentials, None, body_of(row)
+            )
+            status, reason = expected(row, user, place)
+            assert reply.status == status, (place, user, reply)
+            if reason is not None:
+                assert reply.value["reason"] == reason, (place, user)
+            if status >= 400 or row.method == "GET":
+                assert broker.call(objects) == before
+
+
+@pytest.mark.parametrize("kind", ["queues", "queues/detailed", "exchanges", "bindings"])
+def test_lists_have_the_objects_of_virtual_hosts_that_the_user_may_open(
+    kind: str, client: ApiClient, broker: BrokerThread
+) -> None:
+    broker.call(furnish)
+    for user in (each for each in USERS if refusal(GUARDED[0], each) is None):
+        rows = client.ask("GET", f"/api/{kind}?columns=vhost,name", user.credentials).value
+        seen = {"own"} if user.tag != "administrator" else {"own", "other"}
+        assert {row["vhost"] for row in rows} - {"/"} == seen
 
 
 def test_a_tag_that_is_removed_while_the_body_arrives_counts(

@@ -4,7 +4,8 @@ A frontend adds its operations when it is created. Every call requires the opera
 call that may change something writes one audit line, whichever protocol it came by.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from headrace.model.errors import ApiError, ErrorCode
@@ -36,6 +37,8 @@ class Operations:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._by_name: dict[str, _Registered] = {}
+        self._changing: set[asyncio.Future[Any]] = set()
+        """Changes under way, which nothing else may refer to."""
 
     @property
     def kinds(self) -> list[type[Arguments[Any]]]:
@@ -51,8 +54,21 @@ class Operations:
     async def call(self, caller: Caller, arguments: Arguments[R]) -> R:
         """Authorize and run an operation; return its result. Raises ApiError."""
         registered = self._registered(arguments.OPERATION)
-        result: R = await self._run(caller, registered, lambda: arguments, given(arguments))
+        work = self._run(caller, registered, lambda: arguments, given(arguments))
+        result: R = await (self._to_its_end(work) if registered.kind.MUTATES else work)
         return result
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - its result
+        """Run a change, also if its caller is cancelled: the audit line tells what became of it."""
+        task = asyncio.ensure_future(work)
+        self._changing.add(task)
+        task.add_done_callback(self._changed)
+        return await asyncio.shield(task)
+
+    def _changed(self, task: "asyncio.Future[Any]") -> None:
+        self._changing.discard(task)
+        if not task.cancelled():
+            task.exception()  # an error that no caller waits for is in the audit log
 
     async def call_json(self, caller: Caller, name: str, question: Mapping[str, Any]) -> object:
         """Authorize and run an operation whose arguments are a JSON object; return a JSON value.

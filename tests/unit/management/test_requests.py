@@ -17,7 +17,7 @@ from headrace.management.requests.table import (
 from headrace.management.requests.tags import require_tag
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.invariant import InvariantError
-from headrace.operations.refusals import OperationRefused
+from headrace.operations.queues import OperationRefused
 from headrace.operations.tags import Tag
 from headrace.queues.refusals import (
     RefusalKind,

@@ -147,6 +147,35 @@ def test_an_operation_that_fails_midway_is_not_audited_as_done(
     assert line.endswith("result=UNKNOWN_SERVER_ERROR")
 
 
+@pytest.mark.parametrize("problem", [None, ApiError(ErrorCode.INVALID_REQUEST)])
+def test_a_change_whose_caller_is_cancelled_is_carried_out_and_audited(
+    told: pytest.LogCaptureFixture, problem: ApiError | None
+) -> None:
+    async def main() -> None:
+        begun, goes_on = asyncio.Event(), asyncio.Event()
+
+        async def wait(caller: Caller, asked: Store) -> Stored:
+            begun.set()
+            await goes_on.wait()
+            if problem is not None:
+                raise problem
+            return Stored(asked.name, created=True)
+
+        call = asyncio.create_task(operations(wait).call(CALLER, Store("a")))
+        await begun.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert told.records == []
+        goes_on.set()
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+    (line,) = [record.getMessage() for record in told.records]
+    assert line.startswith("changed " if problem is None else "not changed ")
+
+
 def test_two_operations_of_one_name_are_refused() -> None:
     with pytest.raises(InvariantError, match=r"thing\.store"):
         operations().add({Store: store})

@@ -12,6 +12,7 @@ from headrace.frontends.amqp.listing import Listing, no_vhost
 from headrace.frontends.amqp.queue_members import QueueMembers
 from headrace.frontends.amqp.queue_plans import QueuePlans
 from headrace.frontends.amqp.topology import Topology
+from headrace.frontends.amqp.views.operations import views_of
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.operations.virtual_hosts import (
     AlterVhost,
@@ -70,6 +71,7 @@ class Administration:
             **Topology(queues).operations,
             **Listing(queues, amqp.definitions, members).operations,
             **QueuePlans(broker, queues, settings, members).operations,
+            **views_of(queues, members),
         }
         """The operations by the type of their arguments, as `operations.registry` calls them."""
 

@@ -24,10 +24,10 @@ from headrace.operations.queues import (
     DeleteExchange,
     DeleteQueue,
     ExchangeDeclared,
+    OperationRefused,
     PurgeQueue,
     QueueDeclared,
 )
-from headrace.operations.refusals import OperationRefused
 from headrace.queue_stores.queue_settings import QueueType
 from headrace.queues.model.exchanges import Binding, Destination
 from headrace.queues.refusals import (

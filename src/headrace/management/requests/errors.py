@@ -6,7 +6,7 @@ Missing rights are 401, never 403. A reason is a text or, as recorded, a list of
 from collections.abc import Sequence
 
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
-from headrace.operations.refusals import OperationRefused
+from headrace.operations.queues import OperationRefused
 from headrace.queues.refusals import RefusalKind, Refused
 
 Reason = str | list[str]

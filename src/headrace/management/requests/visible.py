@@ -24,8 +24,10 @@ def sees(request: "ManagementRequest") -> Callable[[str], bool]:
     def is_seen(vhost: str) -> bool:
         if vhost not in vhosts:
             return False
-        return suffices(caller.tags(), Tag.ADMINISTRATOR) or authorizer.allows(
-            caller.identity, Operation.DESCRIBE, vhost_resource(vhost)
+        tags = caller.tags()
+        return suffices(tags, Tag.ADMINISTRATOR) or (
+            suffices(tags, Tag.MANAGEMENT)
+            and authorizer.allows(caller.identity, Operation.DESCRIBE, vhost_resource(vhost))
         )
 
     return is_seen

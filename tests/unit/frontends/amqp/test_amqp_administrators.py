@@ -43,7 +43,8 @@ class Noted:
     def __init__(self) -> None:
         queues = QueueRoom().broker
         settings: Any = SimpleNamespace(definitions=queues._admission.definitions, users=None)
-        self.kinds = list(Administration(settings, queues, settings, settings).operations)
+        operations = Administration(settings, queues, settings, settings).operations
+        self.kinds = [kind for kind in operations if kind.RETURNS_JSON]
         self.asked: list[str] = []
 
     @property

@@ -15,9 +15,9 @@ from headrace.operations.queues import (
     DeleteBinding,
     DeleteExchange,
     DeleteQueue,
+    OperationRefused,
     PurgeQueue,
 )
-from headrace.operations.refusals import OperationRefused
 from headrace.queues.permissions.access import Grant, TopicGrant
 from headrace.queues.permissions.definitions import UserDefinition
 from headrace.security.identity import USER, Identity, Principal
