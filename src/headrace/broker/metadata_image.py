@@ -188,6 +188,16 @@ class MetadataImage:
             if self.suspects.get(broker.broker_id) != broker.epoch:
                 yield broker
 
+    def reachable_leader(self, partition: PartitionInfo) -> BrokerId:
+        """Return a partition's leader; NO_LEADER if none, or not one of `reachable_brokers`.
+
+        Clients are shown this one, as by Kafka: they look for its address in the list of brokers.
+        """
+        broker = self.brokers.get(partition.leader)
+        if broker is None or self.suspects.get(broker.broker_id) == broker.epoch:
+            return NO_LEADER
+        return partition.leader
+
     def brokers_with(self, feature: str) -> Mapping[BrokerId, BrokerInfo]:
         """Return the live brokers that have a feature; all if none has it, or it is empty.
 

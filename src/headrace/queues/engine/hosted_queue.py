@@ -157,7 +157,10 @@ class HostedQueue(PausingQueue, BatchQueue, PurgingQueue, HandedQueue, ChangingQ
 
     def apply(self, settings: QueueSettings) -> None:
         """Use other settings from now on. Implements `port.Queue`."""
-        self.change(settings, self._clock.monotonic())
+        try:
+            self.change(settings, self._clock.monotonic())
+        except InvariantError as error:
+            self._hooks.broke(self, error)
 
     def deliver_later(self) -> None:
         """Have the queue deliver, expire and drop messages in a later turn of the loop."""
@@ -312,6 +315,8 @@ class HostedQueue(PausingQueue, BatchQueue, PurgingQueue, HandedQueue, ChangingQ
             if got is None and self._store_error is None and (self.ready or self.is_loading):
                 return
             getters.popleft()
+            if got is None and self._store_error is None:
+                self.traffic.got_empty += 1
             getter.done(self._store_error if got is None else got)
 
     def delete(self) -> int:

@@ -3,6 +3,7 @@
 Many seeds: `make sim-queues`.
 """
 
+import logging
 import os
 from collections import Counter
 
@@ -25,7 +26,9 @@ def told(story: Story[Told], caplog: pytest.LogCaptureFixture, *seeds: int) -> C
         counts += outcome.counts
         counts["firm"] += outcome.firm
         counts["epochs"] += outcome.epochs
-        caplog.clear()
+        for handler in logging.getLogger().handlers:
+            if isinstance(handler, type(caplog.handler)):
+                handler.clear()
     return counts
 
 
