@@ -132,6 +132,14 @@ class VhostSettingsPort(StoredSettings, Protocol):
         Raises ApiError.
         """
 
+    async def change_parameter(
+        self, name: str, change: "Callable[[str | None], str | None]"
+    ) -> "str | None":
+        """Write the result of `change` as a global parameter, a JSON text; None: it is deleted.
+
+        Raises ApiError.
+        """
+
 
 class SettingsPort(Protocol):
     """All settings that this broker knows, and changes of them in the store."""

@@ -102,7 +102,7 @@ AMQP = ProtocolRow(
     listeners_help="AMQP://host and AMQPS://host are for RabbitMQ clients, with 5672 and 5671 as"
     " default ports.",
     stored="headrace.cluster.settings.vhost_settings:stored_settings",
-    stored_kinds=("amqp-vhosts", "amqp-users"),
+    stored_kinds=("amqp-vhosts", "amqp-users", "amqp-parameters"),
     topics=AMQP_TOPICS,
     former_nodes="/headrace-amqp/declarations",
     process_files="headrace-amqp-spill-",

@@ -19,12 +19,15 @@ from headrace.model.protocols import AMQP
 from headrace.ports.store import NodeExists, StoreError
 from headrace.posix.awaiting import carried_on
 from headrace.queues.permissions.definitions import (
+    DEFAULT_VHOST_BY_DEFAULT,
     Definitions,
     UserDefinition,
     VhostDefinition,
     check_name,
+    decode_parameter,
     decode_user,
     decode_vhost,
+    encode_parameter,
     encode_user,
     encode_vhost,
 )
@@ -33,14 +36,16 @@ from headrace.wire.amqp.settings import AmqpKeys
 
 _logger = logging.getLogger(__name__)
 
-VHOSTS, USERS = AMQP.stored_kinds
+VHOSTS, USERS, PARAMETERS = AMQP.stored_kinds
 NODE_CHARS_MAX = 500_000
 """Characters of one user's node at most; ZooKeeper refuses nodes over 1 MiB."""
 
 ChangeUser = Callable[[UserDefinition | None], UserDefinition | None]
 """From a user's definition to the new one; None: no definition. ApiError."""
 ChangeVhost = Callable[[VhostDefinition | None], VhostDefinition | None]
-D = TypeVar("D", UserDefinition, VhostDefinition)
+ChangeParameter = Callable[[str | None], str | None]
+"""From a global parameter's JSON text to the new one; None: no parameter. ApiError."""
+D = TypeVar("D", UserDefinition, VhostDefinition, str)
 
 
 def stored_settings(
@@ -54,7 +59,7 @@ def stored_settings(
 class VhostSettings:
     """Definitions of vhosts and users: changed in the store, applied to the broker."""
 
-    kinds = frozenset({VHOSTS, USERS})
+    kinds = frozenset({VHOSTS, USERS, PARAMETERS})
 
     def __init__(
         self, configs: ConfigStore, change: asyncio.Lock, definitions: Definitions
@@ -69,11 +74,13 @@ class VhostSettings:
 
     async def load(self) -> None:
         """Replace all definitions by those of the store."""
-        for kind in (VHOSTS, USERS):
+        for kind in (VHOSTS, USERS, PARAMETERS):
             with suppress(NodeExists):
                 await self._configs.store.create(f"/config/{kind}", b"")
         vhosts = await self._configs.entities(f"/config/{VHOSTS}")
         users = await self._configs.entities(f"/config/{USERS}")
+        parameters = await self._configs.entities(f"/config/{PARAMETERS}")
+        self.definitions.parameters = _readable("parameter", parameters, decode_parameter)
         self.definitions.replace(
             _readable("vhost", vhosts, decode_vhost), _readable("user", users, decode_user)
         )
@@ -85,6 +92,9 @@ class VhostSettings:
             found = _readable("vhost", {name: texts} if texts else {}, decode_vhost)
             if found or not texts:  # a vhost with a malformed node keeps its queues
                 self.definitions.put_vhost(name, found.get(name))
+        elif kind == PARAMETERS:
+            values = _readable("parameter", {name: texts} if texts else {}, decode_parameter)
+            self.definitions.put_parameter(name, values.get(name))
         else:
             users = _readable("user", {name: texts} if texts else {}, decode_user)
             self.definitions.put_user(name, users.get(name))
@@ -97,7 +107,7 @@ class VhostSettings:
         return await carried_on(self._change_vhost(name, change))
 
     async def _change_vhost(self, name: str, change: ChangeVhost) -> VhostDefinition | None:
-        default = VhostDefinition() if name == DEFAULT_VHOST else None
+        default = DEFAULT_VHOST_BY_DEFAULT if name == DEFAULT_VHOST else None
         vhost = await self._changed(
             "vhost", VHOSTS, name, change, default, decode_vhost, encode_vhost
         )
@@ -116,6 +126,20 @@ class VhostSettings:
         user = await self._changed("user", USERS, name, change, default, decode_user, encode_user)
         self.definitions.put_user(name, user)
         return user
+
+    async def change_parameter(self, name: str, change: ChangeParameter) -> str | None:
+        """Write the result of `change` as a global parameter, effective on return.
+
+        Raises ApiError.
+        """
+        return await carried_on(self._change_parameter(name, change))
+
+    async def _change_parameter(self, name: str, change: ChangeParameter) -> str | None:
+        value = await self._changed(
+            "parameter", PARAMETERS, name, change, None, decode_parameter, encode_parameter
+        )
+        self.definitions.put_parameter(name, value)
+        return value
 
     async def _changed(
         self,
