@@ -275,7 +275,7 @@ class QueueBroker:
     def forget(self, channel: QueueChannel) -> None:
         """Forget a closed AMQP channel; its counters stay in those of its vhost."""
         self._publishing.pop(channel, None)
-        self.clients.channel_closed(channel.host.name, channel.unacked.traffic.counts())
+        self.clients.channel_closed(channel.host.name, channel.counts())
 
     def soon(self) -> None:
         """Have due deliveries made soon, outside of a pass."""

@@ -46,10 +46,11 @@ async def permissions_of(request: ManagementRequest, user: str) -> ManagementRep
 async def permission(request: ManagementRequest) -> ManagementReply:
     """Answer the permissions of a user in a virtual host."""
     vhost, user = request.values["vhost"], request.values["user"]
-    for row in _granted(request):
-        if (row["vhost"], row["user"]) == (vhost, user):
-            return ManagementReply(200, of_object(row, columns_of(request.query)))
-    raise not_found()
+    grant = _definition(request, user).grants.get(vhost)
+    if grant is None or vhost not in request.services.accounts.definitions.vhosts:
+        raise not_found()
+    row = {"user": user, "vhost": vhost, **grant._asdict()}
+    return ManagementReply(200, of_object(row, columns_of(request.query)))
 
 
 async def put(request: ManagementRequest) -> ManagementReply:
@@ -157,12 +158,15 @@ def _texts(document: Mapping[str, object], *keys: str) -> list[str]:
 def _existing(request: ManagementRequest) -> tuple[str, str]:
     """Return the virtual host and the user of the path, which must exist. ManagementError 400."""
     vhost, user = request.values["vhost"], request.values["user"]
-    services = request.services
-    definitions = services.accounts.definitions
-    is_user = user in definitions.users or bool(services.broker.users.of(user))
-    if vhost not in definitions.vhosts or not is_user:
+    if vhost not in request.services.accounts.definitions.vhosts or not is_user(request, user):
         raise bad_request(_UNKNOWN)
     return vhost, user
+
+
+def is_user(request: ManagementRequest, name: str) -> bool:
+    """Return whether a user of this name has a definition or credentials."""
+    services = request.services
+    return name in services.accounts.definitions.users or bool(services.broker.users.of(name))
 
 
 def _definition(request: ManagementRequest, user: str) -> UserDefinition:

@@ -11,6 +11,7 @@ from typing import Any
 from headrace.management.lists.columns import columns_of, of_object
 from headrace.management.lists.listing import Listed, listed
 from headrace.management.objects.listed_objects import itself, tags_of
+from headrace.management.objects.permissions import is_user
 from headrace.management.objects.permissions import permissions_of as granted
 from headrace.management.objects.permissions import topic_permissions_of as granted_on_topics
 from headrace.management.requests.errors import bad_request, not_authorised, not_found
@@ -62,7 +63,7 @@ async def put(request: ManagementRequest) -> ManagementReply:
     if "tags" not in document:
         raise bad_request("tags_not_present")
     _check_changeable(request, name)
-    is_new = name not in _names(request)
+    is_new = not is_user(request, name)
     tags = tags_of(document["tags"])
     await request.services.operations.call(
         request.caller, PutUser(name, tags=tags, **_password(document))
@@ -106,8 +107,7 @@ async def topic_permissions(request: ManagementRequest) -> ManagementReply:
 def existing_user(request: ManagementRequest) -> str:
     """Return the user of the path. ManagementError 404 without one."""
     name = request.values["user"]
-    services = request.services
-    if name not in services.accounts.definitions.users and not services.broker.users.of(name):
+    if not is_user(request, name):
         raise not_found()
     return name
 

@@ -26,7 +26,7 @@ from tests.support.amqp.messages import message, publish_frames
 def counted(client: QueueClient, channel: int = 0) -> ChannelCounts:
     """Return the counters of the client's channel at a place."""
     (at,) = client.room.broker.clients
-    return at.channels[channel].unacked.traffic.counts()
+    return at.channels[channel].counts()
 
 
 def exchanges(room: QueueRoom) -> dict[str, Exchange]:

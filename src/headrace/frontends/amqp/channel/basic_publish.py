@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from headrace.frontends.amqp.channel.channel import QueueChannel
-    from headrace.frontends.amqp.channel.channel_traffic import ChannelTraffic
     from headrace.frontends.amqp.connection.ports import Outlet
     from headrace.queues.awaited import Awaited
     from headrace.queues.engine.queue_host import QueueHost
@@ -54,15 +53,19 @@ def publish(channel: "QueueChannel", run: PublishRun) -> None:
     exchange: str | None = None
     routing_key: str | None = None
     source: Exchange | None = None
-    sending, is_mixed = send, False
+    is_mixed = False
+    sending = send
+    messages = run.messages
     channel.client.publishing(channel)
     try:
-        for message in run.messages:
+        for message in messages:
             if message.exchange is not exchange or message.routing_key is not routing_key:
                 exchange, routing_key = message.exchange, message.routing_key
                 found = _check(channel, exchange, routing_key)
                 if found is not source:
-                    is_mixed, source = source is not None, found
+                    if source is not None:
+                        is_mixed = True
+                    source = found
                     sending = send if found.publish_out is None else send_counted
             routed = _route(channel, message, mandatory)
             if transaction is not None:
@@ -78,23 +81,23 @@ def publish(channel: "QueueChannel", run: PublishRun) -> None:
     except Exception:
         # Confirm messages published before the failing one, before the channel closes.
         if transaction is None:
-            count(channel, [*takewhile(lambda each: each is not message, run.messages)])
+            count(channel, [*takewhile(lambda each: each is not message, messages)])
         if confirms is not None:
             confirms.flush()
         raise
     if transaction is not None:
         return  # counted at the commit
     if is_mixed or source is None:
-        count(channel, run.messages)
+        count(channel, messages)
     else:
-        number = len(run.messages)
-        channel.unacked.traffic.publish += number
+        number = len(messages)
+        channel.traffic.publish += number
         source.publish_in += number
 
 
 def count(channel: "QueueChannel", messages: "Sequence[Message]") -> None:
     """Count accepted publishes of a channel, and of the exchanges that they name."""
-    channel.unacked.traffic.publish += len(messages)
+    channel.traffic.publish += len(messages)
     exchanges = channel.host.model.exchanges
     for name, number in Counter(message.exchange for message in messages).items():
         if name in exchanges:  # a transaction's may be deleted before its commit
@@ -151,7 +154,7 @@ def _send_reply(channel: "QueueChannel", routed: Routed) -> bool:
 
 def _return(channel: "QueueChannel", routed: Routed) -> None:
     """Send a message back (basic.return) if it is mandatory: it has no route."""
-    outlet, traffic = channel.outlet, channel.unacked.traffic
+    outlet, traffic = channel.outlet, channel.traffic
     if not routed.mandatory:
         traffic.drop_unroutable += 1
         return
@@ -243,10 +246,11 @@ class _Batch:
 class Confirms:
     """The publisher confirms of one channel: numbered publishes, confirmed in order."""
 
-    def __init__(self, outlet: "Outlet", host: "QueueHost", traffic: "ChannelTraffic") -> None:
+    def __init__(self, outlet: "Outlet", host: "QueueHost") -> None:
         self._outlet = outlet
         self._host = host
-        self._traffic = traffic
+        self._nacked = 0
+        """Number of publishes that got a nack."""
         self.next = 1
         """The number of the next publish, from 1."""
         self.refused: list[int] = []
@@ -255,6 +259,12 @@ class Confirms:
         """Queues and topics that report messages of this pass as stored only later."""
         self._first = 1
         self._batches: deque[_Batch] = deque()
+
+    @property
+    def confirmed(self) -> int:
+        """The number of publishes that were confirmed, without those that got a nack."""
+        waiting = self._batches[0].first if self._batches else self._first
+        return waiting - 1 - self._nacked
 
     def flush(self) -> None:
         """End the pass's batch: confirm it at once, or when all its messages are stored."""
@@ -284,9 +294,11 @@ class Confirms:
             batch = batches.popleft()
             if batch.lost:
                 frames.append(encode_nack(number, batch.last, batch.last > batch.first))
+                self._nacked += batch.last + 1 - batch.first
                 continue
-            self._traffic.confirm += batch.last + 1 - batch.first - len(batch.refused)
             first = batch.first
+            if batch.refused:
+                self._nacked += len(batch.refused)
             for refused in batch.refused:
                 if refused > first:
                     frames.append(encode_ack(number, refused - 1, refused - 1 > first))
