@@ -31,11 +31,12 @@ from headrace.queues.queue_names import DEFAULT_VHOST
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
-    from headrace.cluster.controller_port import SettingsPort, VhostSettingsPort
+    from headrace.cluster.controller_port import SettingsPort
     from headrace.frontends.amqp.queue_broker import QueueBroker
     from headrace.operations.arguments import Arguments
     from headrace.operations.permissions import Caller
     from headrace.operations.registry import Do
+    from headrace.vhosts.vhost_settings_port import VhostSettingsPort
 
 
 class Administration:

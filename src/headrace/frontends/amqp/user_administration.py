@@ -32,11 +32,12 @@ from headrace.vhosts.users.rabbit_hash import stored_hash
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
-    from headrace.cluster.controller_port import SettingsPort, VhostSettingsPort
+    from headrace.cluster.controller_port import SettingsPort
     from headrace.frontends.amqp.queue_broker import QueueBroker
     from headrace.operations.arguments import Arguments
     from headrace.operations.permissions import Caller
     from headrace.operations.registry import Do
+    from headrace.vhosts.vhost_settings_port import VhostSettingsPort
 
 TAGS_MAX = 20
 
@@ -72,8 +73,8 @@ class UserAdministration:
     async def _put_user(self, caller: "Caller", asked: PutUser) -> None:
         """Store a user's fields; those that are None stay unchanged.
 
-        A new password is stored first, a hash or no password last: a broker that is killed between
-        leaves the old password or the new one valid, not both.
+        The password is first, so that one which is taken away ends whatever follows; a hash
+        replaces it last. A request that fails between is completed by its repetition.
         """
         name = asked.name
         stored: str | None = None
@@ -84,6 +85,8 @@ class UserAdministration:
         tags = None if asked.tags is None else tags_of(asked.tags)
         if asked.password:
             await self._set_password(name, Secret(asked.password))
+        elif asked.password is not None:
+            await self._delete_credentials(name)
 
         def put(user: UserDefinition | None) -> UserDefinition:
             wanted = user or UserDefinition()
@@ -98,7 +101,7 @@ class UserAdministration:
             return wanted
 
         await self._amqp.change_user(name, put)
-        if stored is not None or asked.password == "":
+        if stored is not None:
             await self._delete_credentials(name)
 
     async def _set_password(self, name: str, password: Secret) -> None:

@@ -1,7 +1,7 @@
 """Limits of virtual hosts and of users."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from headrace.management.lists.listing import Listed, listed
 from headrace.management.objects.listed_objects import itself
@@ -18,8 +18,15 @@ from headrace.operations.tags import Tag, suffices
 from headrace.operations.virtual_hosts import AlterVhost, PutUser
 from headrace.queues.permissions.definitions import UNLIMITED, VhostDefinition
 
-_OF_VHOST = {"max-connections": "max_connections", "max-queues": "max_queues"}
-_OF_USER = {"max-connections": "max_connections", "max-channels": "max_channels"}
+_OF_VHOST: Mapping[str, Callable[[str, int], AlterVhost]] = {
+    "max-connections": lambda name, value: AlterVhost(name, max_connections=value),
+    "max-queues": lambda name, value: AlterVhost(name, max_queues=value),
+}
+_OF_USER: Mapping[str, Callable[[str, int], PutUser]] = {
+    "max-connections": lambda name, value: PutUser(name, max_connections=value),
+    "max-channels": lambda name, value: PutUser(name, max_channels=value),
+}
+"""By the names of limits: the operation that sets one."""
 _NOT_SEEN = "User not authorised to access object"
 
 
@@ -45,18 +52,15 @@ async def set_vhost_limit(request: ManagementRequest) -> ManagementReply:
     problem = _problem(name, value, _OF_VHOST, "limits")
     if problem:
         raise bad_request(f"Validation failed\n\n{problem}\n")
-    wanted = AlterVhost(vhost, **{_OF_VHOST[name]: value})
-    await request.services.operations.call(request.caller, wanted)
+    await request.services.operations.call(request.caller, _OF_VHOST[name](vhost, value))
     return ManagementReply(204)
 
 
 async def clear_vhost_limit(request: ManagementRequest) -> ManagementReply:
     """Clear a limit of a virtual host; one that is not set is ignored."""
-    vhost, field = require_vhost(request), _OF_VHOST.get(request.values["name"])
-    if field is not None:
-        await request.services.operations.call(
-            request.caller, AlterVhost(vhost, **{field: UNLIMITED})
-        )
+    vhost, setting = require_vhost(request), _OF_VHOST.get(request.values["name"])
+    if setting is not None:
+        await request.services.operations.call(request.caller, setting(vhost, UNLIMITED))
     return ManagementReply(204)
 
 
@@ -81,16 +85,15 @@ async def set_user_limit(request: ManagementRequest) -> ManagementReply:
     problem = _problem(name, value, _OF_USER, "user-limits")
     if problem:
         raise bad_request(problem)
-    wanted = PutUser(user, **{_OF_USER[name]: value})
-    await request.services.operations.call(request.caller, wanted)
+    await request.services.operations.call(request.caller, _OF_USER[name](user, value))
     return ManagementReply(204)
 
 
 async def clear_user_limit(request: ManagementRequest) -> ManagementReply:
     """Clear a limit of a user; one that is not set is ignored."""
-    user, field = existing_user(request), _OF_USER.get(request.values["name"])
-    if field is not None:
-        await request.services.operations.call(request.caller, PutUser(user, **{field: UNLIMITED}))
+    user, setting = existing_user(request), _OF_USER.get(request.values["name"])
+    if setting is not None:
+        await request.services.operations.call(request.caller, setting(user, UNLIMITED))
     return ManagementReply(204)
 
 
@@ -121,7 +124,7 @@ def _limits_of_vhost(vhost: VhostDefinition) -> dict[str, int]:
     return {name: value for name, value in limits.items() if value >= 0}
 
 
-def _problem(name: str, value: object, known: Mapping[str, str], what: str) -> str | None:
+def _problem(name: str, value: object, known: Collection[str], what: str) -> str | None:
     """Return RabbitMQ's text for an unknown limit or a value that is no integer."""
     if name not in known:
         return f"Unrecognised terms [{{<<{json.dumps(name)}>>,{_term(value)}}}] in {what}"

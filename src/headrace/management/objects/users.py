@@ -5,6 +5,7 @@ and permissions. Passwords are stored as SCRAM credentials only (ADR 87).
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -65,9 +66,8 @@ async def put(request: ManagementRequest) -> ManagementReply:
     _check_changeable(request, name)
     is_new = not is_user(request, name)
     tags = tags_of(document["tags"])
-    await request.services.operations.call(
-        request.caller, PutUser(name, tags=tags, **_password(document))
-    )
+    wanted = _with_password(PutUser(name, tags=tags), document)
+    await request.services.operations.call(request.caller, wanted)
     return ManagementReply(201 if is_new else 204)
 
 
@@ -143,22 +143,20 @@ def _row(request: ManagementRequest, name: str) -> Mapping[str, object]:
     }
 
 
-def _password(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fields of `PutUser` for a password or a hash. Raises ManagementError."""
-    password, hashed = document.get("password"), document.get("password_hash")
-    for key in ("password", "password_hash"):
-        if not isinstance(document.get(key, ""), str):
-            raise bad_request(f"{key} is no string")
-    if not hashed:
-        return {"password": password or ""}
+def _with_password(wanted: PutUser, document: Mapping[str, Any]) -> PutUser:
+    """Return an operation with the password or the hash of a body. Raises ManagementError."""
+    password, hashed = document.get("password", ""), document.get("password_hash", "")
     algorithm = document.get("hashing_algorithm", DEFAULT_ALGORITHM)
+    if not all(isinstance(each, str) for each in (password, hashed, algorithm)):
+        raise bad_request("password, password_hash and hashing_algorithm are strings")
+    if not hashed:
+        return replace(wanted, password=password)
     try:
-        stored_hash(str(algorithm), hashed)
+        stored_hash(algorithm, hashed)
     except ValueError as error:
-        if "base64" in str(error):
-            raise bad_request(["not_base64", hashed]) from None
-        raise bad_request(str(error)) from None
-    return {"hash": hashed, "algorithm": algorithm}
+        reason = str(error)
+        raise bad_request(["not_base64", hashed] if "base64" in reason else reason) from None
+    return replace(wanted, hash=hashed, algorithm=algorithm)
 
 
 def _check_changeable(request: ManagementRequest, name: str) -> None:
