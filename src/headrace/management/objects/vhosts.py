@@ -6,7 +6,7 @@ from typing import Any
 from headrace.management.lists.columns import columns_of, of_object
 from headrace.management.lists.listing import Listed, listed
 from headrace.management.objects.listed_objects import itself, tags_of, text_of
-from headrace.management.objects.overview import is_node, node_name
+from headrace.management.objects.overview import node_name, node_number
 from headrace.management.objects.permissions import permissions_in, topic_permissions_in
 from headrace.management.requests.errors import bad_request, not_found, protected
 from headrace.management.requests.request import (
@@ -102,7 +102,7 @@ async def protect(request: ManagementRequest) -> ManagementReply:
 async def start(request: ManagementRequest) -> ManagementReply:
     """Answer that a virtual host runs on a node: it does so on each broker."""
     existing_vhost(request)
-    if not is_node(request.services.broker, request.values["node"]):
+    if node_number(request.services.broker, request.values["node"]) is None:
         raise not_found()
     return ManagementReply(204)
 
