@@ -116,7 +116,7 @@ class VhostSettings:
         Raises ApiError.
         """
         default = DEFAULT_VHOST_BY_DEFAULT if name == DEFAULT_VHOST else None
-        return await carried_on(self._changed(_VHOSTS, name, change, default))
+        return await self._changed(_VHOSTS, name, change, default)
 
     async def change_user(self, name: str, change: ChangeUser) -> UserDefinition | None:
         """Write the result of `change` as a user's definition, effective on return.
@@ -124,19 +124,25 @@ class VhostSettings:
         Raises ApiError.
         """
         default = self.definitions.default_of(name)
-        return await carried_on(self._changed(_USERS, name, change, default))
+        return await self._changed(_USERS, name, change, default)
 
     async def change_parameter(self, name: str, change: Change[str]) -> str | None:
         """Write the result of `change` as a global parameter, effective on return.
 
         Raises ApiError.
         """
-        return await carried_on(self._changed(_PARAMETERS, name, change, None))
+        return await self._changed(_PARAMETERS, name, change, None)
 
     async def _changed(
         self, kind: _Kind[D], name: str, change: Change[D], default: D | None
     ) -> D | None:
         """Write the result of `change` for one entity; `default`: its value without a node."""
+        writing = self._write(kind, name, change, default)
+        return await carried_on(writing)
+
+    async def _write(
+        self, kind: _Kind[D], name: str, change: Change[D], default: D | None
+    ) -> D | None:
         wanted: D | None = None
 
         def changed(texts: dict[str, str]) -> dict[str, str]:
