@@ -12,7 +12,7 @@ from headrace.frontends.amqp.client import Client
 from headrace.frontends.amqp.connected import ConnectedClients
 from headrace.frontends.amqp.connection.partial_publishes import Unfinished
 from headrace.model.secret import Secret
-from headrace.net.connection_traffic import ConnectionTraffic
+from headrace.net.answering import ConnectionTraffic
 from headrace.ports.clock import Clock, Random
 from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queues.engine.hosted_queue import MakeStore, stores_in_memory
