@@ -91,6 +91,7 @@ class QueueBroker:
             random.uuid if declarations is None else declarations.coordinator.name_bytes,
             make_store or stores_in_memory(self.memory),
             durability if declarations is None else declarations,
+            random.uniform,
         )
         if declarations is not None:
             declarations.apply_to(self.virtual_hosts)

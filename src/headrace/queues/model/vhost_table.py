@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from headrace.queues.model.bindings import Bindings, Removed
 from headrace.queues.model.declarations import DeclaredQueue, Owner
-from headrace.queues.model.exchanges import Binding, Destination, Exchange, predeclared_exchanges
+from headrace.queues.model.exchange_types.amqp import DIRECT, FANOUT, HEADERS, TOPIC
+from headrace.queues.model.exchanges import DEFAULT_EXCHANGE, Binding, Destination, Exchange
 from headrace.queues.model.routing import Router
 from headrace.queues.refusals import QUEUE
 
@@ -19,13 +20,23 @@ if TYPE_CHECKING:
     from headrace.queues.model.policies.vhost_policy import PolicyId, VhostPolicy
 
 
+_PREDECLARED = (
+    (DEFAULT_EXCHANGE, DIRECT),
+    ("amq.direct", DIRECT),
+    ("amq.fanout", FANOUT),
+    ("amq.topic", TOPIC),
+    ("amq.headers", HEADERS),
+    ("amq.match", HEADERS),
+)
+
+
 class VhostTable:
     """The exchanges, queues and bindings of a vhost, which routes follow, and its policies."""
 
     def __init__(self, name: str) -> None:
         """Create the table of a new vhost, with the predeclared exchanges."""
         self.name = name
-        self.exchanges = {exchange.name: exchange for exchange in predeclared_exchanges()}
+        self.exchanges = {exchange.name: exchange for exchange in _predeclared_exchanges()}
         self.queues: dict[str, DeclaredQueue] = {}
         self.bindings = Bindings(self.exchanges)
         self.router = Router(name, self.exchanges, self.queues)
@@ -92,3 +103,10 @@ class VhostTable:
     def owned_by(self, owner: Owner) -> list[str]:
         """Return the sorted names of the queues that are exclusive to a connection."""
         return sorted(self._of_owners.get(owner, ()))
+
+
+def _predeclared_exchanges() -> list[Exchange]:
+    """Return the exchanges of each new vhost: the default one and those named `amq.`."""
+    exchanges = [Exchange(name, each, durable=True) for name, each in _PREDECLARED]
+    trace = Exchange("amq.rabbitmq.trace", TOPIC, durable=True, internal=True)
+    return [*exchanges, trace]
