@@ -222,7 +222,7 @@ def test_each_call_that_is_not_served_has_a_row(
 ) -> None:
     found = list(differences(golden, {}, SCENARIO))
     assert len(found) == len(STEPS)
-    left, unused = unexplained(found, rows)
+    left, unused = unexplained(found, [row for row in rows if row.field == "*"])
     assert unused == []
     table = RequestTable(ROWS)
     for call in {each.call for each in left}:

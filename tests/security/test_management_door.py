@@ -11,15 +11,13 @@ import pytest
 
 from headrace.frontends.management import credentials
 from headrace.management.requests.rows import ROWS
-from headrace.management.requests.table import Row
-from headrace.management.requests.tags import Tag
+from headrace.operations.tags import Tag
 from headrace.testing import BrokerThread
 from tests.support.amqp.management import (
     GUEST,
     SETTINGS,
     ApiClient,
     basic,
-    make_user,
     on_frontend,
     port_of,
 )
@@ -29,13 +27,6 @@ PLACES = 64
 SECRET = "planted-secret-78"
 GUESS = f"GET /api/whoami HTTP/1.1\r\nHost: x\r\nAuthorization: {basic('guest', SECRET)}\r\n\r\n"
 DELAY_SECONDS = 0.3
-TAGS = ("management", "policymaker", "monitoring", "administrator", "impersonator", "Administrator")
-SUFFICIENT = {
-    Tag.MANAGEMENT: {"management", "policymaker", "monitoring", "administrator"},
-    Tag.POLICYMAKER: {"policymaker", "administrator"},
-    Tag.MONITORING: {"monitoring", "administrator"},
-    Tag.ADMINISTRATOR: {"administrator"},
-}
 GUARDED = [row for row in ROWS if row.tag is not Tag.ANYONE]
 
 
@@ -51,26 +42,11 @@ def client(broker: BrokerThread) -> Iterator[ApiClient]:
         yield made
 
 
-def path_of(row: Row) -> str:
-    """Return a path of a row."""
-    return "/api" + row.pattern.replace("{password}", SECRET)
-
-
 def test_anyone_may_send_few_requests() -> None:
     open_rows = {(row.method, row.pattern) for row in ROWS} - {
         (row.method, row.pattern) for row in GUARDED
     }
     assert open_rows == {("GET", "/version"), ("POST", "/login"), ("DELETE", "/login")}
-
-
-@pytest.mark.parametrize("row", GUARDED, ids=lambda row: f"{row.method} {row.pattern}")
-def test_each_request_requires_its_tag(row: Row, client: ApiClient, broker: BrokerThread) -> None:
-    assert client.ask(row.method, path_of(row), None).status == 401
-    for tag in TAGS:
-        user = make_user(broker, f"has-{tag}", tag)
-        status = client.ask(row.method, path_of(row), user).status
-        assert (status == 200) == (tag in SUFFICIENT[row.tag]), tag
-        assert status in {200, 401}
 
 
 def test_the_first_refusal_is_the_answer(client: ApiClient) -> None:

@@ -90,6 +90,8 @@ class ImageDelta(NamedTuple):
     """All live brokers; None: unchanged."""
     controller_id: BrokerId | None = None
     """The controller's broker id; None: unchanged."""
+    is_whole: bool = False
+    """Whether the cluster has no other topics: those that the delta does not name are removed."""
 
 
 Observer = Callable[[ImageDelta, bool], None]
@@ -186,6 +188,16 @@ class MetadataImage:
             if self.suspects.get(broker.broker_id) != broker.epoch:
                 yield broker
 
+    def reachable_leader(self, partition: PartitionInfo) -> BrokerId:
+        """Return a partition's leader; NO_LEADER if none, or not one of `reachable_brokers`.
+
+        Clients are shown this one, as by Kafka: they look for its address in the list of brokers.
+        """
+        broker = self.brokers.get(partition.leader)
+        if broker is None or self.suspects.get(broker.broker_id) == broker.epoch:
+            return NO_LEADER
+        return partition.leader
+
     def brokers_with(self, feature: str) -> Mapping[BrokerId, BrokerInfo]:
         """Return the live brokers that have a feature; all if none has it, or it is empty.
 
@@ -227,7 +239,11 @@ class MetadataImage:
         return known
 
     def apply(self, delta: ImageDelta) -> None:
-        """Apply a delta, then call the observers."""
+        """Apply a delta, then call the observers, which are told all topics that it removes."""
+        if delta.is_whole:
+            named = {topic.name for topic in delta.topics} | delta.partitions.keys()
+            left = [name for name in self.topics if name not in named]
+            delta = delta._replace(removed=[*delta.removed, *left])
         structural = False
         for name in delta.removed:
             structural = self._remove(name) or structural

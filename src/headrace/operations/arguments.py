@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
 
+from headrace.operations.tags import Tag
+
 R = TypeVar("R")
 A = TypeVar("A", bound="Arguments[Any]")
 
@@ -21,6 +23,10 @@ class Arguments(Generic[R]):
     """Whether the operation changes something: it requires ALTER on the cluster and is audited."""
     SECRETS: ClassVar[frozenset[str]] = frozenset()
     """Fields whose values no log shows."""
+    TAG: ClassVar[Tag] = Tag.ADMINISTRATOR
+    """The tag of users that allows the operation by the management API."""
+    RETURNS_JSON: ClassVar[bool] = True
+    """Whether the result is a JSON value; otherwise typed calls alone are answered."""
 
 
 def given(arguments: Arguments[Any]) -> dict[str, object]:

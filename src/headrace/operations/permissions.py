@@ -1,10 +1,18 @@
 """The permission that each administrative operation requires, in one table, and its check."""
 
+from collections.abc import Callable, Collection
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.security.authorizer import CLUSTER_NAME, Operation, Resource, ResourceType
+from headrace.operations.tags import Tag, suffices
+from headrace.security.authorizer import (
+    CLUSTER_NAME,
+    Operation,
+    Resource,
+    ResourceType,
+    is_denied,
+)
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -16,6 +24,8 @@ class Surface(Enum):
 
     KAFKA = "Kafka"
     HTTP = "HTTP"
+    MANAGEMENT = "management"
+    """RabbitMQ's management API, where the tags of users are rights (ADR 82)."""
 
 
 class Caller(NamedTuple):
@@ -25,6 +35,8 @@ class Caller(NamedTuple):
     surface: Surface
     by: str = ""
     """The request's name in the audit log; "": the protocol's name."""
+    tags: Callable[[], Collection[str]] = tuple
+    """Returns the tags that the user has now: one that is removed counts at once."""
 
 
 class AdminOperation(Enum):
@@ -69,14 +81,17 @@ class RequiredPermission(NamedTuple):
     kind: ResourceType
     not_asked: frozenset[Surface] = frozenset()
     """Protocols by which every client may call the operation, without authorization."""
+    tag: Tag | None = None
+    """The tag that allows it by the management API; None: none does."""
 
 
 _CLUSTER, _TOPIC, _GROUP = ResourceType.CLUSTER, ResourceType.TOPIC, ResourceType.GROUP
 PERMISSIONS = {
     # Kafka answers DescribeCluster to every client, as Metadata (KIP-700): clients find brokers.
     AdminOperation.DESCRIBE_CLUSTER: RequiredPermission(
-        Operation.DESCRIBE, _CLUSTER, frozenset({Surface.KAFKA})
+        Operation.DESCRIBE, _CLUSTER, frozenset({Surface.KAFKA}), Tag.MANAGEMENT
     ),
+    # By the management API each of these two requires its own tag (`Arguments.TAG`).
     AdminOperation.LIST_PROTOCOL: RequiredPermission(Operation.DESCRIBE, _CLUSTER),
     AdminOperation.CHANGE_PROTOCOL: RequiredPermission(Operation.ALTER, _CLUSTER),
     # CREATE or DELETE on the cluster allows it for every topic.
@@ -94,7 +109,9 @@ PERMISSIONS = {
     AdminOperation.DESCRIBE_CLUSTER_CONFIGS: RequiredPermission(
         Operation.DESCRIBE_CONFIGS, _CLUSTER
     ),
-    AdminOperation.ALTER_CREDENTIALS: RequiredPermission(Operation.ALTER, _CLUSTER),
+    AdminOperation.ALTER_CREDENTIALS: RequiredPermission(
+        Operation.ALTER, _CLUSTER, tag=Tag.ADMINISTRATOR
+    ),
     AdminOperation.ALTER_QUOTAS: RequiredPermission(Operation.ALTER_CONFIGS, _CLUSTER),
     AdminOperation.ELECT_LEADERS: RequiredPermission(Operation.ALTER, _CLUSTER),
     AdminOperation.REASSIGN_PARTITIONS: RequiredPermission(Operation.ALTER, _CLUSTER),
@@ -129,8 +146,12 @@ def permitted(
     name: str = CLUSTER_NAME,
     *,
     told: bool = True,
+    tag: Tag | None = None,
 ) -> bool:
     """Return whether the caller may do `operation` to the resource of this name.
+
+    By the management API the user needs a tag, that of the table or `tag`, and no rule of the
+    authorizer may deny the operation.
 
     A refusal writes one audit line, if `told`. Callers pass False where another permission may
     still suffice, and where an object that the caller may not see is left out of a list. An
@@ -138,18 +159,34 @@ def permitted(
     """
     permission = PERMISSIONS[operation]
     authorizer, identity = broker.authorizer, caller.identity
-    if authorizer.allows_all or caller.surface in permission.not_asked:
-        return True
     resource = Resource(permission.kind, name)
-    allowed = authorizer.allows(identity, permission.operation, resource)
+    if caller.surface is Surface.MANAGEMENT:
+        required = tag or permission.tag
+        allowed = (
+            required is not None
+            and suffices(caller.tags(), required)
+            and not is_denied(authorizer, identity, permission.operation, resource)
+        )
+    elif authorizer.allows_all or caller.surface in permission.not_asked:
+        return True
+    else:
+        allowed = authorizer.allows(identity, permission.operation, resource)
     if not allowed and told:
         broker.audit.refused(identity, permission.operation, resource)
     return allowed
 
 
 def require(
-    broker: "Broker", caller: Caller, operation: AdminOperation, name: str = CLUSTER_NAME
+    broker: "Broker",
+    caller: Caller,
+    operation: AdminOperation,
+    name: str = CLUSTER_NAME,
+    *,
+    tag: Tag | None = None,
 ) -> None:
-    """Raise ApiError and write one audit line if the caller may not do `operation`."""
-    if not permitted(broker, caller, operation, name):
+    """Raise ApiError and write one audit line if the caller may not do `operation`.
+
+    `tag`: that of `permitted`.
+    """
+    if not permitted(broker, caller, operation, name, tag=tag):
         raise authorization_failed(PERMISSIONS[operation].kind)

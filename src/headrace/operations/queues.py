@@ -1,13 +1,27 @@
 """Operations on queues, exchanges and bindings of a virtual host: arguments and results.
 
-The AMQP frontend registers their implementations (`operations.registry`).
+The AMQP frontend registers their implementations (`operations.registry`). By the management API,
+changes need the user's own permissions in the virtual host, as in AMQP (ADR 82).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.operations.arguments import Arguments
+from headrace.operations.tags import Tag
+
+
+class OperationRefused(ApiError):
+    """An operation that AMQP refuses: `message` has a remedy, `reason` is the text for clients."""
+
+    def __init__(self, code: ErrorCode, message: str, reply_code: int, reason: str) -> None:
+        """`reply_code`: AMQP's, as 404; `reason`: RabbitMQ's text without the code's name."""
+        super().__init__(code, message)
+        self.reply_code = reply_code
+        self.reason = reason
+
 
 # queues
 
@@ -87,6 +101,7 @@ class DeclareQueue(Arguments[QueueDeclared]):
     """Declare a queue, like queue.declare; integers among `arguments` are sent as long."""
 
     OPERATION = "queue.declare"
+    TAG = Tag.MANAGEMENT
     vhost: str
     name: str
     durable: bool = False
@@ -99,6 +114,7 @@ class DeleteQueue(Arguments[int]):
     """Delete a queue; the result is the number of messages that were ready."""
 
     OPERATION = "queue.delete"
+    TAG = Tag.MANAGEMENT
     vhost: str
     name: str
     if_unused: bool = False
@@ -110,6 +126,7 @@ class PurgeQueue(Arguments[int]):
     """Remove a queue's ready messages; the result is their number."""
 
     OPERATION = "queue.purge"
+    TAG = Tag.MANAGEMENT
     vhost: str
     name: str
 
@@ -184,6 +201,7 @@ class DeclareExchange(Arguments[ExchangeDeclared]):
     """Declare an exchange, like exchange.declare; integers among `arguments` are sent as long."""
 
     OPERATION = "exchange.declare"
+    TAG = Tag.MANAGEMENT
     vhost: str
     name: str
     type: str
@@ -198,6 +216,7 @@ class DeleteExchange(Arguments[None]):
     """Delete an exchange with its bindings."""
 
     OPERATION = "exchange.delete"
+    TAG = Tag.MANAGEMENT
     vhost: str
     name: str
     if_unused: bool = False
@@ -238,6 +257,7 @@ class CreateBinding(Arguments[BindingCreated]):
     """Bind a queue or an exchange to the exchange `source`; `to` is "queue" or "exchange"."""
 
     OPERATION = "binding.create"
+    TAG = Tag.MANAGEMENT
     vhost: str
     source: str
     to: str
@@ -251,6 +271,7 @@ class DeleteBinding(Arguments[int]):
     """Delete bindings equal to one that `ListBindings` shows; the result is their number."""
 
     OPERATION = "binding.delete"
+    TAG = Tag.MANAGEMENT
     vhost: str
     source: str
     to: str

@@ -4,7 +4,8 @@ A frontend adds its operations when it is created. Every call requires the opera
 call that may change something writes one audit line, whichever protocol it came by.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from headrace.model.errors import ApiError, ErrorCode
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
 
 R = TypeVar("R")
-Do = Callable[[Any], Awaitable[Any]]
-"""Runs an operation with its arguments. Raises ApiError, KeyError, TypeError, ValueError."""
+Do = Callable[[Caller, Any], Awaitable[Any]]
+"""Runs an operation of a caller with its arguments.
+
+Raises ApiError, KeyError, TypeError, ValueError."""
 
 
 class _Registered(NamedTuple):
@@ -34,6 +37,8 @@ class Operations:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._by_name: dict[str, _Registered] = {}
+        self._changing: set[asyncio.Future[Any]] = set()
+        """Changes under way, which nothing else may refer to."""
 
     @property
     def kinds(self) -> list[type[Arguments[Any]]]:
@@ -49,8 +54,21 @@ class Operations:
     async def call(self, caller: Caller, arguments: Arguments[R]) -> R:
         """Authorize and run an operation; return its result. Raises ApiError."""
         registered = self._registered(arguments.OPERATION)
-        result: R = await self._run(caller, registered, lambda: arguments, given(arguments))
+        work = self._run(caller, registered, lambda: arguments, given(arguments))
+        result: R = await (self._to_its_end(work) if registered.kind.MUTATES else work)
         return result
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - its result
+        """Run a change, also if its caller is cancelled: the audit line tells what became of it."""
+        task = asyncio.ensure_future(work)
+        self._changing.add(task)
+        task.add_done_callback(self._changed)
+        return await asyncio.shield(task)
+
+    def _changed(self, task: "asyncio.Future[Any]") -> None:
+        self._changing.discard(task)
+        if not task.cancelled():
+            task.exception()  # an error that no caller waits for is in the audit log
 
     async def call_json(self, caller: Caller, name: str, question: Mapping[str, Any]) -> object:
         """Authorize and run an operation whose arguments are a JSON object; return a JSON value.
@@ -58,6 +76,8 @@ class Operations:
         ApiError; an unknown operation is refused before the caller's permission is checked.
         """
         registered = self._registered(name)
+        if not registered.kind.RETURNS_JSON:
+            raise _unknown(name)
         return encode(
             await self._run(caller, registered, lambda: decode(registered.kind, question), question)
         )
@@ -72,7 +92,7 @@ class Operations:
             )
         registered = self._by_name.get(name)
         if registered is None:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"no operation {name[:100]!r} is known here")
+            raise _unknown(name)
         return registered
 
     async def _run(
@@ -87,8 +107,8 @@ class Operations:
         code = ErrorCode.UNKNOWN_SERVER_ERROR
         asks = AdminOperation.CHANGE_PROTOCOL if kind.MUTATES else AdminOperation.LIST_PROTOCOL
         try:
-            require(self._broker, caller, asks)
-            result = await do(arguments())
+            require(self._broker, caller, asks, tag=kind.TAG)
+            result = await do(caller, arguments())
             code = ErrorCode.NONE
             return result
         except ApiError as error:
@@ -104,3 +124,7 @@ class Operations:
                 asked = shown_fields(shown, public_fields(kind))
                 detail = {"operation": kind.OPERATION, "asked": asked}
                 tell_change(self._broker.audit, caller, code, detail)
+
+
+def _unknown(name: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, f"no operation {name[:100]!r} is known here")

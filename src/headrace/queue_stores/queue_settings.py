@@ -1,6 +1,7 @@
 """Settings of queues and consumers from checked arguments, and messages as published."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -10,6 +11,8 @@ DELIVERY_LIMIT_DEFAULT = 20
 """Delivery limit of a quorum queue without `x-delivery-limit`, as in RabbitMQ 4.0."""
 DELIVERIES_COUNTED_MAX = 0xFFFF_FFFF
 """Delivery limit of a quorum queue declared unlimited: the largest count of four bytes."""
+TtlAt = Callable[[int], int | None]
+"""Returns the message TTL in ms at the wall time of a publish in ms; None: unlimited."""
 
 
 class QueueType(Enum):
@@ -47,6 +50,11 @@ class QueueSettings(NamedTuple):
     queue_type: QueueType = QueueType.CLASSIC
     ttl_ms: int | None = None
     """Message TTL in milliseconds; a message's own expiration counts if it is less."""
+    ttl_since_ms: int = 0
+    """Wall time of the policy that set `ttl_ms`: messages published before have
+    `ttl_before_ms`."""
+    ttl_before_ms: int | None = None
+    """The message TTL of the arguments, where a policy has set another one."""
     expires_ms: int | None = None
     """Milliseconds without consumers, gets and declarations until the queue is deleted."""
     length_max: int | None = None
@@ -93,6 +101,15 @@ class QueueSettings(NamedTuple):
             size_max is not None and size > size_max
         )
 
+    def excess(self, count: int, size: int, count_max: int) -> tuple[int, int]:
+        """Return how many messages to drop next of a queue that exceeds its limits, in what bytes.
+
+        At most `count_max`; the first one is to be dropped whatever its size.
+        """
+        if self.length_max is not None and count > self.length_max:
+            return min(count - self.length_max, count_max), sys.maxsize
+        return count_max, size - (self.length_bytes_max or 0)
+
     def never_refuses(self, published: "Published") -> bool:
         """Tell whether a message is accepted however full the queue is."""
         if self.overflow is Overflow.DROP_HEAD:
@@ -115,7 +132,10 @@ class StoredQueue(Protocol):
 
     @property
     def settings(self) -> QueueSettings:
-        """The queue's settings."""
+        """The queue's present settings."""
+
+    def ttl_ms_at(self, published_ms: int) -> int | None:
+        """Return the message TTL of messages published at a wall time; None: unlimited."""
 
 
 class Published(NamedTuple):

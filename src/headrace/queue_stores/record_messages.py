@@ -18,6 +18,7 @@ from headrace.delivery.batches import Aborted, stretches
 from headrace.model.errors import ApiError, Malformed
 from headrace.ports.disk import Buffer
 from headrace.queue_stores.like_records import LikeRecords
+from headrace.queue_stores.queue_settings import TtlAt
 from headrace.record.batch import (
     CODEC_MASK,
     LOG_APPEND_TIME,
@@ -131,14 +132,14 @@ def messages_in(
     at: int,
     *,
     aborted: Sequence[Aborted] = (),
-    ttl_ms: int | None = None,
+    ttl_ms_at: TtlAt | None = None,
     arrived_ms: int = 0,
     is_settled: Callable[[int], bool] | None = None,
 ) -> Found:
     """Return the committed, unsettled messages of whole batches from position `at` on.
 
-    `arrived_ms` is the time for records without a timestamp. A batch that cannot be decoded is
-    logged and skipped.
+    `ttl_ms_at`: the queue's; None: without a TTL. `arrived_ms` is the time for records without a
+    timestamp. A batch that cannot be decoded is logged and skipped.
     """
     found = Found([], [], [], [])
     view = memoryview(data)
@@ -154,7 +155,7 @@ def messages_in(
             )  # fmt: skip
             continue
         for run in runs:
-            _add(found, run.unsettled(at, is_settled), ttl_ms, arrived_ms)
+            _add(found, run.unsettled(at, is_settled), ttl_ms_at, arrived_ms)
     return found
 
 
@@ -194,14 +195,16 @@ class _Run(NamedTuple):
         )
 
 
-def _add(found: Found, run: _Run, ttl_ms: int | None, arrived_ms: int) -> None:
+def _add(found: Found, run: _Run, ttl_ms_at: TtlAt | None, arrived_ms: int) -> None:
     (timestamp, life_ms, persistent), positions, messages = run
+    published_ms = timestamp if timestamp >= 0 else arrived_ms
+    ttl_ms = None if ttl_ms_at is None else ttl_ms_at(published_ms)
     if not persistent:
         found.transient.extend(positions)
     if ttl_ms is not None:
         life_ms = ttl_ms if life_ms is None else min(life_ms, ttl_ms)
     if life_ms is not None:
-        life_ms += timestamp if timestamp >= 0 else arrived_ms
+        life_ms += published_ms
     found.positions.extend(positions)
     found.messages.extend(messages)
     found.expiries_ms.extend([life_ms] * len(messages))

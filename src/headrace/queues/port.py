@@ -306,7 +306,10 @@ class Queue(Target, Protocol):
 
     @property
     def settings(self) -> QueueSettings:
-        """The settings from the arguments that the queue was declared with."""
+        """The present settings of the queue."""
+
+    def apply(self, settings: QueueSettings) -> None:
+        """Use other settings from now on: a policy of the queue was set, changed or cleared."""
 
     def consume(self, consumer: Consumer, now: float, done: ConsumeDone) -> None:
         """Add a consumer, and call `done` then; Refused is raised at once, or passed to `done`.

@@ -113,6 +113,17 @@ class Authorizer(Protocol):
         (KIP-679)."""
 
 
+def is_denied(
+    authorizer: Authorizer, identity: "Identity", operation: Operation, resource: Resource
+) -> bool:
+    """Return whether a rule denies an operation that the rights of a protocol allow.
+
+    An authorizer without a method `denies` denies nothing.
+    """
+    denies = getattr(authorizer, "denies", None)
+    return denies is not None and bool(denies(identity, operation, resource))
+
+
 class AllowsAll:
     """An `Authorizer` that allows everything, for a broker without rules."""
 

@@ -109,6 +109,12 @@ class RuleAuthorizer:
             return self._allow_unruled
         return strongest is Ruling.ALLOWED
 
+    def denies(self, identity: Identity, operation: Operation, resource: Resource) -> bool:
+        """Return whether a current rule denies the operation, which no rule does to super users."""
+        return not self._is_super(identity) and any(
+            source.ruling(identity, operation, resource) is Ruling.DENIED for source in self.sources
+        )
+
     def _is_super(self, identity: Identity) -> bool:
         # Compare the listener, not the principal: a user may have the same name.
         return identity.listener == LOCAL_LISTENER or identity.principal in self._super_users

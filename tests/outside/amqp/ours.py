@@ -63,18 +63,19 @@ def furnish(bootstrap: str) -> None:
     """Create the vhosts, users and permissions that scenarios use (`peer`). SystemExit."""
     for vhost in DEFINITIONS["vhosts"]:
         if vhost["name"] != "/":
-            _asked(bootstrap, "vhost", "create", vhost["name"])
+            asked(bootstrap, "vhost", "create", vhost["name"])
     for user in DEFINITIONS["users"]:
         if user["name"] != "guest":
             password = ("--password-file", "-")
-            _asked(bootstrap, "user", "create", user["name"], *password, given=user["password"])
+            asked(bootstrap, "user", "create", user["name"], *password, given=user["password"])
     for one in DEFINITIONS["permissions"]:
         expressions = (one["configure"], one["write"], one["read"])
         words = ("permission", "set", one["user"], *expressions, "--vhost", one["vhost"])
-        _asked(bootstrap, *words)
+        asked(bootstrap, *words)
 
 
-def _asked(bootstrap: str, *words: str, given: str = "") -> None:
+def asked(bootstrap: str, *words: str, given: str = "") -> None:
+    """Run a command of `headrace amqp`; `given` is its input. SystemExit."""
     command = [sys.executable, "-m", "headrace.cli.main", "amqp", *words, "-b", bootstrap]
     done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -65,11 +65,16 @@ def in_full(batch: Buffer, at: int, settled: frozenset[int] = frozenset()) -> tu
         record_messages._plain_runs = plain
 
 
+def ttl_ms_at(published_ms: int) -> int | None:
+    """A TTL that is shorter for later messages, as after a change of a policy."""
+    return 500 if published_ms < 100 else 50
+
+
 def by_neighbours(
     batch: Buffer, at: int, settled: frozenset[int] = frozenset()
 ) -> tuple[object, ...]:
     is_settled = settled.__contains__ if settled else None
-    return shown(messages_in(batch, at, ttl_ms=500, arrived_ms=5, is_settled=is_settled))
+    return shown(messages_in(batch, at, ttl_ms_at=ttl_ms_at, arrived_ms=5, is_settled=is_settled))
 
 
 @settings(max_examples=examples(150))

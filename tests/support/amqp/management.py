@@ -105,3 +105,11 @@ def make_user(broker: BrokerThread, name: str, *tags: str) -> tuple[str, str]:
     set_password(broker, name, name)
     administer(broker, "user.put", name=name, tags=list(tags))
     return name, name
+
+
+def make_vhost(broker: BrokerThread, name: str, *users: str, pattern: str = ".*") -> None:
+    """Create a virtual host in which users may do everything to names that fit a pattern."""
+    administer(broker, "vhost.create", name=name)
+    for user in users:
+        question = dict.fromkeys(("configure", "write", "read"), pattern)
+        administer(broker, "permission.set", user=user, vhost=name, **question)

@@ -4,6 +4,7 @@ from headrace.cluster.topics.creation import NewTopic
 from headrace.model.errors import ApiError
 from headrace.net.connection import Connection
 from headrace.net.pending import Pending
+from headrace.operations.permissions import Caller
 from headrace.security.identity import Identity
 from headrace.server.frontends import Parts
 from tests.support.made_up.operations import ForgetLine, Lines, ListLines
@@ -67,10 +68,10 @@ class EchoFrontend:
     async def stop(self) -> None:
         """Do nothing."""
 
-    async def _list(self, asked: ListLines) -> Lines:
+    async def _list(self, caller: Caller, asked: ListLines) -> Lines:
         return Lines(tuple(self.lines))
 
-    async def _forget(self, asked: ForgetLine) -> int:
+    async def _forget(self, caller: Caller, asked: ForgetLine) -> int:
         said = self.lines.count(asked.line)
         self.lines = [line for line in self.lines if line != asked.line]
         return said

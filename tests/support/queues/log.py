@@ -79,12 +79,15 @@ class LogQueue:
             self.files,
             self.world.clock,
             self,
-            ttl_ms=self.settings.ttl_ms,
+            ttl_ms_at=self.ttl_ms_at,
             drops_transient=self.drops_transient,
             keeps_settled=self.keeps_settled,
             cache_bytes_max=self.cache_bytes_max,
             handed_out_ahead=self.ahead,
         )
+
+    def ttl_ms_at(self, published_ms: int) -> int | None:
+        return self.settings.ttl_ms
 
     def led_again(self) -> "LogQueue":
         """Load the queue again after its store has resigned, in the same process."""

@@ -1,5 +1,7 @@
 """Policies as tests set them."""
 
+from headrace.queues.engine.changed_settings import change_settings
+from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.model.policies.policy import Policy
 from headrace.queues.model.policies.vhost_policy import PolicyId, VhostPolicy, policy_text
 
@@ -17,3 +19,10 @@ def vhost_policy(
     """A policy that a vhost has."""
     policy = Policy(name, pattern, {"max-length": length})
     return VhostPolicy(PolicyId(name, operators), policy, policy_text(policy), NOW_MS + at)
+
+
+def change_queue(host: QueueHost, name: str, now_ms: int = NOW_MS, **changed: object) -> None:
+    """Change settings of a declared queue, as a policy does."""
+    queue = host.model.queues[name]
+    settings = queue.settings._replace(**changed)  # type: ignore[arg-type]
+    change_settings(host, queue, settings, now_ms)

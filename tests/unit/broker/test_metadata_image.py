@@ -95,6 +95,16 @@ def test_names_ids_and_the_number_of_partitions_follow_every_change() -> None:
     assert image.collides_with("a_b") is None
 
 
+def test_delta_of_the_whole_cluster_removes_the_topics_that_it_does_not_name() -> None:
+    image = picture(topic("t"), topic("u"), topic("v"))
+    heard: list[ImageDelta] = []
+    image.observers.append(lambda delta, structural: heard.append(delta))
+    image.apply(ImageDelta([topic("w")], partitions={"u": [partition(0, OTHER)]}, is_whole=True))
+    assert sorted(image.topics) == ["u", "w"]
+    assert sorted(heard[0].removed) == ["t", "v"]
+    assert image.topics["u"].partitions[0].leader == OTHER
+
+
 def test_observers_hear_of_each_change_once_it_is_there_and_whether_structure_changed() -> None:
     image = picture(topic("t"))
     heard: list[tuple[ImageDelta, bool, int]] = []

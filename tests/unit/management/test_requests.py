@@ -14,9 +14,11 @@ from headrace.management.requests.table import (
     Row,
     handler_of,
 )
-from headrace.management.requests.tags import Tag, require_tag
+from headrace.management.requests.tags import require_tag
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.invariant import InvariantError
+from headrace.operations.queues import OperationRefused
+from headrace.operations.tags import Tag
 from headrace.queues.refusals import (
     RefusalKind,
     Refused,
@@ -192,6 +194,25 @@ def test_an_operation_that_fails_has_a_status(code: ErrorCode, status: int, erro
     found = errors.of_api_error(ApiError(code, "because"))
     assert (found.status, found.error) == (status, error)
     assert found.reason == ("Access refused." if status == 401 else "because")
+
+
+@pytest.mark.parametrize(
+    ("code", "reply_code", "status", "error", "reason"),
+    [
+        (ErrorCode.INVALID_REQUEST, 403, 401, "not_authorised", "Access refused."),
+        (ErrorCode.INVALID_REQUEST, 530, 401, "not_authorised", "Access refused."),
+        (ErrorCode.INVALID_REQUEST, 405, 400, "bad_request", "RabbitMQ's text"),
+        (ErrorCode.INVALID_REQUEST, 406, 400, "bad_request", "RabbitMQ's text"),
+        (ErrorCode.RESOURCE_NOT_FOUND, 404, 404, "not_found", "RabbitMQ's text"),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, 541, 503, "service_unavailable", "RabbitMQ's text"),
+    ],
+)
+def test_a_refusal_of_amqp_has_its_text_without_the_remedy(
+    code: ErrorCode, reply_code: int, status: int, error: str, reason: str
+) -> None:
+    remedied = OperationRefused(code, "CODE - text; and a remedy", reply_code, "RabbitMQ's text")
+    found = errors.of_api_error(remedied)
+    assert (found.status, found.error, found.reason) == (status, error, reason)
 
 
 @pytest.mark.parametrize(

@@ -51,15 +51,15 @@ class Show(Arguments[list[Stored]]):
     MUTATES = False
 
 
-async def store(asked: Store) -> Stored:
+async def store(caller: Caller, asked: Store) -> Stored:
     return Stored(asked.name, created=True)
 
 
-async def show(asked: Show) -> list[Stored]:
+async def show(caller: Caller, asked: Show) -> list[Stored]:
     return [Stored("a", created=False)]
 
 
-def operations(do: Callable[[Any], Awaitable[Any]] = store) -> Operations:
+def operations(do: Callable[[Caller, Any], Awaitable[Any]] = store) -> Operations:
     """Return operations on a broker that allows all."""
     broker: Any = SimpleNamespace(authorizer=AllowsAll(), audit=Audit(HandClock()))
     made = Operations(broker)
@@ -137,7 +137,7 @@ def test_a_field_that_no_operation_knows_is_hidden_in_the_audit_log(
 def test_an_operation_that_fails_midway_is_not_audited_as_done(
     told: pytest.LogCaptureFixture, problem: BaseException
 ) -> None:
-    async def fail(asked: Store) -> Stored:
+    async def fail(caller: Caller, asked: Store) -> Stored:
         raise problem
 
     with pytest.raises(type(problem)):
@@ -145,6 +145,35 @@ def test_an_operation_that_fails_midway_is_not_audited_as_done(
     (line,) = [record.getMessage() for record in told.records]
     assert line.startswith("not changed ")
     assert line.endswith("result=UNKNOWN_SERVER_ERROR")
+
+
+@pytest.mark.parametrize("problem", [None, ApiError(ErrorCode.INVALID_REQUEST)])
+def test_a_change_whose_caller_is_cancelled_is_carried_out_and_audited(
+    told: pytest.LogCaptureFixture, problem: ApiError | None
+) -> None:
+    async def main() -> None:
+        begun, goes_on = asyncio.Event(), asyncio.Event()
+
+        async def wait(caller: Caller, asked: Store) -> Stored:
+            begun.set()
+            await goes_on.wait()
+            if problem is not None:
+                raise problem
+            return Stored(asked.name, created=True)
+
+        call = asyncio.create_task(operations(wait).call(CALLER, Store("a")))
+        await begun.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert told.records == []
+        goes_on.set()
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+    (line,) = [record.getMessage() for record in told.records]
+    assert line.startswith("changed " if problem is None else "not changed ")
 
 
 def test_two_operations_of_one_name_are_refused() -> None:

@@ -190,9 +190,11 @@ def test_queue_that_is_declared_again_has_another_producer_id() -> None:
     here = Elsewhere()
     here.publish("a")
     led = here.life.queue()
+    led.declared.change(led.settings._replace(length_max=3), 0)
     again = here.elsewhere.open("/", led.declared, led.title)
-    assert again is here.remote
-    other = here.elsewhere.open("/", led.declared._replace(owner=None), led.title)
+    assert again is here.remote, "with other settings it is the same queue"
+    declared = DeclaredQueue(led.name, True, False, None, {}, led.settings)
+    other = here.elsewhere.open("/", declared, led.title)
     assert other is not here.remote
     assert not here.remote.in_session
     assert len(here.wanted) == 1

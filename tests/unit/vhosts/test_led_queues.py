@@ -14,6 +14,7 @@ from headrace.queues.port import Consumer, Getter, Handover
 from headrace.queues.refusals import Refused
 from headrace.vhosts.led_queues import LOADS_MAX
 from tests.support.cluster.queue_part import AT, QueueCluster, play
+from tests.support.queues.policies import change_queue
 from tests.support.sim.cluster import until
 
 if TYPE_CHECKING:
@@ -209,11 +210,15 @@ def test_queue_whose_log_cannot_be_loaded_at_first_is_loaded_again(
         await cluster.sim.elect(AT.topic)
         await until(lambda: loads.count == 1)
         assert part.publish("refused") == [False]
+        await until(lambda: loads.count == 2)
+        # With other settings it is the same queue, which is loaded again.
+        change_queue(part.host, "q", delivery_limit=7)
         await until(lambda: loads.count == 3 and part.is_loaded)
         await part.published("d")
         assert [await part.take() for _ in range(3)] == ["b*", "c*", "d"]
         await part.settled()
         await cluster.in_sync(1, 2, 3)
+        assert part.hosted.settings.delivery_limit == 7
         assert "cannot be loaded: KAFKA_STORAGE_ERROR: Input/output error" in caplog.text
 
     play(story)

@@ -7,11 +7,13 @@ import pytest
 from headrace.frontends.amqp.administration import Administration
 from headrace.model.errors import ApiError
 from headrace.model.protocols import AMQP
+from headrace.operations.permissions import Caller, Surface
 from headrace.operations.virtual_hosts import CreateVhost, DeleteVhost
 from headrace.ports.callbacks import Done
 from headrace.posix.awaiting import called_back
 from headrace.queues.model.policies.vhost_policy import PolicyId
 from headrace.queues.queue_names import queue_topic
+from headrace.security.identity import Identity
 from headrace.testing.sim.cluster import SimCluster
 from headrace.vhosts.declarations.coordinator import Coordinator
 from headrace.vhosts.declarations.messages import Answer, Command, CommandKind
@@ -46,7 +48,8 @@ async def operate(cluster: SimCluster, number: int, asked: CreateVhost | DeleteV
         settings,
         settings.stored[AMQP.name],  # type: ignore[arg-type]
     ).operations
-    await operations[type(asked)](asked)
+    caller = Caller(Identity("127.0.0.1", "PLAINTEXT"), Surface.KAFKA)
+    await operations[type(asked)](caller, asked)
 
 
 async def created(cluster: SimCluster) -> None:

@@ -237,7 +237,7 @@ class LeadingRights:
             self._others = None
         if self.watch is not None:
             self.watch.granted(broker, self._grants.until(broker), first=first)
-        self._look_at({*answer.given_up, *answer.epochs})
+        self._look_at(dict.fromkeys((*answer.given_up, *answer.epochs)))
 
     def forget(self, broker: BrokerId) -> None:
         """Forget the grants of a broker whose registration has ended."""

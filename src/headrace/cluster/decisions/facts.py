@@ -220,10 +220,11 @@ class ClusterFacts:
 
     def everything(self, controller: BrokerId) -> ImageDelta:
         """Return the whole cluster as a delta, for a broker that has joined."""
-        topics = [
-            self._shown(topic) for topic in self.topics.values() if topic.name not in self.deleting
+        shown = [
+            self._shown(each) for each in self.topics.values() if each.name not in self.deleting
         ]
-        return ImageDelta(topics, brokers=list(self.brokers.values()), controller_id=controller)
+        brokers, is_whole = list(self.brokers.values()), not self.passed_over
+        return ImageDelta(shown, brokers=brokers, controller_id=controller, is_whole=is_whole)
 
     def _shown(self, topic: StoredTopic) -> TopicInfo:
         found = topic.shown()

@@ -30,8 +30,8 @@ from headrace.wire.kafka.api import ApiKey
 
 LEADER_OF_WHAT_GOES = BrokerId(-2)
 """Leader id of each partition of a topic that is being deleted (Kafka's LeaderDuringDelete)."""
-_INCREMENTAL = 1
-"""Request type: the request contains changes only; partitions that it does not name stay."""
+_INCREMENTAL, _FULL = 1, 2
+"""Request types: the request contains changes only; or what it does not name is removed."""
 _NO_ID = bytes(16)
 PARTITIONS_OF_TOPIC_MAX = 100_000
 """A partition index from this on is refused: all lower indexes would be shown to clients too."""
@@ -144,7 +144,7 @@ def _update_metadata(orders: Orders, facts: ClusterFacts) -> dict[str, Any]:
     }
     brokers = facts.brokers.values() if delta.brokers is None else delta.brokers
     return {
-        "type": _INCREMENTAL,
+        "type": _FULL if delta.is_whole else _INCREMENTAL,
         "topicStates": [
             {
                 "topicName": name,
@@ -290,7 +290,8 @@ def shown(
         else:
             partitions[name] = list(found.values())
     brokers = [_broker_shown(broker, registered) for broker in request["liveBrokers"]]
-    return ImageDelta(whole, removed, partitions, brokers, BrokerId(request["controllerId"]))
+    controller, is_whole = BrokerId(request["controllerId"]), request.get("type") == _FULL
+    return ImageDelta(whole, removed, partitions, brokers, controller, is_whole)
 
 
 def _partition_shown(state: Fields) -> PartitionInfo:

@@ -1,8 +1,8 @@
 """Methods done for an administrator, who has no connection and no channel.
 
 Each method is encoded and decoded as if a client had sent it, so it can name only objects that a
-client can name. Channel handlers execute it with all permissions in its vhost. Exclusive queues of
-clients are not accessible to it.
+client can name. Channel handlers execute it with all permissions in its vhost, or with those of a
+user of the management API. Exclusive queues of clients are not accessible to it.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.frontends.amqp.channel.channel import QueueChannel
 from headrace.frontends.amqp.client import Client
 from headrace.queues.permissions.access import FULL_ACCESS
-from headrace.security.identity import USER, Principal
+from headrace.security.identity import USER, Identity, Principal
 from headrace.vhosts.users.logins import Peer
 from headrace.wire.amqp.frames import FRAME_HEADER_BYTES
 from headrace.wire.amqp.methods import Method, MethodId, decode_method, encode_method
@@ -94,12 +94,19 @@ def as_client_sends(method: Method) -> Method:
     return decode_method(frame[FRAME_HEADER_BYTES:-1])
 
 
-async def do_method(queues: "QueueBroker", host: "QueueHost", method: Method) -> Any:  # noqa: ANN401 - a method's own answer
+async def do_method(
+    queues: "QueueBroker", host: "QueueHost", method: Method, user: Identity | None = None
+) -> Any:  # noqa: ANN401 - a method's own answer
     """Execute a method in a vhost; return its answer once its declarations are stored.
 
-    Raises AmqpError if the method is refused or could not be stored.
+    `user`: whose permissions it needs; None: it needs none. Raises AmqpError or Refused if the
+    method is refused, AmqpError if it could not be stored.
     """
-    client = Client(queues, host, _ADMINISTRATOR, {}, FULL_ACCESS, _NOWHERE, lambda reason: None)
+    access = FULL_ACCESS if user is None else queues.access(user, host.name)
+    principal = _ADMINISTRATOR if user is None else user.principal
+    client = Client(
+        queues, host, principal, {}, access, _NOWHERE, lambda reason: None, identity=user
+    )
     answer = _Answer()
     QueueChannel(answer, client).method(method)
     # Consumers of a deleted queue are notified, and queues deliver.

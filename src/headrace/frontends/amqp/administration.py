@@ -12,6 +12,7 @@ from headrace.frontends.amqp.listing import Listing, no_vhost
 from headrace.frontends.amqp.queue_members import QueueMembers
 from headrace.frontends.amqp.queue_plans import QueuePlans
 from headrace.frontends.amqp.topology import Topology
+from headrace.frontends.amqp.views.operations import views_of
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.operations.virtual_hosts import (
     AlterVhost,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from headrace.cluster.controller_port import SettingsPort, VhostSettingsPort
     from headrace.frontends.amqp.queue_broker import QueueBroker
     from headrace.operations.arguments import Arguments
+    from headrace.operations.permissions import Caller
     from headrace.operations.registry import Do
 
 TAGS_MAX = 20
@@ -69,12 +71,13 @@ class Administration:
             **Topology(queues).operations,
             **Listing(queues, amqp.definitions, members).operations,
             **QueuePlans(broker, queues, settings, members).operations,
+            **views_of(queues, members),
         }
         """The operations by the type of their arguments, as `operations.registry` calls them."""
 
     # vhosts
 
-    async def _create_vhost(self, asked: CreateVhost) -> None:
+    async def _create_vhost(self, caller: "Caller", asked: CreateVhost) -> None:
         name = asked.name
 
         def created(vhost: VhostDefinition | None) -> VhostDefinition:
@@ -84,7 +87,7 @@ class Administration:
 
         await self._amqp.change_vhost(name, created)
 
-    async def _alter_vhost(self, asked: AlterVhost) -> None:
+    async def _alter_vhost(self, caller: "Caller", asked: AlterVhost) -> None:
         name = asked.name
 
         def altered(vhost: VhostDefinition | None) -> VhostDefinition:
@@ -94,7 +97,7 @@ class Administration:
 
         await self._amqp.change_vhost(name, altered)
 
-    async def _delete_vhost(self, asked: DeleteVhost) -> None:
+    async def _delete_vhost(self, caller: "Caller", asked: DeleteVhost) -> None:
         name = asked.name
         if name == DEFAULT_VHOST:
             raise ApiError(ErrorCode.INVALID_REQUEST, "the vhost '/' is always there")
@@ -123,7 +126,7 @@ class Administration:
 
     # users
 
-    async def _put_user(self, asked: PutUser) -> None:
+    async def _put_user(self, caller: "Caller", asked: PutUser) -> None:
         """Store tags, limits and RabbitMQ's hash of a user; fields that are None stay unchanged."""
 
         def put(user: UserDefinition | None) -> UserDefinition:
@@ -143,7 +146,7 @@ class Administration:
 
         await self._amqp.change_user(asked.name, put)
 
-    async def _delete_user(self, asked: DeleteUser) -> None:
+    async def _delete_user(self, caller: "Caller", asked: DeleteUser) -> None:
         """Delete a user with credentials and permissions, and close the user's connections."""
         name = asked.name
         definitions = self._amqp.definitions
@@ -167,7 +170,7 @@ class Administration:
 
     # permissions
 
-    async def _set_permission(self, asked: SetPermission) -> None:
+    async def _set_permission(self, caller: "Caller", asked: SetPermission) -> None:
         name, vhost = asked.user, asked.vhost
         grant = Grant(asked.configure, asked.write, asked.read)
         self._check_vhost(vhost)
@@ -179,7 +182,7 @@ class Administration:
 
         await self._amqp.change_user(name, granted)
 
-    async def _clear_permission(self, asked: ClearPermission) -> None:
+    async def _clear_permission(self, caller: "Caller", asked: ClearPermission) -> None:
         name, vhost = asked.user, asked.vhost
 
         def cleared(user: UserDefinition | None) -> UserDefinition:
@@ -193,7 +196,7 @@ class Administration:
 
         await self._amqp.change_user(name, cleared)
 
-    async def _set_topic_permission(self, asked: SetTopicPermission) -> None:
+    async def _set_topic_permission(self, caller: "Caller", asked: SetTopicPermission) -> None:
         name, vhost, exchange = asked.user, asked.vhost, asked.exchange
         grant = TopicGrant(asked.write, asked.read)
         self._check_vhost(vhost)
@@ -206,7 +209,7 @@ class Administration:
 
         await self._amqp.change_user(name, granted)
 
-    async def _clear_topic_permission(self, asked: ClearTopicPermission) -> None:
+    async def _clear_topic_permission(self, caller: "Caller", asked: ClearTopicPermission) -> None:
         name, vhost, exchange = asked.user, asked.vhost, asked.exchange
 
         def cleared(user: UserDefinition | None) -> UserDefinition:
@@ -227,7 +230,7 @@ class Administration:
 
     # connections
 
-    async def _close_connections(self, asked: CloseConnections) -> int:
+    async def _close_connections(self, caller: "Caller", asked: CloseConnections) -> int:
         """Close the connection of a name, or all of a user; return how many were closed."""
         user, name = asked.user, asked.name
         found = [

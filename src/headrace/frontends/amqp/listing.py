@@ -1,6 +1,6 @@
 """The list operations of administrators: vhosts, users, permissions, queues, connections."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from headrace.frontends.amqp.queue_broker import QueueBroker
     from headrace.frontends.amqp.queue_members import QueueMembers
     from headrace.operations.arguments import Arguments
+    from headrace.operations.permissions import Caller
+    from headrace.operations.registry import Do
     from headrace.ports.callbacks import Done
     from headrace.queues.engine.queue_host import QueueHost
     from headrace.queues.model.declarations import DeclaredQueue
@@ -68,7 +70,7 @@ class Listing:
         self._queues = queues
         self._definitions = definitions
         self._members = members
-        self.operations: dict[type[Arguments[Any]], Callable[[Any], Awaitable[object]]] = {
+        self.operations: dict[type[Arguments[Any]], Do] = {
             ListVhosts: _bounded(self._vhosts),
             ListUsers: _bounded(self._users),
             ListPermissions: _bounded(self._permissions),
@@ -133,7 +135,7 @@ class Listing:
                     arguments=plain(exchange.arguments),
                 )
 
-    async def _queue_rows(self, asked: ListQueues) -> list[QueueDescription]:
+    async def _queue_rows(self, caller: "Caller", asked: ListQueues) -> list[QueueDescription]:
         """Return the queues with their counts, which the leaders of a cluster are asked for."""
         declared = [
             (host, queue)
@@ -277,8 +279,8 @@ def no_vhost(name: str) -> ApiError:
     return ApiError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no vhost '{name}'")
 
 
-def _bounded(rows: Callable[[Asked], Iterable[Row]]) -> Callable[[Asked], Awaitable[list[Row]]]:
-    async def found(asked: Asked) -> list[Row]:
+def _bounded(rows: Callable[[Asked], Iterable[Row]]) -> "Do":
+    async def found(caller: "Caller", asked: Asked) -> list[Row]:
         listed: list[Row] = []
         for row in rows(asked):
             if len(listed) == ROWS_MAX:

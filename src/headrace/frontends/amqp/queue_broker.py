@@ -154,6 +154,10 @@ class QueueBroker:
         self.clients.add(client)
         return client
 
+    def access(self, identity: Identity, vhost: str) -> Access:
+        """Return a user's permissions in a vhost, which follow later changes."""
+        return self._admission.access(identity, vhost)
+
     def impersonates(self, user: str) -> bool:
         """Tell whether a user may set another user's `user-id`: has RabbitMQ's tag impersonator."""
         return _IMPERSONATOR in self._definition_of(user).tags

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headrace.frontends.amqp.queue_broker import QueueBroker
     from headrace.frontends.amqp.queue_members import QueueMembers
     from headrace.operations.arguments import Arguments
+    from headrace.operations.permissions import Caller
     from headrace.operations.registry import Do
 
 
@@ -48,7 +49,9 @@ class QueuePlans:
         }
         """The operations by the type of their arguments, as `operations.registry` calls them."""
 
-    async def _brokers(self, asked: ListQueueBrokers) -> list[QueueBrokerDescription]:
+    async def _brokers(
+        self, caller: "Caller", asked: ListQueueBrokers
+    ) -> list[QueueBrokerDescription]:
         image = self._broker.image
         able = image.brokers_with(feature_of(DECLARATIONS_TOPIC))
         led = Counter(
@@ -62,7 +65,7 @@ class QueuePlans:
             for broker in sorted(info.broker_id for info in image.reachable_brokers())
         ]
 
-    async def _plan(self, asked: PlanQueue) -> None:
+    async def _plan(self, caller: "Caller", asked: PlanQueue) -> None:
         """Store the planned members of a queue, and how many of them confirm a publish."""
         declarations, vhost, members = self._queues.declarations, asked.vhost, asked.members
         if declarations is None:

@@ -14,6 +14,7 @@ from headrace.frontends.amqp.channel import direct_replies
 from headrace.frontends.amqp.listing import no_vhost, plain
 from headrace.frontends.amqp.replies import reply_to
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.operations.permissions import Caller, Surface
 from headrace.operations.queues import (
     BindingCreated,
     CreateBinding,
@@ -23,6 +24,7 @@ from headrace.operations.queues import (
     DeleteExchange,
     DeleteQueue,
     ExchangeDeclared,
+    OperationRefused,
     PurgeQueue,
     QueueDeclared,
 )
@@ -94,7 +96,7 @@ class Topology:
 
     # queues
 
-    async def _declare_queue(self, asked: DeclareQueue) -> QueueDeclared:
+    async def _declare_queue(self, caller: Caller, asked: DeclareQueue) -> QueueDeclared:
         host = self._host(asked.vhost)
         method = QueueDeclare(
             queue=_name("name", asked.name),
@@ -106,40 +108,39 @@ class Topology:
             # A client's declaration would succeed; an administrator has no channel for replies.
             problem = f"'{method.queue}' is not a queue: the name is reserved for direct replies"
             raise _refusal(refused(problem))
-        created = method.queue not in host.queues
-        declared = await self._do(host, method)
+        created = method.queue not in host.model.queues
+        declared = await self._do(caller, host, method)
         return QueueDeclared(
             declared.queue, created, declared.message_count, declared.consumer_count
         )
 
-    async def _delete_queue(self, asked: DeleteQueue) -> int:
+    async def _delete_queue(self, caller: Caller, asked: DeleteQueue) -> int:
         host, name = self._host(asked.vhost), _name("name", asked.name)
         if_unused, if_empty = asked.if_unused, asked.if_empty
-        queue = host.queues.get(name)
+        queue = host.model.queues.get(name)
         if queue is None:
             raise _refusal(not_found(QUEUE, resource_text(QUEUE, name, host.name)))
         if queue.settings.queue_type is QueueType.STREAM and (if_unused or if_empty):
             resource = resource_text(QUEUE, name, host.name)
             raise ApiError(
                 ErrorCode.INVALID_REQUEST,
-                f"{resource} is a stream, for which --if-unused and --if-empty are not looked at:"
+                f"{resource} is a stream, for which if-unused and if-empty are not looked at:"
                 " leave them out to delete it",
             )
-        deleted = await self._do(
-            host, QueueDelete(queue=name, if_unused=if_unused, if_empty=if_empty)
-        )
+        method = QueueDelete(queue=name, if_unused=if_unused, if_empty=if_empty)
+        deleted = await self._do(caller, host, method)
         count: int = deleted.message_count
         return count
 
-    async def _purge_queue(self, asked: PurgeQueue) -> int:
+    async def _purge_queue(self, caller: Caller, asked: PurgeQueue) -> int:
         host = self._host(asked.vhost)
-        purged = await self._do(host, QueuePurge(queue=_name("name", asked.name)))
+        purged = await self._do(caller, host, QueuePurge(queue=_name("name", asked.name)))
         count: int = purged.message_count
         return count
 
     # exchanges
 
-    async def _declare_exchange(self, asked: DeclareExchange) -> ExchangeDeclared:
+    async def _declare_exchange(self, caller: Caller, asked: DeclareExchange) -> ExchangeDeclared:
         host = self._host(asked.vhost)
         method = ExchangeDeclare(
             exchange=_name("name", asked.name),
@@ -150,27 +151,27 @@ class Topology:
             arguments=_table(asked.arguments),
         )
         created = method.exchange not in host.model.exchanges
-        await self._do(host, method)
+        await self._do(caller, host, method)
         return ExchangeDeclared(method.exchange, created)
 
-    async def _delete_exchange(self, asked: DeleteExchange) -> None:
+    async def _delete_exchange(self, caller: Caller, asked: DeleteExchange) -> None:
         host, name = self._host(asked.vhost), _name("name", asked.name)
         if name not in host.model.exchanges:
             raise _refusal(not_found(EXCHANGE, resource_text(EXCHANGE, name, host.name)))
-        await self._do(host, ExchangeDelete(exchange=name, if_unused=asked.if_unused))
+        await self._do(caller, host, ExchangeDelete(exchange=name, if_unused=asked.if_unused))
 
     # bindings
 
-    async def _create_binding(self, asked: CreateBinding) -> BindingCreated:
+    async def _create_binding(self, caller: Caller, asked: CreateBinding) -> BindingCreated:
         host = self._host(asked.vhost)
         source, destination = _ends(asked)
         binding = Binding(source, destination, asked.routing_key, _table(asked.arguments))
         method = _bind(binding)
         created = not host.model.bindings.has(binding)
-        await self._do(host, method)
+        await self._do(caller, host, method)
         return BindingCreated(created)
 
-    async def _delete_bindings(self, asked: DeleteBinding) -> int:
+    async def _delete_bindings(self, caller: Caller, asked: DeleteBinding) -> int:
         """Delete all bindings that lists show alike: the types of numbers are not shown."""
         host = self._host(asked.vhost)
         source, destination = _ends(asked)
@@ -192,15 +193,17 @@ class Topology:
                 )
             )
         for binding in found:
-            await self._do(host, _unbind(binding))
+            await self._do(caller, host, _unbind(binding))
         return len(found)
 
     # all
 
-    async def _do(self, host: "QueueHost", method: Method) -> Any:  # noqa: ANN401 - a method's own answer
+    async def _do(self, caller: Caller, host: "QueueHost", method: Method) -> Any:  # noqa: ANN401 - a method's own answer
+        """Execute a method: of the management API with the permissions that its user has."""
         method = as_client_sends(method)
+        user = caller.identity if caller.surface is Surface.MANAGEMENT else None
         try:
-            return await do_method(self._queues, host, method)
+            return await do_method(self._queues, host, method, user)
         except (AmqpError, Refused) as error:
             raise _refusal(error) from error
 
@@ -211,7 +214,7 @@ class Topology:
         return host
 
 
-def _refusal(error: AmqpError | Refused) -> ApiError:
+def _refusal(error: AmqpError | Refused) -> OperationRefused:
     """Return an administrator's error: RabbitMQ's text, and a remedy if known."""
     remedy = None
     if isinstance(error, Refused):
@@ -221,7 +224,8 @@ def _refusal(error: AmqpError | Refused) -> ApiError:
         error = reply_to(error)
     text = str(error)
     code = _CODES.get(error.code, ErrorCode.INVALID_REQUEST)
-    return ApiError(code, text if remedy is None else f"{text.rstrip('.')}; {remedy}")
+    text = text if remedy is None else f"{text.rstrip('.')}; {remedy}"
+    return OperationRefused(code, text, error.code, error.text)
 
 
 def _ends(asked: CreateBinding | DeleteBinding) -> tuple[str, Destination]:

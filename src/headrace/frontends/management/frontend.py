@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from headrace.frontends.http.router import Router
     from headrace.frontends.http.session import HttpSession
     from headrace.net.connection import Connection
+    from headrace.operations.registry import Operations
     from headrace.vhosts.users.accounts import Accounts
 
 log = logging.getLogger(__name__)
@@ -23,6 +24,10 @@ class Parts(Protocol):
     @property
     def broker(self) -> "Broker":
         """The broker that answers."""
+
+    @property
+    def operations(self) -> "Operations":
+        """The operations of the broker's protocols."""
 
     @property
     def fatal(self) -> Callable[[Exception], None]:
@@ -42,7 +47,7 @@ class ManagementFrontend:
 
     def __init__(self, parts: Parts, accounts: "Accounts") -> None:
         self._accounts = accounts
-        self.endpoint = Endpoint(_LateRouter(parts.broker, accounts), parts.fatal)
+        self.endpoint = Endpoint(_LateRouter(parts, accounts), parts.fatal)
         self.endpoint.call_later = parts.broker.clock.call_later
 
     def open(self, connection: "Connection") -> "HttpSession":
@@ -64,8 +69,8 @@ class ManagementFrontend:
 class _LateRouter:
     """The router, which is imported with the first request. Implements `router.Router`."""
 
-    def __init__(self, broker: "Broker", accounts: "Accounts") -> None:
-        self._broker = broker
+    def __init__(self, parts: Parts, accounts: "Accounts") -> None:
+        self._parts = parts
         self._accounts = accounts
         self._router: Router | None = None
 
@@ -74,7 +79,9 @@ class _LateRouter:
         if self._router is None:
             from headrace.frontends.management.requests import ManagementRouter
 
-            self._router = ManagementRouter(self._broker, self._accounts)
+            self._router = ManagementRouter(
+                self._parts.broker, self._accounts, self._parts.operations
+            )
         return self._router.find(method, path)
 
 

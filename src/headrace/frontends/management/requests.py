@@ -6,7 +6,8 @@ Checked in this order, the first refusal is the answer:
     method          405            with the methods of the path
     site            403            a change that a page of another site sends
     credentials     401, 400
-    tag             401            with an audit line
+    tag             401            with an audit line; again after the body, which takes time
+    DENY            401            a rule of the authorizer, with an audit line
     Accept          406
     body            413, 408, 400  received now, if the row has one
 """
@@ -28,6 +29,7 @@ from headrace.management.objects.overview import node_name
 from headrace.management.requests.errors import (
     ManagementError,
     bad_request,
+    not_authorised,
     not_found,
     of_api_error,
     of_refused,
@@ -35,18 +37,26 @@ from headrace.management.requests.errors import (
 from headrace.management.requests.pages import INDEX, front_page, index_page
 from headrace.management.requests.request import ManagementRequest, RequestUser
 from headrace.management.requests.rows import ROWS
-from headrace.management.requests.table import FoundRow, NotAllowed, RequestTable, handler_of
-from headrace.management.requests.tags import Tag, require_tag
+from headrace.management.requests.table import FoundRow, NotAllowed, RequestTable, Row, handler_of
+from headrace.management.requests.tags import require_tag
 from headrace.model.errors import ApiError
 from headrace.operations.permissions import Caller, Surface
+from headrace.operations.tags import Tag
 from headrace.queues.refusals import Refused
-from headrace.security.authorizer import CLUSTER_NAME, Operation, Resource, ResourceType
+from headrace.security.authorizer import (
+    CLUSTER_NAME,
+    Operation,
+    Resource,
+    ResourceType,
+    is_denied,
+)
 from headrace.security.identity import USER, Principal
 from headrace.wire.http_targets import query_fields
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.model.secret import Secret
+    from headrace.operations.registry import Operations
     from headrace.vhosts.users.accounts import Accounts
 
 API = "/api"
@@ -63,8 +73,10 @@ class ManagementRouter:
     Implements `http.router.Router` and `management.requests.request.Services`.
     """
 
-    def __init__(self, broker: "Broker", accounts: "Accounts") -> None:
+    def __init__(self, broker: "Broker", accounts: "Accounts", operations: "Operations") -> None:
         self._broker = broker
+        self._accounts = accounts
+        self._operations = operations
         self._logins = BasicLogins(accounts, broker.clock)
         self._table = RequestTable(ROWS)
 
@@ -72,6 +84,16 @@ class ManagementRouter:
     def broker(self) -> "Broker":
         """The broker that answers."""
         return self._broker
+
+    @property
+    def operations(self) -> "Operations":
+        """The operations on objects. Implements `Services`."""
+        return self._operations
+
+    @property
+    def accounts(self) -> "Accounts":
+        """The broker's users and virtual hosts. Implements `Services`."""
+        return self._accounts
 
     async def login(self, caller: Caller, user: str, password: "Secret") -> RequestUser:
         """Return the user whose password this is. Raises ManagementError."""
@@ -130,13 +152,9 @@ class ManagementRouter:
         identity = request.identity
         if user.name:
             identity = identity._replace(principal=Principal(USER, user.name))
-        caller = Caller(identity, Surface.HTTP, f"{row.method} {row.pattern}")
-        try:
-            require_tag(row.tag, user.tags)
-        except ManagementError:
-            operation = Operation.DESCRIBE if row.method == "GET" else Operation.ALTER
-            self._broker.audit.refused(identity, operation, _CLUSTER)
-            raise
+        tags = partial(self._accounts.tags_of, user.name)
+        caller = Caller(identity, Surface.MANAGEMENT, f"{row.method} {row.pattern}", tags)
+        self._require(row, caller)
         if not accepts_json(request):
             return replies.empty(406, found.allow)
         try:
@@ -144,10 +162,24 @@ class ManagementRouter:
         except ValueError:
             raise bad_request("the query is not percent-encoded UTF-8, or too long") from None
         body = await request.body.read() if row.body_bytes_max else b""
+        self._require(row, caller)
         asked = ManagementRequest(
             row.method, found.values, query, body, caller, user, services=self
         )
         return replies.to_http(await handler_of(row)(asked), found.allow)
+
+    def _require(self, row: Row, caller: Caller) -> None:
+        """Raise ManagementError, with an audit line, if the caller may not send the request now."""
+        if row.tag is Tag.ANYONE:
+            return
+        operation = Operation.DESCRIBE if row.method == "GET" else Operation.ALTER
+        try:
+            require_tag(row.tag, caller.tags())
+            if is_denied(self._broker.authorizer, caller.identity, operation, _CLUSTER):
+                raise not_authorised()
+        except ManagementError:
+            self._broker.audit.refused(caller.identity, operation, _CLUSTER)
+            raise
 
 
 def _only(method: str, allow: str) -> HttpReply:

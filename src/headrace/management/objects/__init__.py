@@ -2,4 +2,5 @@
 
 - `overview`: the broker and its version.
 - `whoami`: the caller; logins; password hashes.
+- `queues`, `exchanges`, `bindings`: declarations in virtual hosts; `listed_objects`: their lists.
 """

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from headrace import __version__
 from headrace.management.lists.columns import columns_of, of_object
 from headrace.management.requests.request import ManagementReply, ManagementRequest
+from headrace.model.nouns import BrokerId
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -13,11 +14,20 @@ RABBITMQ_VERSION = "4.3.6"
 """The version of RabbitMQ whose management API is answered, which clients adapt to."""
 
 
-def node_name(broker: "Broker") -> str:
-    """Return the name of a broker as a node: `headrace-ID@HOST`, with the advertised host."""
-    known = broker.image.brokers.get(broker.broker_id)
+def node_name(broker: "Broker", number: int | None = None) -> str:
+    """Return a broker's name as a node: `headrace-ID@HOST`, with the advertised host.
+
+    `number`: the id of another broker of the cluster; None: this one.
+    """
+    number = broker.broker_id if number is None else number
+    known = broker.image.brokers.get(BrokerId(number))
     host = known.endpoints[0].host if known is not None and known.endpoints else "localhost"
-    return f"headrace-{broker.broker_id}@{host}"
+    return f"headrace-{number}@{host}"
+
+
+def is_node(broker: "Broker", name: object) -> bool:
+    """Return whether a broker of the cluster has this name as a node."""
+    return any(name == node_name(broker, number) for number in broker.image.brokers)
 
 
 async def overview(request: ManagementRequest) -> ManagementReply:

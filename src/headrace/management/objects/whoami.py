@@ -4,8 +4,9 @@ from base64 import b64encode
 
 from headrace.management.requests.errors import wrong_credentials
 from headrace.management.requests.request import ManagementReply, ManagementRequest, RequestUser
-from headrace.management.requests.tags import Tag, require_tag
+from headrace.management.requests.tags import require_tag
 from headrace.model.secret import Secret
+from headrace.operations.tags import Tag
 from headrace.vhosts.users.rabbit_hash import SALT_BYTES, salted_hash
 from headrace.wire.http_targets import query_fields
 

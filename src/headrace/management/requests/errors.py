@@ -6,6 +6,7 @@ Missing rights are 401, never 403. A reason is a text or, as recorded, a list of
 from collections.abc import Sequence
 
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.operations.queues import OperationRefused
 from headrace.queues.refusals import RefusalKind, Refused
 
 Reason = str | list[str]
@@ -20,6 +21,9 @@ _RIGHTS = frozenset(
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     }
 )
+
+_REFUSED_CODES = frozenset({403, 530})
+"""AMQP's reply codes ACCESS_REFUSED and NOT_ALLOWED."""
 
 
 class ManagementError(HeadraceError):
@@ -89,10 +93,14 @@ def of_refused(refused: Refused) -> ManagementError:
 
 
 def of_api_error(error: ApiError) -> ManagementError:
-    """Return the answer to an operation that fails: 401, 400, or 503 if it may succeed later."""
-    reason = error.message or error.code.name
-    if error.code in _RIGHTS:
+    """Return the answer to an operation that fails: 401, 404, 400, or 503 to be repeated later."""
+    reason = error.reason if isinstance(error, OperationRefused) else error.message
+    reason = reason or error.code.name
+    reply_code = error.reply_code if isinstance(error, OperationRefused) else None
+    if error.code in _RIGHTS or reply_code in _REFUSED_CODES:
         return not_authorised()
+    if error.code is ErrorCode.RESOURCE_NOT_FOUND:
+        return no_such(reason)
     if error.code is ErrorCode.INVALID_REQUEST:
         return bad_request(reason)
     return ManagementError(503, "service_unavailable", reason)

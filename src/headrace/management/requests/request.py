@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.model.secret import Secret
     from headrace.operations.permissions import Caller
+    from headrace.operations.registry import Operations
+    from headrace.vhosts.users.accounts import Accounts
 
 
 class RequestUser(NamedTuple):
@@ -26,11 +28,19 @@ class RequestUser(NamedTuple):
 
 
 class Services(Protocol):
-    """The broker behind the requests, and its logins."""
+    """The broker behind the requests, its operations and users, and their logins."""
 
     @property
     def broker(self) -> "Broker":
         """The broker that answers."""
+
+    @property
+    def operations(self) -> "Operations":
+        """The operations on objects, which check permissions and write the audit log."""
+
+    @property
+    def accounts(self) -> "Accounts":
+        """The broker's users and virtual hosts."""
 
     async def login(self, caller: "Caller", user: str, password: "Secret") -> RequestUser:
         """Return the user whose password this is. Raises ManagementError."""

@@ -13,8 +13,8 @@ from importlib import import_module
 from typing import NamedTuple, cast
 
 from headrace.management.requests.request import ManagementReply, ManagementRequest
-from headrace.management.requests.tags import Tag
 from headrace.model.invariant import invariant
+from headrace.operations.tags import Tag
 from headrace.wire.http_targets import PathTable
 
 Handler = Callable[[ManagementRequest], Awaitable[ManagementReply]]

@@ -134,7 +134,7 @@ class DurableMessages:
             logs.files,
             logs.clock,
             self,
-            ttl_ms=settings.ttl_ms,
+            ttl_ms_at=self.queue.ttl_ms_at,
             drops_transient=settings.queue_type is QueueType.CLASSIC,
             keeps_settled=settings.keeps_settled,
             windows=logs.windows,

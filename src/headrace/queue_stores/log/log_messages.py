@@ -69,7 +69,7 @@ class LogMessages(LogWriting):
         clock: "Clock",
         listener: StoreListener,
         *,
-        ttl_ms: int | None = None,
+        ttl_ms_at: Callable[[int], int | None] | None = None,
         drops_transient: bool = False,
         keeps_settled: bool = False,
         cache_bytes_max: int = CACHE_BYTES_MAX,
@@ -77,7 +77,7 @@ class LogMessages(LogWriting):
         windows: WindowsBytes | None = None,
         copies: Copies | None = None,
     ) -> None:
-        """Make the store; use it after `load`. `ttl_ms` is the queue's message TTL.
+        """Make the store; use it after `load`. `ttl_ms_at`: `StoredQueue.ttl_ms_at`.
 
         `drops_transient`: `load` settles messages that are not persistent, if the queue has one
         replica. `keeps_settled`: settled messages are deleted by the topic's retention only.
@@ -89,7 +89,7 @@ class LogMessages(LogWriting):
         self._epoch = partition.leader_epoch
         self._copies = copies
         self._keeps_settled = keeps_settled
-        self._reader = MessageReader(partition, files.disk, clock, ttl_ms, self._settlement)
+        self._reader = MessageReader(partition, files.disk, clock, ttl_ms_at, self._settlement)
         self._loading = LogLoading(
             partition,
             self._settlement,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import Offset
+from headrace.queue_stores.queue_settings import TtlAt
 from headrace.queue_stores.record_messages import Found, messages_in, takes_long
 
 if TYPE_CHECKING:
@@ -51,17 +52,18 @@ class MessageReader:
         partition: "Partition",
         disk: "Disk",
         clock: "Clock",
-        ttl_ms: int | None,
+        ttl_ms_at: TtlAt | None,
         settled: LeftOut | None,
     ) -> None:
         """Create a reader of one partition.
 
-        `settled` are the positions to skip; None: skip none.
+        `ttl_ms_at`: the queue's, called on any thread; None: without a TTL. `settled` are the
+        positions to skip; None: skip none.
         """
         self._partition = partition
         self._disk = disk
         self._clock = clock
-        self._ttl_ms = ttl_ms
+        self._ttl_ms_at = ttl_ms_at
         self._settled = settled
 
     def read(self, at: int, below: int, done: HaveRead) -> None:
@@ -104,7 +106,7 @@ class MessageReader:
             result.data,
             at,
             aborted=aborted,
-            ttl_ms=self._ttl_ms,
+            ttl_ms_at=self._ttl_ms_at,
             arrived_ms=self._clock.wall_ms(),
             is_settled=None if self._settled is None else self._settled.was_settled,
         )

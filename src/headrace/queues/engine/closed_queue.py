@@ -70,6 +70,11 @@ class ClosedQueue:
         """Report counts of 0: a closed queue delivers no message. Implements `port.Queue`."""
         done(QueueInfo(0, 0, 0, 0))
 
+    def apply(self, settings: "QueueSettings") -> None:
+        """Show other settings: a closed queue does nothing by them. Implements `port.Queue`."""
+        self.settings = settings
+        self.consumer_timeout_ms = settings.consumer_timeout_ms
+
     def publish(self, published: "Published", now: float) -> bool:
         """Raise HeadraceError: a closed queue accepts no message.
 

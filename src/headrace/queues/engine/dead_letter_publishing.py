@@ -132,9 +132,9 @@ class DeadLetterPublishing:
         """
         letter = attempt.letter
         at_least_once = queue.settings.dead_letter_at_least_once
-        if letter.message is None:
-            return True
         exchange = queue.settings.dead_letter_exchange
+        if letter.message is None or exchange is None:  # None: a policy has removed it since
+            return True
         if exchange not in self._host.model.exchanges:
             return not at_least_once
         wall_seconds = self._clock.wall_ms() // 1000

@@ -17,13 +17,14 @@ from headrace.queue_stores.message_store import (
     keeps_late,
     when_all,
 )
-from headrace.queue_stores.queue_settings import QueueType
+from headrace.queue_stores.queue_settings import QueueSettings, QueueType
 from headrace.queues.engine.dead_letters import DeadLetter
 from headrace.queues.engine.deliveries import Served
 from headrace.queues.engine.parts.batch_queue import BatchQueue
 from headrace.queues.engine.parts.handed_queue import HandedQueue
 from headrace.queues.engine.parts.pausing_queue import PausingQueue
 from headrace.queues.engine.parts.purging_queue import PurgingQueue
+from headrace.queues.engine.parts.settings_changes import ChangingQueue
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.port import (
     ALL_STORED,
@@ -62,7 +63,7 @@ class Hooks(NamedTuple):
     """An invariant of the queue's state is broken."""
 
 
-class HostedQueue(PausingQueue, BatchQueue, PurgingQueue, HandedQueue):
+class HostedQueue(PausingQueue, BatchQueue, PurgingQueue, HandedQueue, ChangingQueue):
     """A queue with its stores and timer; notifies its host of changes so that it delivers."""
 
     is_stream: Literal[False] = False
@@ -151,6 +152,21 @@ class HostedQueue(PausingQueue, BatchQueue, PurgingQueue, HandedQueue):
         if self.paused:
             self.end_pause(self._clock.monotonic())
             self._hooks.time_up(self)
+
+    # Settings
+
+    def apply(self, settings: QueueSettings) -> None:
+        """Use other settings from now on. Implements `port.Queue`."""
+        self.change(settings, self._clock.monotonic())
+
+    def deliver_later(self) -> None:
+        """Have the queue deliver, expire and drop messages in a later turn of the loop."""
+
+        def begin() -> None:
+            self.begin_slice()
+            self._hooks.readable(self)
+
+        self._clock.call_later(0, begin)
 
     # Publishes that wait for the disk
 

@@ -12,6 +12,10 @@ from headrace.wire.amqp.content import Message
 
 EXPIRED_BATCH_MAX = 1000
 """The most messages that one call expires; `next_deadline` stays in the past if more remain."""
+TRIMMED_AT_ONCE = 1000
+"""Messages that one call drops over a limit at most, which takes some milliseconds."""
+DEAD_LETTER_COST = 10
+"""As many messages fewer are dropped at once where each is dead-lettered, which takes 40 µs."""
 
 
 class QueueTraffic:
@@ -43,6 +47,8 @@ class ReadyMessages:
 
     paused = False
     """Whether nothing is delivered, expired, dropped or dead-lettered: see `HostedQueue.pause`."""
+    _trimmed_max = TRIMMED_AT_ONCE
+    """Messages that the next call drops over a limit, at most."""
 
     def __init__(
         self,
@@ -103,17 +109,37 @@ class ReadyMessages:
     def _trim(self) -> None:
         """Dead-letter or drop messages at the head while the queue is too long (drop-head).
 
-        The highest priority goes first.
+        The highest priority goes first. Of very many messages, as after a change of the limit, some
+        are left for `_trim_later`.
         """
-        if not self._limited or self.settings.overflow is not Overflow.DROP_HEAD:
+        settings = self.settings
+        if not self._limited or settings.overflow is not Overflow.DROP_HEAD:
             return
-        while self.ready and self.settings.exceeds(self.ready, self.ready_bytes):
-            if self.paused:
-                return
+        if self.ready and settings.exceeds(self.ready, self.ready_bytes) and not self.paused:
             taken = self._take(1, ANY_NUMBER)
             if taken is None:
                 return
             self._die(taken.level, taken.positions, DeathReason.MAXLEN, taken.messages)
+            if settings.exceeds(self.ready, self.ready_bytes):
+                self._trim_many()
+
+    def _trim_many(self) -> None:
+        settings = self.settings
+        left = self._trimmed_max // (DEAD_LETTER_COST if settings.dead_letters else 1) - 1
+        count = 2
+        while self.ready and settings.exceeds(self.ready, self.ready_bytes):
+            if left <= 0:
+                self._trim_later()
+                return
+            taken = self._take(*settings.excess(self.ready, self.ready_bytes, min(count, left)))
+            if taken is None:
+                return
+            self._die(taken.level, taken.positions, DeathReason.MAXLEN, taken.messages)
+            left -= len(taken.positions)
+            count *= 2
+
+    def _trim_later(self) -> None:
+        """Have `deliver` called soon, as messages over a limit are left."""
 
     def _expire_head(self, now: float, *, just_before: bool = False) -> bool:
         """Dead-letter or drop expired messages at the head; return False if more are left.

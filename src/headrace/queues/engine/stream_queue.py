@@ -22,7 +22,7 @@ from headrace.queues.refusals import Refused, precondition_failed, unsupported
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from headrace.queue_stores.queue_settings import Published, PublishedRun
+    from headrace.queue_stores.queue_settings import Published, PublishedRun, QueueSettings
     from headrace.queues.engine.dead_letters import DeadLetter
     from headrace.queues.engine.hosted_queue import Hooks
     from headrace.queues.model.declarations import DeclaredQueue
@@ -98,6 +98,11 @@ class StreamQueue:
         Implements `port.Queue`.
         """
         done(QueueInfo(self.ready, self.ready_bytes, self.unacked, len(self.consumers)))
+
+    def apply(self, settings: "QueueSettings") -> None:
+        """Use other settings; retention is that of the stream's topic. Implements `port.Queue`."""
+        self.settings = settings
+        self.consumer_timeout_ms = settings.consumer_timeout_ms
 
     def touch(self, now: float) -> None:
         """Count the messages again, as Kafka producers and retention change the log."""

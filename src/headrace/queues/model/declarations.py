@@ -1,6 +1,6 @@
 """Declarations of queues and exchanges, and the comparison with an existing one."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 from headrace.queue_stores.queue_settings import QueueSettings, QueueType
@@ -17,6 +17,8 @@ from headrace.queues.refusals import (
     resource_text,
 )
 
+TTLS_MAX = 16
+"""Message TTLs of a queue that are remembered while a broker runs."""
 Arguments = Mapping[str, object]
 Owner = Hashable
 """A connection: itself, or in a cluster its `ConnectionOwner`; None: an administrator, who has no
@@ -34,18 +36,63 @@ class ConnectionOwner(NamedTuple):
     """The number of the connection on that broker, from 1 on."""
 
 
-class DeclaredQueue(NamedTuple):
-    """A queue as it was declared: name, flags, owner, arguments and settings."""
+class DeclaredQueue:
+    """A declaration of a queue on this broker, with the queue's present settings.
 
-    name: str
-    durable: bool
-    auto_delete: bool
-    """Whether the queue is deleted when its last consumer is cancelled."""
-    owner: Owner | None
-    """The only connection that may use the queue, and whose end deletes it; None: not exclusive."""
-    arguments: Arguments
-    """The arguments, with `x-queue-type` added if it was not named."""
-    settings: QueueSettings
+    It is one object from the declaration to the deletion, and is compared by identity: a queue that
+    is deleted and declared again is another one, and one whose settings change is the same.
+    """
+
+    __slots__ = (
+        "_ttls", "arguments", "auto_delete", "durable", "name", "owner", "settings",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        durable: bool,
+        auto_delete: bool,
+        owner: Owner | None,
+        arguments: Arguments,
+        settings: QueueSettings,
+    ) -> None:
+        self.name = name
+        self.durable = durable
+        self.auto_delete = auto_delete
+        """Whether the queue is deleted when its last consumer is cancelled."""
+        self.owner = owner
+        """The only connection that may use the queue, and whose end deletes it; None: all may."""
+        self.arguments = arguments
+        """The arguments, with `x-queue-type` added if it was not named."""
+        self.settings = settings
+        """The arguments joined with the queue's policies; `change` replaces them."""
+        self._ttls: Sequence[tuple[int, int | None]] = ()
+        """Message TTLs since the first change, each with its begin; empty: none has changed."""
+
+    def change(self, settings: QueueSettings, now_ms: int) -> None:
+        """Replace the settings at the wall time `now_ms`."""
+        before, self.settings = self.settings, settings
+        if settings.ttl_ms != before.ttl_ms:
+            ttls = self._ttls or _first_ttls(before)
+            self._ttls = (*ttls[1 - TTLS_MAX :], (now_ms, settings.ttl_ms))
+
+    def ttl_ms_at(self, published_ms: int) -> int | None:
+        """Return the message TTL of messages published at a wall time; None: unlimited.
+
+        Of changes before the broker's start only the last is known. On any thread.
+        """
+        for since_ms, ttl_ms in reversed(self._ttls):
+            if since_ms <= published_ms:
+                return ttl_ms
+        settings = self.settings
+        is_later = settings.ttl_since_ms <= published_ms
+        return settings.ttl_ms if is_later else settings.ttl_before_ms
+
+
+def _first_ttls(settings: QueueSettings) -> Sequence[tuple[int, int | None]]:
+    since_ms = settings.ttl_since_ms
+    before = ((0, settings.ttl_before_ms),) if since_ms else ()
+    return (*before, (since_ms, settings.ttl_ms))
 
 
 class QueueFlags(NamedTuple):

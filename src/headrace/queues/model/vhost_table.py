@@ -17,6 +17,7 @@ from headrace.queues.refusals import QUEUE
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from headrace.queues.model.policies.present import PresentPolicies
     from headrace.queues.model.policies.vhost_policy import PolicyId, VhostPolicy
 
 
@@ -41,16 +42,23 @@ class VhostTable:
         self.bindings = Bindings(self.exchanges)
         self.router = Router(name, self.exchanges, self.queues)
         self.policies: dict[PolicyId, VhostPolicy] = {}
+        """The policies, also those of commands that are not committed yet."""
+        self.present: PresentPolicies | None = None
+        """The policies by which objects have their settings; None: there are none."""
         self._of_owners: dict[Owner, set[str]] = {}
 
     def add_exchange(self, exchange: Exchange) -> None:
-        """Add a new exchange."""
+        """Add a new exchange, with its policies."""
+        if self.present is not None:
+            exchange.alternate = self.present.alternate_of(exchange)
         self.exchanges[exchange.name] = exchange
         self.router.forget()
         self.router.has_topics |= exchange.stored is not None
 
     def add_queue(self, queue: DeclaredQueue) -> None:
-        """Add a new queue."""
+        """Add a new queue, with its policies."""
+        if self.present is not None:
+            queue.settings = self.present.settings_of(queue)
         self.queues[queue.name] = queue
         if queue.settings.topic is not None:
             self.router.read_topics[queue.name] = queue.settings.topic

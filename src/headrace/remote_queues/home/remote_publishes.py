@@ -57,14 +57,11 @@ class RemotePublishes:
         producer_id: int | None = -1,
         priority_max: int | None = None,
         renew: Callable[[], None] = _no_renewal,
-        *,
-        timed: bool = False,
     ) -> None:
         """Begin without publishes; `producer_id`, `renew`: those of `PublishSequence`.
 
         `crowded`: this is added to it when too much waits (`QueueLogs.crowded`). `priority_max`:
         the queue's highest priority, each of which has a log; None: one log has all messages.
-        `timed`: the queue's messages expire, or are found by their time.
         """
         self.last = 0
         """Number of the message published last, from 1."""
@@ -74,7 +71,8 @@ class RemotePublishes:
         self._link = link
         self._crowded = crowded
         self._clock = clock
-        self._timed = timed
+        self.timed = False
+        """Whether the queue's messages expire, or are found by their time."""
         one_log = priority_max is None or producer_id == -1
         priorities = range(1 if one_log else (priority_max or 0) + 1)
         self._sequences = [PublishSequence(producer_id, renew) for _ in priorities]
@@ -156,7 +154,7 @@ class RemotePublishes:
         if batch.call is not None and (session is None or not session.calls.may_grow(batch.call)):
             return False
         now_ms, bytes_max = self._clock.wall_ms(), self._batch_bytes_max
-        return batch.has_room(published, size, bytes_max, now_ms, timed=self._timed)
+        return batch.has_room(published, size, bytes_max, now_ms, timed=self.timed)
 
     def _note_newest(self) -> None:
         self._newest = next(reversed(self._batches.values()), None)

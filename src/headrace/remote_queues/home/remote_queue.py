@@ -112,8 +112,6 @@ class RemoteQueue:
         self.title = title
         self.failure: str | None = None
         self.declared = queue
-        self.settings: QueueSettings = queue.settings
-        self.consumer_timeout_ms = queue.settings.consumer_timeout_ms
         self.last_number: int | None = 0
         """The number of the message published last. Implements `port.Target`."""
         self.is_down = False
@@ -121,8 +119,6 @@ class RemoteQueue:
         self._moves = moves
         self._left = left
         settings = queue.settings
-        is_stream = settings.queue_type is QueueType.STREAM
-        timed = settings.ttl_ms is not None or is_stream
         self._link = link = LeaderLink(vhost, queue.name, title, first_use)
         self._publishes = RemotePublishes(
             link,
@@ -131,14 +127,22 @@ class RemoteQueue:
             producer_id,
             settings.priority_max,
             renew,
-            timed=timed,
         )
+        self.apply(settings)
         self._settlements = RemoteSettlements(link, moves=moves)
         self.consumers = RemoteConsumers(link, self._settlements, clock, touched, replica)
         self._gets = RemoteGets(link, self._settlements, clock)
         self._questions = RemoteQuestions(link, clock)
         waiting = (self._settlements, self._gets, self._questions)
         self.use = RemoteUse(link, self._publishes, self.consumers, waiting)
+
+    def apply(self, settings: QueueSettings) -> None:
+        """Use other settings; the leader has its own. Implements `port.Queue`."""
+        self.settings: QueueSettings = settings
+        self.consumer_timeout_ms: int | None = settings.consumer_timeout_ms
+        self._publishes.timed = (
+            settings.ttl_ms is not None or settings.queue_type is QueueType.STREAM
+        )
 
     @property
     def figures(self) -> HomeFigures:

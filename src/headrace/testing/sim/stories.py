@@ -213,6 +213,7 @@ def play(
         outcome = loop.play(story(cluster))
     except Broken as error:
         error.lines = cluster.history.lines
+        error.add_note(f"seed {seed}")
         raise
     finally:
         logger.removeHandler(bugs)

@@ -39,6 +39,7 @@ class AmqpError(HeadraceError):
         """`text`: the reply text after the code's name and a dash."""
         super().__init__(f"{code.name} - {text}")
         self.code = code
+        self.text = text
 
 
 class ChannelClosing(AmqpError):

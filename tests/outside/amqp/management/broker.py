@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.outside.amqp.management.commands import Done
 from tests.outside.amqp.management.replay import over_http
-from tests.outside.amqp.ours import Headrace
+from tests.outside.amqp.ours import Headrace, asked
 from tests.outside.amqp.peer import RabbitMQ
 from tests.support.processes.process import free_port
 
@@ -65,4 +65,7 @@ class ManagedHeadrace(Headrace):
         )  # fmt: skip
 
     def furnish(self) -> None:
-        """Create nothing: the recorded node had a default vhost and guest."""
+        """Create the vhosts that requests should create, until they are built (step A5)."""
+        for vhost in ("gold", "gold/slash", "gold3"):
+            asked(self.bootstrap, "vhost", "create", vhost)
+            asked(self.bootstrap, "permission", "set", "guest", *[".*"] * 3, "--vhost", vhost)

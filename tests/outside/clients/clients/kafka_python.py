@@ -10,7 +10,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as Place
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
-from kafka.errors import IllegalStateError, UnknownBrokerIdError
+from kafka.errors import IllegalStateError
 from kafka.structs import MemberState, OffsetAndMetadata
 
 from tests.outside.clients.clients.base import NEWER, Rec
@@ -59,10 +59,7 @@ class KafkaPythonMember:
         return joined.result()
 
     def _poll(self, seconds: float) -> list[Rec]:
-        try:
-            polled = self._consumer.poll(timeout_ms=int(seconds * 1000))
-        except UnknownBrokerIdError:  # 3.0.12: a leader left the metadata while a fetch was sent
-            return []
+        polled = self._consumer.poll(timeout_ms=int(seconds * 1000))
         return [record(message) for batch in polled.values() for message in batch]
 
     def _poll_until_joined(self) -> list[Rec]:

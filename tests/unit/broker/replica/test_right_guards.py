@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from headrace.broker.replica.held_rights import HeldRights
-from headrace.broker.replica.leading_right import GRANT_SECONDS, WAIT_SECONDS
-from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.broker.replica.leading_right import GRANT_SECONDS, WAIT_SECONDS, Ping, PingAnswer
+from headrace.broker.replica.leading_rights import LeadingRights
+from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.testing.clock import SimClock
 
 PARTITION = TopicPartition("t", 0)
@@ -101,3 +102,21 @@ def test_guard_of_a_leader_that_is_alone_ends_with_its_lease() -> None:
     assert guard()
     here.lease += 1
     assert not guard()
+
+
+def test_partitions_of_an_answer_are_looked_at_in_its_order() -> None:
+    broker: Any = SimpleNamespace(
+        broker_id=BrokerId(1), partitions={}, image=SimpleNamespace(leader_of=lambda _: MEMBER)
+    )
+    rights = LeadingRights(broker, lambda _: True, lambda _: True, SimClock().monotonic)
+    epochs = {(b"%016d" % number, 0): LeaderEpoch(1) for number in (5, 2, 7, 0, 3, 6, 1, 4)}
+    for topic_id, index in epochs:
+        partition = TopicPartition(topic_id.decode(), index)
+        rights.ordered(partition, topic_id, LeaderEpoch(1), (BrokerId(1), MEMBER))
+    looked: list[str] = []
+    watch: Any = SimpleNamespace(
+        granted=lambda *_, **__: None, look=lambda partition: looked.append(partition.topic)
+    )
+    rights.watch = watch
+    rights.answered(MEMBER, 0.0, Ping(1, 0, {}), PingAnswer(1, 1, epochs))
+    assert looked == [topic_id.decode() for topic_id, _ in epochs]

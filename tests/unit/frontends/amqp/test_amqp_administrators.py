@@ -13,6 +13,7 @@ from headrace.frontends.kafka.admin import administration
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.net.pending import Pending
+from headrace.operations.permissions import Caller
 from headrace.operations.registry import Operations
 from headrace.security.acl import AclEntry, Permission
 from headrace.security.acl_rules import AclRules
@@ -42,7 +43,8 @@ class Noted:
     def __init__(self) -> None:
         queues = QueueRoom().broker
         settings: Any = SimpleNamespace(definitions=queues._admission.definitions, users=None)
-        self.kinds = list(Administration(settings, queues, settings, settings).operations)
+        operations = Administration(settings, queues, settings, settings).operations
+        self.kinds = [kind for kind in operations if kind.RETURNS_JSON]
         self.asked: list[str] = []
 
     @property
@@ -55,7 +57,7 @@ class Noted:
         made.add(dict.fromkeys(self.kinds, self.note))
         return made
 
-    async def note(self, arguments: Any) -> None:
+    async def note(self, caller: Caller, arguments: Any) -> None:
         self.asked.append(arguments.OPERATION)
         if getattr(arguments, "vhost", None) not in {None, WORD}:
             raise ApiError(ErrorCode.INVALID_REQUEST, arguments.vhost)

@@ -7,10 +7,15 @@ supported, and never null, which Java clients cannot handle. Authorized operatio
 included, also for topics that do not exist.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from uuid import UUID
 
-from headrace.broker.metadata_image import PartitionInfo, TopicInfo, offline_replicas
+from headrace.broker.metadata_image import (
+    MetadataImage,
+    PartitionInfo,
+    TopicInfo,
+    offline_replicas,
+)
 from headrace.frontends.kafka.authentication.authorisation import (
     DESCRIBE_TOPIC,
     operations,
@@ -25,7 +30,7 @@ from headrace.frontends.kafka.connection.response_entities import (
     maker,
 )
 from headrace.model.errors import ErrorCode
-from headrace.model.nouns import BrokerId, topic_name_problem
+from headrace.model.nouns import topic_name_problem
 from headrace.security.authorizer import ResourceType
 
 
@@ -55,7 +60,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
             cursor = make("Cursor", topic_name=name, partition_index=begin)
             break
         page = topic.partitions[begin : begin + left]
-        topics.append(_topic(make, topic, page, may, image.brokers))
+        topics.append(_topic(make, topic, page, may, image))
         left -= len(page)
         if begin + len(page) < len(topic.partitions):
             cursor = make("Cursor", topic_name=name, partition_index=begin + len(page))
@@ -99,7 +104,7 @@ def _topic(
     topic: TopicInfo,
     page: Iterable[PartitionInfo],
     may: int,
-    brokers: Container[BrokerId],
+    image: MetadataImage,
 ) -> Entity:
     return make(
         "DescribeTopicPartitionsResponseTopic",
@@ -107,22 +112,22 @@ def _topic(
         name=topic.name,
         topic_id=UUID(bytes=topic.topic_id),
         is_internal=topic.internal,
-        partitions=tuple(_partition(make, partition, brokers) for partition in page),
+        partitions=tuple(_partition(make, partition, image) for partition in page),
         topic_authorized_operations=may,
     )
 
 
-def _partition(make: Make, partition: PartitionInfo, brokers: Container[BrokerId]) -> Entity:
-    led = partition.leader >= 0
+def _partition(make: Make, partition: PartitionInfo, image: MetadataImage) -> Entity:
+    leader = image.reachable_leader(partition)
     return make(
         "DescribeTopicPartitionsResponsePartition",
-        error_code=ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=partition.index,
-        leader_id=partition.leader,
+        leader_id=leader,
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.isr,
         eligible_leader_replicas=(),
         last_known_elr=(),
-        offline_replicas=offline_replicas(partition, brokers),
+        offline_replicas=offline_replicas(partition, image.brokers),
     )

@@ -11,7 +11,7 @@
 v4 allow creation · v8 authorized operations · v10 topic ids · v12 asked by id · v13 top-level error
 """
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ from headrace.frontends.kafka.authentication.authorisation import (
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.frontends.kafka.connection.mutation_quota import mutations
 from headrace.model.errors import ErrorCode
-from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, topic_name_problem
+from headrace.model.nouns import INTERNAL_TOPICS, topic_name_problem
 from headrace.net.pending import Pending
 from headrace.security.authorizer import ResourceType
 from headrace.wire.kafka.hot.metadata import (
@@ -220,19 +220,19 @@ def _topic(context: RequestContext, request: MetadataRequest, topic: TopicInfo) 
     may = OPERATIONS_UNKNOWN
     if request.include_topic_authorized_operations:
         may = operations(context, ResourceType.TOPIC, topic.name)
-    brokers = context.broker.image.brokers
-    partitions = [_partition(partition, brokers) for partition in topic.partitions]
+    partitions = [_partition(each, context.broker.image) for each in topic.partitions]
     return TopicResponse(0, topic.name, topic.topic_id, topic.internal, partitions, may)
 
 
-def _partition(partition: PartitionInfo, brokers: Container[BrokerId]) -> PartitionResponse:
-    code = ErrorCode.NONE if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE
+def _partition(partition: PartitionInfo, image: MetadataImage) -> PartitionResponse:
+    leader = image.reachable_leader(partition)
+    code = ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE
     return PartitionResponse(
         code,
         partition.index,
-        partition.leader,
+        leader,
         partition.leader_epoch,
         list(partition.replicas),
         list(partition.isr),
-        list(offline_replicas(partition, brokers)),
+        list(offline_replicas(partition, image.brokers)),
     )

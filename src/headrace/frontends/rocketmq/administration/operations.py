@@ -1,6 +1,6 @@
 """The operations that `headrace rocketmq` calls, as `operations.registry` registers them."""
 
-from functools import partial
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from headrace.frontends.rocketmq.administration.group_beginnings import (
@@ -26,23 +26,30 @@ from headrace.frontends.rocketmq.administration.settings_imports import (
     plan_topics,
 )
 from headrace.frontends.rocketmq.held.held_imports import ImportHeld, import_held
+from headrace.operations.arguments import Arguments
 
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.serving import ServedBroker
-    from headrace.operations.arguments import Arguments
     from headrace.operations.registry import Do
+
+
+_OPERATIONS: dict[type[Arguments[Any]], Callable[[Any, Any], Awaitable[object]]] = {
+    WhereGroupsBegin: where_groups_begin,
+    ExportFiles: export_files,
+    PlanImport: plan_import,
+    ImportOffsets: import_offsets,
+    PlanTopics: plan_topics,
+    ImportTopics: import_topics,
+    PlanGroups: plan_groups,
+    ImportGroups: import_groups,
+    ImportHeld: import_held,
+}
 
 
 def operations_of(broker: "ServedBroker") -> "dict[type[Arguments[Any]], Do]":
     """Return the operations by the type of their arguments."""
-    return {
-        WhereGroupsBegin: partial(where_groups_begin, broker),
-        ExportFiles: partial(export_files, broker),
-        PlanImport: partial(plan_import, broker),
-        ImportOffsets: partial(import_offsets, broker),
-        PlanTopics: partial(plan_topics, broker),
-        ImportTopics: partial(import_topics, broker),
-        PlanGroups: partial(plan_groups, broker),
-        ImportGroups: partial(import_groups, broker),
-        ImportHeld: partial(import_held, broker),
-    }
+
+    def do(operation: Callable[[Any, Any], Awaitable[object]]) -> "Do":
+        return lambda caller, asked: operation(broker, asked)
+
+    return {kind: do(operation) for kind, operation in _OPERATIONS.items()}

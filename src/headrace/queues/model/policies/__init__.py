@@ -6,4 +6,5 @@ erlang_terms  values as RabbitMQ's texts show them
 matching      the policy of each object: by pattern, object type and priority
 vhost_policy  the policies of a vhost: as texts, and their common bounds
 effective     settings of an object: its arguments joined with its policies
+present       the policies that a vhost has, and the settings of its objects
 """

@@ -21,7 +21,8 @@ Definition = Mapping[str, object]
 
 _INTEGER_MAX = (1 << 63) - 1
 """Policies' integers have no bound in RabbitMQ; larger ones are applied as this one."""
-_MS_KEYS = ("message-ttl", "expires", "consumer-timeout")
+MESSAGE_TTL = "message-ttl"
+_MS_KEYS = (MESSAGE_TTL, "expires", "consumer-timeout")
 
 
 class AppliedPolicies(NamedTuple):
