@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from headrace.model.errors import HeadraceError, Malformed
 from headrace.model.invariant import InvariantError
+from headrace.net.connection_traffic import ConnectionTraffic
 from headrace.net.limits import JOIN_BYTES_MAX, Limits
 from headrace.net.outlet import Outlet
 from headrace.net.pending import Body, Pending
@@ -56,7 +57,8 @@ class Answers:
     __slots__ = (
         "_dirty", "_handle_more", "_outlet", "_ranged", "_turns", "address", "awaits_room",
         "blocked", "closing", "ending", "guard", "held", "in_pass", "last_moved", "last_sent",
-        "listener", "on_room", "out", "transport", "unwritten", "waiting", "write_blocked_since",
+        "listener", "on_room", "out", "traffic", "transport", "unwritten", "waiting",
+        "write_blocked_since",
     )  # fmt: skip
 
     def __init__(self, turns: Turns, listener: str, handle_more: "Callable[[], None]") -> None:
@@ -68,6 +70,8 @@ class Answers:
         """Times of the last receive or send, and of the last send, in monotonic seconds."""
         self.write_blocked_since: float | None = None
         """Since when the client leaves too many bytes unread; None if it reads."""
+        self.traffic = ConnectionTraffic()
+        """Counters of the connection's bytes, in both directions."""
         self.transport: Transport | None = None
         """None before the connection is made and after it is lost."""
         self.waiting: deque[Body | Pending] = deque()
@@ -191,13 +195,16 @@ class Answers:
             self.abort("this process stood still, and what it was about to send is not valid now")
             return
         self.last_moved = self.last_sent = self._turns.now()
+        size = len(out[0]) if len(out) == 1 else sum(map(len, out))
+        self.traffic.writes += 1
+        self.traffic.sent_bytes += size
         if ranged or (self._outlet is not None and self._outlet.busy):
             self._send_by_outlet(self.transport, out)
             return
         buffers: list[Buffer] = out  # type: ignore[assignment]  # no range
         if len(buffers) == 1:
             self.transport.write(buffers[0])
-        elif sum(map(len, buffers)) <= JOIN_BYTES_MAX:
+        elif size <= JOIN_BYTES_MAX:
             self.transport.write(b"".join(buffers))
         else:
             self.transport.writelines(buffers)

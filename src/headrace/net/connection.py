@@ -34,6 +34,7 @@ class Connection(BufferedProtocol):
         self.listener = listener
         self.answers = Answers(table, listener, self._unblock)
         """The sending half of the connection."""
+        self.traffic = self.answers.traffic
         self.address = ""
         """The peer's address as text, without port."""
         self.port = -1
@@ -134,6 +135,9 @@ class Connection(BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Handle all whole frames after `nbytes` more were received."""
         self.answers.last_moved = self.last_received = self._table.now()
+        traffic = self.traffic
+        traffic.reads += 1
+        traffic.received_bytes += nbytes
         if self._inbox.received(nbytes):
             self._pass()
 

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from headrace.broker.metadata_image import BrokerInfo, MetadataImage
+from headrace.cluster.settings.vhost_settings import ChangeUser, ChangeVhost
 from headrace.frontends.amqp.administration import Administration
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId
 from headrace.operations.permissions import Caller, Surface
 from headrace.operations.registry import Operations
+from headrace.queues.permissions.definitions import Definitions
 from headrace.security.audit import Audit
 from headrace.security.authorizer import AllowsAll
 from headrace.security.identity import Identity
@@ -27,13 +29,35 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 }
 
 
+class SettingsInMemory:
+    """Definitions that no store keeps. `SettingsPort`, `VhostSettingsPort`."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self.definitions = definitions
+        self.users = self
+        self.problem: ApiError | None = None
+        """Why nothing can be changed."""
+
+    async def change_vhost(self, name: str, change: ChangeVhost) -> None:
+        """Change a vhost, or raise the problem."""
+        if self.problem is not None:
+            raise self.problem
+        self.definitions.put_vhost(name, change(self.definitions.vhosts.get(name)))
+
+    async def change_user(self, name: str, change: ChangeUser) -> None:
+        """Change a user, or raise the problem."""
+        if self.problem is not None:
+            raise self.problem
+        self.definitions.put_user(name, change(self.definitions.users.get(name)))
+
+
 class Vhost:
     """A vhost, who administrates it, and a client."""
 
     def __init__(self) -> None:
         self.room = QueueRoom()
-        settings: Any = SimpleNamespace(definitions=self.room.broker._admission.definitions)
-        settings.users = settings
+        self.settings = SettingsInMemory(self.room.broker._admission.definitions)
+        settings: Any = self.settings
         broker: Any = SimpleNamespace(
             authorizer=AllowsAll(),
             audit=Audit(HandClock()),

@@ -157,7 +157,7 @@ class QueueClient:
     """One connection, which each call makes a pass of."""
 
     def __init__(self, room: QueueRoom, properties: FieldTable, user: str, vhost: str) -> None:
-        self._room = room
+        self.room = room
         self._sent = b""
         self.has_room = True
         self.connection = AmqpConnection(
@@ -183,9 +183,9 @@ class QueueClient:
 
     def raw(self, data: bytes) -> list[Heard]:
         """Send bytes, as one pass; returns what came back."""
-        taken = self.connection.take(data, self._room.clock.now)
+        taken = self.connection.take(data, self.room.clock.now)
         assert taken == len(data)
-        self._room.broker.pass_done()
+        self.room.broker.pass_done()
         return self.heard()
 
     def say(self, *methods: Method, channel: int = 1) -> list[Heard]:

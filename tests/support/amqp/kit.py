@@ -8,6 +8,7 @@ from headrace.frontends.amqp.connection.connection import AmqpConnection
 from headrace.frontends.amqp.connection.negotiation import Settings
 from headrace.frontends.amqp.connection.ports import Outlet
 from headrace.model.secret import Secret
+from headrace.net.connection_traffic import ConnectionTraffic
 from headrace.security.identity import USER, Principal
 from headrace.vhosts.users.logins import Credentials, LoginDone, LoginRefused, Peer
 from headrace.wire.amqp.control_methods import (
@@ -99,6 +100,7 @@ class NotedBroker:
         peer: Peer,
         client_properties: FieldTable,
         close: Callable[[str], None],
+        traffic: ConnectionTraffic | None = None,
     ) -> "NotedBroker":
         """Open the one there is."""
         self.close_client = close

@@ -315,3 +315,20 @@ def test_it_is_known_when_something_last_came_and_when_something_was_last_sent()
     client.sends(b"\x08\0\0")
     assert connection.last_sent - began == 3
     assert connection.last_received - began == 4
+
+
+def test_bytes_count_once_for_each_read_and_each_write() -> None:
+    room, client, echo = opened()
+    frame = amqp_frame(b"x")
+    client.sends(frame + frame[:3])
+    client.sends(frame[3:])
+    echo.stream.push([b"one", memoryview(b"two")])
+    room.clock.advance()
+    traffic = client.connection.traffic
+    assert (traffic.reads, traffic.received_bytes) == (3, len(HEADER) + 2 * len(frame))
+    assert (traffic.writes, traffic.sent_bytes) == (3, 2 * len(frame) + 6)
+    assert traffic.sent_bytes == len(client.transport.written)
+    echo.stream.push(b"late")
+    client.transport.abort()
+    room.clock.advance()
+    assert traffic.sent_bytes == len(client.transport.written), "what is dropped is not sent"

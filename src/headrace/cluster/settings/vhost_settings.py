@@ -83,7 +83,8 @@ class VhostSettings:
         name, texts = unquote_entity(quoted), await self._configs.at(f"/config/{kind}/{quoted}")
         if kind == VHOSTS:
             found = _readable("vhost", {name: texts} if texts else {}, decode_vhost)
-            self.definitions.put_vhost(name, found.get(name))
+            if found or not texts:  # a vhost with a malformed node keeps its queues
+                self.definitions.put_vhost(name, found.get(name))
         else:
             users = _readable("user", {name: texts} if texts else {}, decode_user)
             self.definitions.put_user(name, users.get(name))

@@ -5,6 +5,7 @@ contains a password hash.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.cluster.settings.user_settings import Deletion
@@ -26,6 +27,7 @@ from headrace.operations.virtual_hosts import (
     SetPermission,
     SetTopicPermission,
 )
+from headrace.posix.awaiting import called_back
 from headrace.queues.permissions.access import Grant, InvalidPermission, Permissions, TopicGrant
 from headrace.queues.permissions.definitions import UNLIMITED, UserDefinition, VhostDefinition
 from headrace.queues.queue_names import DEFAULT_VHOST
@@ -116,9 +118,16 @@ class Administration:
             if vhost is None:
                 raise no_vhost(name)
 
+        # Declarations next: they would be those of a later vhost of that name.
         if self._queues.declarations is not None:
             await self._queues.declarations.delete_vhost(name)
-        await self._amqp.change_vhost(name, deleted)
+            await self._amqp.change_vhost(name, deleted)
+            return
+        try:
+            await called_back(partial(self._queues.empty, name))
+            await self._amqp.change_vhost(name, deleted)
+        finally:
+            self._queues.use_again(name)
 
     def _check_vhost(self, name: str) -> None:
         if name not in self._amqp.definitions.vhosts:

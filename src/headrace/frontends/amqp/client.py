@@ -12,6 +12,7 @@ from headrace.frontends.amqp.connection import negotiation
 from headrace.frontends.amqp.connection.partial_publishes import Unfinished
 from headrace.frontends.amqp.connection.ports import Outlet
 from headrace.frontends.amqp.replies import reply_to
+from headrace.net.connection_traffic import ConnectionTraffic
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.model.declarations import ConnectionOwner, Owner
 from headrace.queues.permissions.access import Access, Permission
@@ -80,17 +81,20 @@ class Client:
         peer: Peer,
         close: Callable[[str], None],
         identity: Identity | None = None,
+        traffic: ConnectionTraffic | None = None,
     ) -> None:
         """Create a connection's client of a vhost.
 
         `close` closes the connection with CONNECTION_FORCED and a text. `identity`: whose
-        permissions its commands need; None: an administrator's, who needs none.
+        permissions its commands need; None: an administrator's, who needs none. `traffic`: the
+        counters of the connection's bytes; None: it has none.
         """
         self.host = host
         self.access = access
         self.peer = peer
         self.properties = properties
         self.close = close
+        self.traffic = traffic or ConnectionTraffic()
         self.user = principal.name
         self.replies: DirectReplies = broker.replies
         self.now: Callable[[], float] = broker.now

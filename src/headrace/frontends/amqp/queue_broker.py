@@ -12,11 +12,13 @@ from headrace.frontends.amqp.client import Client
 from headrace.frontends.amqp.connected import ConnectedClients
 from headrace.frontends.amqp.connection.partial_publishes import Unfinished
 from headrace.model.secret import Secret
+from headrace.net.connection_traffic import ConnectionTraffic
 from headrace.ports.clock import Clock, Random
 from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queues.engine.hosted_queue import MakeStore, stores_in_memory
 from headrace.queues.engine.virtual_hosts import VirtualHosts
-from headrace.queues.model.durability import Durability
+from headrace.queues.model.arguments import queue_type_named
+from headrace.queues.model.durability import Durability, KeptDone
 from headrace.queues.permissions.access import Access
 from headrace.queues.permissions.definitions import Definitions, UserDefinition
 from headrace.security.identity import Identity, Principal
@@ -105,6 +107,8 @@ class QueueBroker:
         self._admission = admission
         self.clients = ConnectedClients()
         self._publishing: dict[QueueChannel, None] = {}
+        self._emptied: set[str] = set()
+        """Vhosts whose declarations are deleted, and whose definitions are next."""
         definitions = admission.definitions
         for name in definitions.vhosts:
             self._vhost_changed(name)
@@ -124,6 +128,7 @@ class QueueBroker:
         peer: Peer,
         client_properties: FieldTable,
         close: Callable[[str], None],
+        traffic: ConnectionTraffic | None = None,
     ) -> Client:
         """Return a vhost for a connection; raise ConnectionClosing if refused.
 
@@ -146,11 +151,16 @@ class QueueBroker:
         identity = Identity(peer.host, peer.listener, principal)
         if not admission.may_open(identity, virtual_host):
             raise _not_allowed(refused)
-        if self.declarations is not None and not self.declarations.has_loaded(virtual_host):
+        is_loading = self.declarations is not None and not self.declarations.has_loaded(
+            virtual_host
+        )
+        if is_loading or virtual_host in self._emptied:
             problem = f"{refused}: vhost '{virtual_host}' is down"
             raise ConnectionClosing(ReplyCode.INTERNAL_ERROR, problem)
         access = admission.access(identity, virtual_host)
-        client = Client(self, host, principal, client_properties, access, peer, close, identity)
+        client = Client(
+            self, host, principal, client_properties, access, peer, close, identity, traffic
+        )
         self.clients.add(client)
         return client
 
@@ -187,13 +197,38 @@ class QueueBroker:
         if vhost is not None:
             host = hosts.get(name) or self.virtual_hosts.add(name)
             host.model.queues_max = None if vhost.queues_max < 0 else vhost.queues_max
+            host.model.default_queue_type = queue_type_named(vhost.default_queue_type)
         elif name in hosts:
-            for client in self.clients.of_vhost(name):
-                client.close(f"vhost '{name}' is deleted")
+            self._close_clients(name)
+            self.clients.vhost_deleted(name)
             self.virtual_hosts.remove(name)
             if self.declarations is not None:
                 self.declarations.vhost_deleted(name)
             self.soon()
+
+    def _close_clients(self, vhost: str) -> None:
+        for client in self.clients.of_vhost(vhost):
+            client.close(f"vhost '{vhost}' is deleted")
+
+    def empty(self, vhost: str, done: KeptDone) -> None:
+        """Delete all declarations of a vhost of a single broker; call `done` once that is stored.
+
+        Its definition is deleted next: a vhost without a definition whose declarations are stored
+        would have them again when it is created again. No client may open it until `use_again`.
+        """
+        host = self.virtual_hosts.hosts.get(vhost)
+        if host is None:
+            done(None)
+            return
+        self._emptied.add(vhost)
+        self._close_clients(vhost)
+        host.clear()
+        self.soon()
+        host.model.kept.when_kept(done)
+
+    def use_again(self, vhost: str) -> None:
+        """Accept clients of a vhost again after `empty`: it was deleted, or could not be."""
+        self._emptied.discard(vhost)
 
     def _user_changed(self, name: str) -> None:
         """Close a deleted user's connections, and recheck an altered user's consumers."""
@@ -239,8 +274,9 @@ class QueueBroker:
             self._publishing[channel] = None
 
     def forget(self, channel: QueueChannel) -> None:
-        """Forget a closed AMQP channel."""
+        """Forget a closed AMQP channel; its counters stay in those of its vhost."""
         self._publishing.pop(channel, None)
+        self.clients.channel_closed(channel.host.name, channel.unacked.traffic.counts())
 
     def soon(self) -> None:
         """Have due deliveries made soon, outside of a pass."""

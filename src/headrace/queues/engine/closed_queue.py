@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from headrace.queues.engine.deliveries import Served
     from headrace.queues.engine.delivery_turns import AnyQueue
     from headrace.queues.engine.parts.purging_queue import Purged
-    from headrace.queues.engine.ready_messages import QueueTraffic
     from headrace.queues.model.declarations import DeclaredQueue
     from headrace.queues.port import (
         ConsumeDone,
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
         PurgeDone,
         UnstoredDone,
     )
+    from headrace.queues.queue_traffic import QueueTraffic
 
 
 class ClosedQueue:

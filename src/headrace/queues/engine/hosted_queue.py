@@ -312,6 +312,8 @@ class HostedQueue(PausingQueue, BatchQueue, PurgingQueue, HandedQueue, ChangingQ
             if got is None and self._store_error is None and (self.ready or self.is_loading):
                 return
             getters.popleft()
+            if got is None and self._store_error is None:
+                self.traffic.got_empty += 1
             getter.done(self._store_error if got is None else got)
 
     def delete(self) -> int:

@@ -162,7 +162,7 @@ class MessageQueue(ReadyMessages):
             taken.level.settle(taken.positions)
         else:
             self.unacked += 1
-        self.traffic.delivered_of(taken)
+        self.traffic.get(no_ack=consumer.no_ack, redelivered=taken.redelivered)
         if self._expiring:  # get-ok has the count of ready messages, without expired ones
             self._expire_head(now)
         return Got(deliveries, self.ready)
@@ -225,8 +225,9 @@ class MessageQueue(ReadyMessages):
             served = 0
             if taken is not None:
                 served = len(taken.positions)
-                self.unacked += deal(takers, taken, self._served, now, self._width)
-                self.traffic.delivered_of(taken)
+                unacked = deal(takers, taken, self._served, now, self._width)
+                self.unacked += unacked
+                self.traffic.deliver(served, unacked, redelivered=taken.redelivered)
                 count -= served
                 size -= sum(taken.sizes)
             consumers.end_turns(ring, takers, served)

@@ -8,6 +8,7 @@ from headrace.queue_stores.queue_settings import Overflow, QueueSettings
 from headrace.queues.engine.dead_letters import DeadLetter, DeathReason, with_messages
 from headrace.queues.engine.priority_level import MessageLevel, Taken
 from headrace.queues.port import ANY_NUMBER
+from headrace.queues.queue_traffic import QueueTraffic
 from headrace.wire.amqp.content import Message
 
 EXPIRED_BATCH_MAX = 1000
@@ -16,30 +17,6 @@ TRIMMED_AT_ONCE = 1000
 """Messages that one call drops over a limit at most, which takes some milliseconds."""
 DEAD_LETTER_COST = 10
 """As many messages fewer are dropped at once where each is dead-lettered, which takes 40 µs."""
-
-
-class QueueTraffic:
-    """Counters of a queue's messages since the broker started."""
-
-    __slots__ = ("acknowledged", "delivered", "discarded", "published", "redelivered")
-
-    def __init__(self) -> None:
-        self.published = 0
-        """Messages accepted from AMQP clients, from Kafka producers and as dead letters."""
-        self.delivered = 0
-        """Deliveries to consumers and by basic.get, repeated ones included."""
-        self.redelivered = 0
-        """Deliveries with the redelivered flag."""
-        self.acknowledged = 0
-        self.discarded = 0
-        """Messages expired, rejected, over a length or delivery limit; also dead-lettered ones."""
-
-    def delivered_of(self, taken: Taken) -> None:
-        """Count the delivery of messages taken from a priority level."""
-        count = len(taken.positions)
-        self.delivered += count
-        if taken.redelivered:
-            self.redelivered += count
 
 
 class ReadyMessages:

@@ -14,9 +14,9 @@ from headrace.queue_stores.stream.durable_stream import DurableStream
 from headrace.queues.engine.consumers import Consumers
 from headrace.queues.engine.deliveries import Served
 from headrace.queues.engine.hosted_queue import as_stored
-from headrace.queues.engine.ready_messages import QueueTraffic
 from headrace.queues.engine.stream_readers import StreamReaders, check_reader
 from headrace.queues.port import Disposition, QueueInfo
+from headrace.queues.queue_traffic import QueueTraffic
 from headrace.queues.refusals import Refused, precondition_failed, unsupported
 
 if TYPE_CHECKING:

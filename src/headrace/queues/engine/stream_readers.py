@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from headrace.queue_stores.queue_settings import ConsumerSettings
     from headrace.queue_stores.stream.stream_reader import ReadableLog, StreamReader
-    from headrace.queues.engine.ready_messages import QueueTraffic
     from headrace.queues.port import Consumer
+    from headrace.queues.queue_traffic import QueueTraffic
 
 BATCH_MESSAGES_MAX = 1000
 """Messages that one `deliver` delivers at most."""
@@ -139,9 +139,11 @@ class StreamReaders:
             if taken is None:
                 idle.append(consumer)
                 continue
-            self.unacked += give(consumer, taken, served, now)
-            self._traffic.delivered_of(taken)
-            count -= len(taken.positions)
+            given = len(taken.positions)
+            unacked = give(consumer, taken, served, now)
+            self.unacked += unacked
+            self._traffic.deliver(given, unacked, redelivered=taken.redelivered)
+            count -= given
             size -= sum(taken.sizes)
             ring.append(consumer)
         for consumer in idle:

@@ -120,15 +120,22 @@ def consumer_settings(
     return ConsumerSettings(priority=_integer(arguments, "x-priority") or 0)
 
 
-def with_queue_type(arguments: Arguments) -> dict[str, object]:
-    """Return a declaration's arguments with its queue type, classic if it names none."""
-    return {**arguments, QUEUE_TYPE: arguments.get(QUEUE_TYPE, QueueType.CLASSIC.value)}
+def with_queue_type(
+    arguments: Arguments, default: QueueType = QueueType.CLASSIC
+) -> dict[str, object]:
+    """Return a declaration's arguments with its queue type: `default` if they name none."""
+    return {**arguments, QUEUE_TYPE: arguments.get(QUEUE_TYPE, default.value)}
 
 
 def queue_type_of(arguments: Arguments) -> QueueType:
     """Return the queue type of arguments; classic if none or an unknown one is named."""
+    return queue_type_named(arguments.get(QUEUE_TYPE, QueueType.CLASSIC.value))
+
+
+def queue_type_named(name: object) -> QueueType:
+    """Return the queue type of a name; classic if it is unknown."""
     try:
-        return QueueType(arguments.get(QUEUE_TYPE, QueueType.CLASSIC.value))
+        return QueueType(name)
     except ValueError:
         return QueueType.CLASSIC
 

@@ -117,7 +117,7 @@ class Exchange:
 
     __slots__ = (
         "alternate", "arguments", "auto_delete", "bindings", "durable", "exchange_type",
-        "internal", "name", "stored", "table",
+        "internal", "name", "publish_in", "publish_out", "stored", "table",
     )  # fmt: skip
 
     def __init__(
@@ -146,6 +146,19 @@ class Exchange:
         self.table = exchange_type.table(self.arguments)
         self.bindings: dict[Hashable, Binding] = {}
         """The bindings from the exchange, by their identities."""
+        self.publish_in = 0
+        """Messages that clients published to it since the broker started."""
+        self.publish_out: int | None = None
+        """Messages that it routed of these, one for each queue; None: `count_out` begins it."""
+
+    def count_out(self) -> int:
+        """Return how many messages it routed to queues since the first call of this method.
+
+        They are not counted before, as that costs each publish more than 1 % of its time.
+        """
+        if self.publish_out is None:
+            self.publish_out = 0
+        return self.publish_out
 
 
 def check_not_default(name: str) -> None:

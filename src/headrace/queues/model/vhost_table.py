@@ -37,7 +37,7 @@ class VhostTable:
     def __init__(self, name: str) -> None:
         """Create the table of a new vhost, with the predeclared exchanges."""
         self.name = name
-        self.exchanges = {exchange.name: exchange for exchange in _predeclared_exchanges()}
+        self.exchanges = {exchange.name: exchange for exchange in predeclared_exchanges()}
         self.queues: dict[str, DeclaredQueue] = {}
         self.bindings = Bindings(self.exchanges)
         self.router = Router(name, self.exchanges, self.queues)
@@ -113,7 +113,7 @@ class VhostTable:
         return sorted(self._of_owners.get(owner, ()))
 
 
-def _predeclared_exchanges() -> list[Exchange]:
+def predeclared_exchanges() -> list[Exchange]:
     """Return the exchanges of each new vhost: the default one and those named `amq.`."""
     exchanges = [Exchange(name, each, durable=True) for name, each in _PREDECLARED]
     trace = Exchange("amq.rabbitmq.trace", TOPIC, durable=True, internal=True)

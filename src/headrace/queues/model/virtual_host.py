@@ -38,7 +38,7 @@ from headrace.queues.model.exchanges import (
     check_name,
     check_not_default,
 )
-from headrace.queues.model.vhost_table import VhostTable
+from headrace.queues.model.vhost_table import VhostTable, predeclared_exchanges
 from headrace.queues.permissions.access import FULL_ACCESS, Access, Permission
 from headrace.queues.refusals import (
     EXCHANGE,
@@ -77,6 +77,8 @@ class VirtualHost:
         self.name = name
         self.kept = kept or NothingKept()
         self.queues_max = queues_max
+        self.default_queue_type = QueueType.CLASSIC
+        """The type of durable queues that are declared without a type."""
         self._random_bytes = random_bytes
         self.table = table = VhostTable(name)
         self.exchanges, self.queues, self.policies = table.exchanges, table.queues, table.policies
@@ -164,7 +166,10 @@ class VirtualHost:
 
         `owner` is the declaring connection. An exclusive queue is never durable.
         """
-        arguments = queue_arguments.with_queue_type(arguments)
+        # As in RabbitMQ the vhost's default is for queues that a quorum queue or a stream can be.
+        lasts = flags.durable and not flags.exclusive and not flags.auto_delete
+        default = self.default_queue_type if lasts else QueueType.CLASSIC
+        arguments = queue_arguments.with_queue_type(arguments, default)
         name = self._name_for_declaration(name, arguments)
         access.check(Permission.CONFIGURE, QUEUE, name)
         exclusive_to = owner if flags.exclusive else None
@@ -260,6 +265,8 @@ class VirtualHost:
         for exchange in list(self.exchanges.values()):
             if exchange.name in self.exchanges and exchange.name:
                 self._removed(self.table.remove_exchange(exchange))
+        for exchange in predeclared_exchanges():  # the vhost is used on if its deletion fails
+            self.table.add_exchange(exchange)
 
     def _removed(self, removed: Removed) -> Removed:
         self.kept.removed(self, removed)

@@ -22,9 +22,16 @@ NAME_BYTES_MAX = 255
 """Longest name of a vhost or user in bytes: that of a short string of AMQP."""
 
 _DESCRIPTION, _TAGS, _HASH = "description", "tags", "rabbitmq.password.hash"
+_QUEUE_TYPE, _TRACING, _PROTECTED = "default-queue-type", "tracing", "protected-from-deletion"
+_TRUE = "true"
 _MAX_CONNECTIONS, _MAX_QUEUES, _MAX_CHANNELS = "max-connections", "max-queues", "max-channels"
 _PERMISSIONS, _TOPICS = "permissions/", "topic-permissions/"
-_EVERYTHING = Grant(".*", ".*", ".*")
+EVERYTHING = Grant(".*", ".*", ".*")
+"""Permissions on all names."""
+_OF_VHOST = frozenset(
+    {_DESCRIPTION, _TAGS, _QUEUE_TYPE, _TRACING, _PROTECTED, _MAX_CONNECTIONS, _MAX_QUEUES}
+)
+_OF_USER = frozenset({_TAGS, _HASH, _MAX_CONNECTIONS, _MAX_CHANNELS})
 
 Texts = Mapping[str, str]
 
@@ -35,6 +42,15 @@ class VhostDefinition(NamedTuple):
     description: str = ""
     connections_max: int = UNLIMITED
     queues_max: int = UNLIMITED
+    tags: tuple[str, ...] = ()
+    default_queue_type: str = ""
+    """The type of queues that are declared without one; empty: classic."""
+    tracing: bool = False
+    """Whether messages are copied to the exchange of the firehose."""
+    protected: bool = False
+    """Whether the vhost cannot be deleted until its protection is removed."""
+    others: Mapping[str, str] = {}
+    """Settings of a later version, which are stored unchanged."""
 
 
 class UserDefinition(NamedTuple):
@@ -49,21 +65,33 @@ class UserDefinition(NamedTuple):
     """Topic permissions by vhost and exchange."""
     password_hash: str = ""
     """RabbitMQ's password hash, `ALGORITHM:BASE64` (`rabbit_hash`); empty: no hash."""
+    others: Mapping[str, str] = {}
+    """Settings of a later version, which are stored unchanged."""
 
     def __repr__(self) -> str:
         return f"UserDefinition(tags={self.tags}, grants={dict(self.grants)}, ***)"
 
 
-GUEST_BY_DEFAULT = UserDefinition(("administrator",), grants={DEFAULT_VHOST: _EVERYTHING})
+GUEST_BY_DEFAULT = UserDefinition(("administrator",), grants={DEFAULT_VHOST: EVERYTHING})
 
 
 def encode_vhost(vhost: VhostDefinition) -> dict[str, str]:
     """Return a vhost's settings as texts, never an empty mapping."""
-    return {
+    texts = {
+        **vhost.others,
         _DESCRIPTION: vhost.description,
         **_limit(_MAX_CONNECTIONS, vhost.connections_max),
         **_limit(_MAX_QUEUES, vhost.queues_max),
     }
+    if vhost.tags:
+        texts[_TAGS] = ",".join(vhost.tags)
+    if vhost.default_queue_type:
+        texts[_QUEUE_TYPE] = vhost.default_queue_type
+    if vhost.tracing:
+        texts[_TRACING] = _TRUE
+    if vhost.protected:
+        texts[_PROTECTED] = _TRUE
+    return texts
 
 
 def decode_vhost(texts: Texts) -> VhostDefinition:
@@ -72,12 +100,18 @@ def decode_vhost(texts: Texts) -> VhostDefinition:
         texts.get(_DESCRIPTION, ""),
         int(texts.get(_MAX_CONNECTIONS, UNLIMITED)),
         int(texts.get(_MAX_QUEUES, UNLIMITED)),
+        _listed(texts.get(_TAGS, "")),
+        texts.get(_QUEUE_TYPE, ""),
+        texts.get(_TRACING) == _TRUE,
+        texts.get(_PROTECTED) == _TRUE,
+        {key: text for key, text in texts.items() if key not in _OF_VHOST},
     )
 
 
 def encode_user(user: UserDefinition) -> dict[str, str]:
     """Return a user's settings as texts, never an empty mapping."""
     texts = {
+        **user.others,
         _TAGS: ",".join(user.tags),
         **_limit(_MAX_CONNECTIONS, user.connections_max),
         **_limit(_MAX_CHANNELS, user.channels_max),
@@ -98,6 +132,7 @@ def decode_user(texts: Texts) -> UserDefinition:
     """Return the user that `encode_user` wrote; raise ValueError."""
     grants: dict[str, Grant] = {}
     topic_grants: dict[tuple[str, str], TopicGrant] = {}
+    others: dict[str, str] = {}
     for key, text in texts.items():
         if key.startswith(_PERMISSIONS):
             grants[key.removeprefix(_PERMISSIONS)] = Grant(*_strings(json.loads(text), 3))
@@ -105,14 +140,21 @@ def decode_user(texts: Texts) -> UserDefinition:
             vhost = key.removeprefix(_TOPICS)
             for exchange, pair in dict(json.loads(text)).items():
                 topic_grants[vhost, exchange] = TopicGrant(*_strings(pair, 2))
+        elif key not in _OF_USER:
+            others[key] = text
     return UserDefinition(
-        tuple(tag for tag in texts.get(_TAGS, "").split(",") if tag),
+        _listed(texts.get(_TAGS, "")),
         int(texts.get(_MAX_CONNECTIONS, UNLIMITED)),
         int(texts.get(_MAX_CHANNELS, UNLIMITED)),
         grants,
         topic_grants,
         texts.get(_HASH, ""),
+        others,
     )
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(each for each in text.split(",") if each)
 
 
 def _limit(name: str, most: int) -> dict[str, str]:

@@ -17,9 +17,9 @@ from headrace.ports.clock import Clock
 from headrace.queue_stores.queue_settings import ConsumerSettings
 from headrace.queue_stores.stream.replica_log import ReplicaLog
 from headrace.queue_stores.stream.stream_reader import StreamReader
-from headrace.queues.engine.ready_messages import QueueTraffic
 from headrace.queues.engine.stream_readers import StreamReaders
 from headrace.queues.port import Consumer, Disposition
+from headrace.queues.queue_traffic import QueueTraffic
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition

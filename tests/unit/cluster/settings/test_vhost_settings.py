@@ -109,3 +109,24 @@ def test_a_node_that_cannot_be_read_is_left_out_and_said(
         assert "user 'bob' is ignored" in caplog.text
 
     play(story)
+
+
+def test_vhost_stays_as_it_was_when_its_node_becomes_malformed() -> None:
+    """It is not deleted with its queues: a later change may mend the node."""
+
+    async def story(cluster: SimCluster) -> None:
+        one, two = [await settings_of(broker) for broker in cluster.brokers.values()]
+        await one.change_vhost("shop", lambda vhost: SHOP)
+        await until(lambda: two.definitions.vhosts.get("shop") == SHOP)
+        path = "/config/amqp-vhosts/shop"
+        await one._configs.change(path, lambda config: {"max-queues": "many"})
+        for each in (one, two):
+            await each.read("amqp-vhosts", "shop")
+            assert each.definitions.vhosts["shop"] == SHOP
+        await one._configs.change(path, lambda config: {"description": "mended", "later": "x"})
+        await one.read("amqp-vhosts", "shop")
+        assert one.definitions.vhosts["shop"].description == "mended"
+        changed = await one.change_vhost("shop", lambda vhost: vhost._replace(queues_max=5))
+        assert changed.others == {"later": "x"}, "settings of a later version stay"
+
+    play(story)

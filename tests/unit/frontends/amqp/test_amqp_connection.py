@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.frontends.amqp.connection.connection import CLOSE_S_MAX, SILENT_CLOSE_S
+from headrace.frontends.amqp.connection.connection_state import CLOSE_S_MAX, SILENT_CLOSE_S
 from headrace.wire.amqp.control_methods import (
     AccessRequest,
     AccessRequestOk,

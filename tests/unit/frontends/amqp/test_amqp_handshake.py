@@ -2,8 +2,11 @@
 
 import pytest
 
-from headrace.frontends.amqp.connection.connection import HANDSHAKE_S_MAX, SILENT_CLOSE_S
-from headrace.frontends.amqp.connection.connection_state import State
+from headrace.frontends.amqp.connection.connection_state import (
+    HANDSHAKE_S_MAX,
+    SILENT_CLOSE_S,
+    State,
+)
 from headrace.frontends.amqp.connection.negotiation import CAPABILITIES, Settings, settings_of
 from headrace.security.identity import Principal
 from headrace.vhosts.users.logins import LoginRefused

@@ -22,11 +22,23 @@ from headrace.queues.permissions.definitions import (
 ALL = Grant(".*", ".*", ".*")
 NAMES = st.text(min_size=1, max_size=20)
 LIMITS = st.integers(min_value=-1, max_value=100)
+LATER = st.dictionaries(NAMES.map("later {}".format), st.text(max_size=9), max_size=2)
+"""Settings of a later version."""
 TAGS = st.text(st.characters(exclude_characters=","), min_size=1, max_size=9)
 
 
 @given(
-    st.builds(VhostDefinition, st.text(max_size=20), LIMITS, LIMITS),
+    st.builds(
+        VhostDefinition,
+        st.text(max_size=20),
+        LIMITS,
+        LIMITS,
+        st.lists(TAGS, max_size=3).map(tuple),
+        st.sampled_from(["", "quorum"]),
+        st.booleans(),
+        st.booleans(),
+        LATER,
+    ),
     st.builds(
         UserDefinition,
         st.lists(TAGS, max_size=3).map(tuple),
@@ -35,6 +47,7 @@ TAGS = st.text(st.characters(exclude_characters=","), min_size=1, max_size=9)
         st.dictionaries(NAMES, st.builds(Grant, NAMES, NAMES, NAMES), max_size=3),
         st.dictionaries(st.tuples(NAMES, NAMES), st.builds(TopicGrant, NAMES, NAMES), max_size=3),
         st.sampled_from(["", "rabbit_password_hashing_sha256:AAAA"]),
+        LATER,
     ),
 )
 def test_what_is_written_is_read_as_it_was(vhost: VhostDefinition, user: UserDefinition) -> None:

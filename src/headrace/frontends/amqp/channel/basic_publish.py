@@ -5,13 +5,15 @@ pass are a batch: it is confirmed once all queues and topics have stored the bat
 messages. Returns are sent while publishing, so they precede the confirm.
 """
 
-from collections import deque
+from collections import Counter, deque
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from headrace.frontends.amqp.channel import direct_replies
 from headrace.frontends.amqp.channel.open_transaction import Routed
 from headrace.queue_stores.queue_settings import Published
 from headrace.queues.model.exchange_types.amqp import TOPIC
+from headrace.queues.model.exchanges import Exchange
 from headrace.queues.model.published_properties import (
     Traits,
     further_keys,
@@ -34,9 +36,10 @@ from headrace.wire.amqp.hot import (
 from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from headrace.frontends.amqp.channel.channel import QueueChannel
+    from headrace.frontends.amqp.channel.channel_traffic import ChannelTraffic
     from headrace.frontends.amqp.connection.ports import Outlet
     from headrace.queues.awaited import Awaited
     from headrace.queues.engine.queue_host import QueueHost
@@ -50,17 +53,22 @@ def publish(channel: "QueueChannel", run: PublishRun) -> None:
     transaction, confirms = channel.transaction, channel.confirms
     exchange: str | None = None
     routing_key: str | None = None
+    source: Exchange | None = None
+    sending, is_mixed = send, False
     channel.client.publishing(channel)
     try:
         for message in run.messages:
             if message.exchange is not exchange or message.routing_key is not routing_key:
                 exchange, routing_key = message.exchange, message.routing_key
-                _check(channel, exchange, routing_key)
+                found = _check(channel, exchange, routing_key)
+                if found is not source:
+                    is_mixed, source = source is not None, found
+                    sending = send if found.publish_out is None else send_counted
             routed = _route(channel, message, mandatory)
             if transaction is not None:
                 transaction.publish(routed)
                 continue
-            taken = send(channel, routed)
+            taken = sending(channel, routed)
             if confirms is not None:
                 if not taken:
                     confirms.refused.append(confirms.next)
@@ -69,9 +77,36 @@ def publish(channel: "QueueChannel", run: PublishRun) -> None:
                 _check_kept(channel, routed)
     except Exception:
         # Confirm messages published before the failing one, before the channel closes.
+        if transaction is None:
+            count(channel, [*takewhile(lambda each: each is not message, run.messages)])
         if confirms is not None:
             confirms.flush()
         raise
+    if transaction is not None:
+        return  # counted at the commit
+    if is_mixed or source is None:
+        count(channel, run.messages)
+    else:
+        number = len(run.messages)
+        channel.unacked.traffic.publish += number
+        source.publish_in += number
+
+
+def count(channel: "QueueChannel", messages: "Sequence[Message]") -> None:
+    """Count accepted publishes of a channel, and of the exchanges that they name."""
+    channel.unacked.traffic.publish += len(messages)
+    exchanges = channel.host.model.exchanges
+    for name, number in Counter(message.exchange for message in messages).items():
+        if name in exchanges:  # a transaction's may be deleted before its commit
+            exchanges[name].publish_in += number
+
+
+def send_counted(channel: "QueueChannel", routed: Routed) -> bool:
+    """Publish a message as `send` does, and count it in `publish_out` if its exchange is read."""
+    exchange = channel.host.model.exchanges.get(routed.message.exchange)
+    if exchange is not None and exchange.publish_out is not None:
+        exchange.publish_out += len(routed.route)
+    return send(channel, routed)
 
 
 def send(channel: "QueueChannel", routed: Routed) -> bool:
@@ -117,9 +152,11 @@ def _send_reply(channel: "QueueChannel", routed: Routed) -> bool:
 
 def _return(channel: "QueueChannel", routed: Routed) -> None:
     """Send a message back (basic.return) if it is mandatory: it has no route."""
+    outlet, traffic = channel.outlet, channel.unacked.traffic
     if not routed.mandatory:
+        traffic.drop_unroutable += 1
         return
-    outlet = channel.outlet
+    traffic.return_unroutable += 1
     outlet.write(
         encode_return(
             outlet.number,
@@ -131,8 +168,8 @@ def _return(channel: "QueueChannel", routed: Routed) -> None:
     )
 
 
-def _check(channel: "QueueChannel", exchange_name: str, routing_key: str) -> None:
-    """Raise Refused if the client may not publish to an exchange with a routing key."""
+def _check(channel: "QueueChannel", exchange_name: str, routing_key: str) -> Exchange:
+    """Return the exchange of a publish; raise Refused if the client may not publish so."""
     access = channel.client.access
     access.check(Permission.WRITE, EXCHANGE, exchange_name)
     model = channel.host.model
@@ -141,6 +178,7 @@ def _check(channel: "QueueChannel", exchange_name: str, routing_key: str) -> Non
         exchange = model.check_publish(exchange_name)  # raises with the reason
     if exchange.exchange_type is TOPIC:
         access.check_topic(Permission.WRITE, exchange_name, routing_key)
+    return exchange
 
 
 def _route(channel: "QueueChannel", message: Message, mandatory: bool) -> Routed:
@@ -205,9 +243,10 @@ class _Batch:
 class Confirms:
     """The publisher confirms of one channel: numbered publishes, confirmed in order."""
 
-    def __init__(self, outlet: "Outlet", host: "QueueHost") -> None:
+    def __init__(self, outlet: "Outlet", host: "QueueHost", traffic: "ChannelTraffic") -> None:
         self._outlet = outlet
         self._host = host
+        self._traffic = traffic
         self.next = 1
         """The number of the next publish, from 1."""
         self.refused: list[int] = []
@@ -246,6 +285,7 @@ class Confirms:
             if batch.lost:
                 frames.append(encode_nack(number, batch.last, batch.last > batch.first))
                 continue
+            self._traffic.confirm += batch.last + 1 - batch.first - len(batch.refused)
             first = batch.first
             for refused in batch.refused:
                 if refused > first:

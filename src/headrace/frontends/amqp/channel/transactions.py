@@ -28,7 +28,9 @@ def confirm_select(channel: "QueueChannel", method: ConfirmSelect) -> None:
     if channel.transaction is not None:
         raise precondition_failed("cannot switch from tx to confirm mode")
     if channel.confirms is None:
-        channel.confirms = basic_publish.Confirms(channel.outlet, channel.host)
+        channel.confirms = basic_publish.Confirms(
+            channel.outlet, channel.host, channel.unacked.traffic
+        )
     channel.answer(ConfirmSelectOk(), nowait=method.nowait)
 
 
@@ -49,7 +51,8 @@ def tx_commit(channel: "QueueChannel", method: TxCommit) -> None:
     transaction = _transaction(channel)
     publishes = transaction.take_publishes()
     settled, transaction.settled = transaction.settled, []
-    taken = [basic_publish.send(channel, routed) for routed in publishes]
+    basic_publish.count(channel, [routed.message for routed in publishes])
+    taken = [basic_publish.send_counted(channel, routed) for routed in publishes]
     for requeue, held in settled:
         basic_settle.act(channel, [each for _, each in held], requeue)
     channel.wake()

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, repeat
 from operator import itemgetter
 
+from headrace.frontends.amqp.channel.channel_traffic import ChannelTraffic
 from headrace.queues.port import Consumer, Deliveries, Disposition, Queue
 from headrace.queues.refusals import Refused
 from headrace.wire.amqp.reply_codes import ChannelClosing, ReplyCode
@@ -42,7 +43,7 @@ class ChannelUnacked:
 
     __slots__ = (
         "_cancelled", "_lowest", "_send", "_unacked_max", "_unsent", "closed", "held", "limit",
-        "next_tag", "number", "parked", "paused", "prefetch", "unacked", "woken",
+        "next_tag", "number", "parked", "paused", "prefetch", "traffic", "unacked", "woken",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +63,8 @@ class ChannelUnacked:
         self._unacked_max = self.limit = unacked_max
         """Unacknowledged deliveries that all consumers together may have now."""
         self.next_tag = 1
+        self.traffic = ChannelTraffic()
+        """Counters of the channel, also of its publishes."""
         self.held: dict[int, Held] = {}
         self.prefetch = 0
         """Prefetch limit of the channel (basic.qos with global); 0: none set."""
@@ -85,8 +88,14 @@ class ChannelUnacked:
         tag, count = self.next_tag, len(deliveries.messages)
         self._unsent.append((consumer, tag, deliveries))
         self.next_tag = tag + count
-        if not consumer.no_ack:
-            self.hold(consumer, tag, deliveries, now)
+        traffic = self.traffic
+        if deliveries.redelivered:
+            traffic.redeliver += count
+        if consumer.no_ack:
+            traffic.deliver_no_ack += count
+            return
+        traffic.deliver += count
+        self.hold(consumer, tag, deliveries, now)
 
     def hold(self, consumer: Consumer, tag: int, deliveries: Deliveries, now: float) -> None:
         """Hold messages under the tags from `tag` on, received at `now` (monotonic seconds)."""
@@ -102,7 +111,13 @@ class ChannelUnacked:
         """Return the tag of a basic.get's message, and hold it unless no-ack is set."""
         tag = self.next_tag
         self.next_tag = tag + 1
-        if not consumer.no_ack:
+        traffic = self.traffic
+        if deliveries.redelivered:
+            traffic.redeliver += 1
+        if consumer.no_ack:
+            traffic.get_no_ack += 1
+        else:
+            traffic.get += 1
             self.hold(consumer, tag, deliveries, now)
         return tag
 
@@ -140,6 +155,7 @@ class ChannelUnacked:
             raise _unknown(tag)
         consumer, position, _, _ = held
         consumer.queue.settle(Disposition.ACKNOWLEDGED, (position,))
+        self.traffic.ack += 1
         self.free(consumer, 1)
 
     def nack(self, tag: int, *, multiple: bool = False, requeue: bool = True) -> None:
@@ -189,6 +205,7 @@ class ChannelUnacked:
         for consumer, held in _runs(taken):
             positions = list(map(itemgetter(1), held))
             consumer.queue.settle(Disposition.ACKNOWLEDGED, positions)
+            self.traffic.ack += len(held)
             self.free(consumer, len(held))
 
     def settle(self, disposition: Disposition, taken: Iterable[Held]) -> None:

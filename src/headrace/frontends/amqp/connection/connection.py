@@ -10,7 +10,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.frontends.amqp.connection import errors, negotiation
+from headrace.frontends.amqp.connection import connection_state, errors, negotiation
 from headrace.frontends.amqp.connection.channels import ChannelFailed, Channels, read_method
 from headrace.frontends.amqp.connection.connection_state import State
 from headrace.frontends.amqp.connection.content_frames import is_known
@@ -19,6 +19,7 @@ from headrace.frontends.amqp.connection.negotiation import Settings, Tuned
 from headrace.frontends.amqp.connection.ports import Broker
 from headrace.frontends.amqp.connection.publish_block import PublishHold
 from headrace.model.secret import Secret
+from headrace.net.connection_traffic import ConnectionTraffic
 from headrace.security.identity import Principal
 from headrace.vhosts.users.logins import Credentials, LoginRefused, Peer
 from headrace.wire.amqp.control_methods import (
@@ -51,12 +52,6 @@ from headrace.wire.amqp.reply_codes import AmqpError, ConnectionClosing, ReplyCo
 if TYPE_CHECKING:
     from headrace.wire.amqp.field_table import FieldTable
 
-HANDSHAKE_S_MAX = 10.0
-"""Seconds from accept until the connection is open; RabbitMQ's handshake_timeout."""
-CLOSE_S_MAX = 30.0
-"""Seconds to wait for close-ok, or for the client to close its socket."""
-SILENT_CLOSE_S = 3.0
-"""Seconds for which a refused connection stays open, unread."""
 _NO_METHOD = MethodId(0, 0)
 
 
@@ -72,11 +67,13 @@ class AmqpConnection:
         now: float,
         takes_more: Callable[[], bool] = lambda: True,
         woken: Callable[[], float] | None = None,
+        traffic: ConnectionTraffic | None = None,
     ) -> None:
         """Create a connection that has not been opened.
 
         `takes_more` tells whether there is room for deliveries; `room` is called when there is
         again. `woken` returns the time; called on changes of state outside of `take` and `tick`.
+        `traffic`: the counters of its socket's bytes.
         """
         self.state = State.HEADER
         self.ended = False
@@ -94,9 +91,10 @@ class AmqpConnection:
         self._send_bytes = send
         self._takes_more = takes_more
         self._woken = woken
+        self._traffic = traffic
         self._refusal: ConnectionClosing | None = None
         self._now = self._received_at = self._sent_at = now
-        self._deadline: float | None = now + HANDSHAKE_S_MAX
+        self._deadline: float | None = now + connection_state.HANDSHAKE_S_MAX
         self._tuned = Tuned(settings.channel_max, negotiation.FIRST_FRAMES_BYTES_MAX, 0)
         self._channels: Channels | None = None
 
@@ -268,7 +266,7 @@ class AmqpConnection:
             raise ConnectionClosing(ReplyCode.NOT_ALLOWED, "nobody has logged in")
         peer, properties = self._peer, self.client_properties
         self._channels = Channels(
-            self._broker.open(self.principal, name, peer, properties, self.close),
+            self._broker.open(self.principal, name, peer, properties, self.close, self._traffic),
             self._tuned.channel_max,
             self._tuned.frame_bytes_max,
             self._settings.message_bytes_max,
@@ -324,7 +322,8 @@ class AmqpConnection:
                 self._refuse(self._refusal)
                 return
             if self.state not in (State.CLOSED, State.REFUSED):
-                self.reason = f"not open after {HANDSHAKE_S_MAX:g} s, in state {self.state.value}"
+                seconds = connection_state.HANDSHAKE_S_MAX
+                self.reason = f"not open after {seconds:g} s, in state {self.state.value}"
             self.lost()
             return
         interval = self._tuned.heartbeat_s
@@ -375,12 +374,12 @@ class AmqpConnection:
 
     def _closed(self) -> None:
         self.state = State.CLOSED
-        self._end_later(min(self._tuned.heartbeat_s or CLOSE_S_MAX, CLOSE_S_MAX))
+        self._end_later(connection_state.close_seconds(self._tuned.heartbeat_s))
 
     def _discard(self) -> None:
-        """Read nothing more from the client, and end after `SILENT_CLOSE_S`."""
+        """Read nothing more from the client, and end after `connection_state.SILENT_CLOSE_S`."""
         self.state = State.REFUSED
-        self._end_later(SILENT_CLOSE_S)
+        self._end_later(connection_state.SILENT_CLOSE_S)
 
     def _end_later(self, seconds: float) -> None:
         self._deadline = self._now + seconds

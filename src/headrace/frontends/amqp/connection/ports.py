@@ -11,6 +11,7 @@ from typing import Protocol
 
 from headrace.frontends.amqp.connection.deferred_output import Release
 from headrace.model.secret import Secret
+from headrace.net.connection_traffic import ConnectionTraffic
 from headrace.security.identity import Principal
 from headrace.vhosts.users.logins import Credentials, LoginDone, Peer
 from headrace.wire.amqp.field_table import FieldTable
@@ -107,10 +108,12 @@ class Broker(Protocol):
         peer: Peer,
         client_properties: FieldTable,
         close: Callable[[str], None],
+        traffic: ConnectionTraffic | None = None,
     ) -> VhostPort:
         """Return a vhost; raise ConnectionClosing (NOT_ALLOWED) if the user may not open it.
 
-        `close` closes the connection later with CONNECTION_FORCED and a text.
+        `close` closes the connection later with CONNECTION_FORCED and a text. `traffic`: the
+        counters of its socket's bytes; None: it has no socket.
         """
 
     def pass_done(self) -> None:

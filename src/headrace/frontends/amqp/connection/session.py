@@ -54,6 +54,7 @@ class AmqpSession:
             self._clock.monotonic(),
             self._stream.takes_more,
             self._woken,
+            connection.traffic,
         )
         self._arm()
 
