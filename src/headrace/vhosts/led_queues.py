@@ -70,6 +70,13 @@ class LedQueues:
         self._virtual_hosts = virtual_hosts
         self.moved: Moved | None = None
         """Takes queues over that are no longer led here; None: their consumers are cancelled."""
+        self.is_ready: Callable[[str], bool] = lambda vhost: True
+        """Tells whether all queues of a vhost have the settings of their policies.
+
+        Others run later: without a dead letter exchange of its policy a queue would drop messages.
+        """
+        self._waiting: dict[QueueName, None] = {}
+        """Queues that run here once their vhosts are ready."""
         self._terms: dict[tuple[str, int], _Term] = {}
         self._failures: dict[QueueName, int] = {}
         """Failed attempts to load queues in the present term."""
@@ -100,7 +107,7 @@ class LedQueues:
         A queue in memory runs already, and so does one without a topic, which has no messages.
         """
         topic = queue_topic(host.name, queue.name)
-        if not queue.durable:
+        if not queue.durable or self._waits(host, queue):
             return
         if queue.settings.topic is not None:
             self._read(host, queue, queue.settings.topic.topic)
@@ -109,6 +116,22 @@ class LedQueues:
             self._run(host, queue)
         elif topic in self._broker.image.topics:
             self._end(host, queue)
+
+    def _waits(self, host: QueueHost, queue: DeclaredQueue) -> bool:
+        """Tell whether a queue is to wait until its vhost is ready."""
+        if self.is_ready(host.name):
+            return False
+        self._waiting[QueueName(host.name, queue.name)] = None
+        return True
+
+    def look_again(self) -> None:
+        """Run the queues that wait and whose vhosts are ready now."""
+        hosts, waiting = self._virtual_hosts.hosts, self._waiting
+        self._waiting = {}
+        for vhost, name in waiting:
+            queue = hosts[vhost].model.queues.get(name) if vhost in hosts else None
+            if queue is not None:
+                self.declared(hosts[vhost], queue)
 
     def _led(self, topic: str, queue: DeclaredQueue) -> dict[int, Partition]:
         """Return the partitions of a queue that are led here, by priority."""
@@ -138,7 +161,7 @@ class LedQueues:
             return
         for host in self._virtual_hosts.hosts.values():
             for name, read in tuple(host.model.router.read_topics.items()):
-                if read.topic == partition.topic:
+                if read.topic == partition.topic and not self._waits(host, host.model.queues[name]):
                     self._read(host, host.model.queues[name], read.topic)
 
     def forget(self, name: QueueName) -> None:
@@ -159,7 +182,8 @@ class LedQueues:
             self._terms[partition.topic_partition] = term._replace(epoch=epoch)
             return
         self._failures.pop(QueueName(found[0].name, found[1].name), None)
-        self._run(*found)
+        if not self._waits(*found):
+            self._run(*found)
 
     def _closed(self, partition: Partition) -> None:
         self._look_at_readers(partition.topic_partition)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.ports.disk import Disk
     from headrace.queues.engine.virtual_hosts import VirtualHosts
+    from headrace.vhosts.policies.visits import PolicyVisits
 
 _logger = logging.getLogger(__name__)
 
@@ -46,13 +47,18 @@ class Restoring:
         virtual_hosts: "VirtualHosts",
         declarations: DeclarationLog,
         nodes: DeclarationNodes,
+        visits: "PolicyVisits",
     ) -> None:
-        """`nodes`: those of earlier versions in the metadata store, which are taken over."""
+        """`visits` give queues the settings of their policies.
+
+        `nodes`: those of earlier versions in the metadata store, which are taken over.
+        """
         self._broker = broker
         self._durable = durable
         self._virtual_hosts = virtual_hosts
         self._declarations = declarations
         self._nodes = nodes
+        self._visits = visits
 
     async def restore(self) -> None:
         """Restore exchanges, queues and bindings, with the messages of queues.
@@ -72,6 +78,7 @@ class Restoring:
             host = hosts.get(vhost) or self._virtual_hosts.add(vhost)
             self._declare(host, records)
             self._forget_readers(host)
+            self._visits.load(host)
             queues = [queue for queue in host.model.queues.values() if queue.durable]
             await _in_groups(queues, QUEUES_AT_ONCE, partial(self._load, host))
         if stored.all_read and not stored.is_empty:

@@ -3,12 +3,13 @@
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from headrace.amqp_commands.amqp.ask import ask_amqp
 from headrace.client.sync import connect, run
+from headrace.config.descriptions import Alteration, AlterOperation
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.queues.model import stored_records
 from headrace.queues.model.policies.policy import InvalidPolicy
@@ -19,6 +20,9 @@ from headrace.vhosts.declarations.stored_changes import Change
 from headrace.vhosts.policies.setting import PolicySettings
 from tests.support.queues.policies import policy_value
 from tests.support.queues.restarts import Start, Started, eventually, starting
+
+if TYPE_CHECKING:
+    from headrace.wire.amqp.field_table import FieldTable
 
 P, OPERATORS = PolicyId("p"), PolicyId("p", True)
 
@@ -34,18 +38,20 @@ def hosts(server: Any) -> Any:
     return server.frontends._others[0].broker.virtual_hosts
 
 
+def settings_of(server: Any) -> PolicySettings:
+    """The setter of policies."""
+    queues = server.frontends._others[0].broker
+    return PolicySettings(server.broker, queues.virtual_hosts, None, queues.policy_visits)
+
+
 def set_policies(here: Started, values: Mapping[PolicyId, object], vhost: str = "/") -> None:
     """Set policies. Raises InvalidPolicy, ApiError."""
-    here.broker.run(
-        lambda server: PolicySettings(server.broker, hosts(server), None).set(vhost, values)
-    )
+    here.broker.run(lambda server: settings_of(server).set(vhost, values))
 
 
 def clear(here: Started, policy: PolicyId) -> None:
     """Clear a policy of `/`."""
-    here.broker.run(
-        lambda server: PolicySettings(server.broker, hosts(server), None).clear("/", policy)
-    )
+    here.broker.run(lambda server: settings_of(server).clear("/", policy))
 
 
 def policies(here: Started, vhost: str = "/") -> dict[PolicyId, VhostPolicy]:
@@ -70,6 +76,62 @@ def test_policies_are_restored_with_the_time_of_their_change(start: Start) -> No
     assert policies(second) == before
     clear(second, OPERATORS)
     assert patterns(start()) == {P: "^new"}
+
+
+def test_queues_have_the_settings_of_their_policies_also_after_a_restart(start: Start) -> None:
+    here = start()
+    here.declare("q")
+    here.declare("dead")
+    here.declare("expiring", {"x-message-ttl": 700})
+    here.publish(*(b"%d" % number for number in range(12)))
+    letters = {"dead-letter-exchange": "", "dead-letter-routing-key": "dead"}
+    set_policies(here, {P: policy_value(), PolicyId("e"): policy_value("^e", definition=letters)})
+    eventually(lambda: here.ready() == 3)
+    here.publish(b"expires", key="expiring")
+    again = start()
+    assert again.ready() == 3
+    again.publish(b"12")
+    assert again.gets() == ["10", "11", "12"]
+    eventually(lambda: again.ready("dead") == 1)
+    clear(again, P)
+    again.publish(*[b"x"] * 5)
+    assert start().ready() == 5
+
+
+def test_topic_of_a_stream_has_the_settings_of_its_policies(start: Start) -> None:
+    here = start()
+    stream: FieldTable = {"x-queue-type": "stream", "x-max-age": "1D", "x-max-length-bytes": 77}
+    here.declare("s", stream)
+    here.publish(b"a", key="s")
+    before = topic_settings(here)
+    ages = policy_value(
+        "^s", definition={"max-age": "2h", "stream-max-segment-size-bytes": 30 << 20}
+    )
+    set_policies(here, {P: ages})
+    after = {**before, "retention.ms": "7200000", "segment.bytes": str(30 << 20)}
+    eventually(lambda: topic_settings(here) == after)
+    here.declare("s2", stream)
+    here.publish(b"a", key="s2")
+    assert topic_settings(here, "s2") == after
+    here = start()
+    here.broker.run(lambda server: altered(server, "retention.ms", "1"))
+    here = start()
+    eventually(lambda: topic_settings(here) == after)
+    here.broker.run(lambda server: altered(server, "retention.bytes", "5"))
+    clear(here, P)
+    eventually(lambda: topic_settings(here) == {**before, "retention.bytes": "5"})
+
+
+def topic_settings(here: Started, queue: str = "s") -> dict[str, str]:
+    """The own settings of a stream's topic."""
+    topic = f"__amqp.queue.{queue}"
+    return here.broker.call(lambda server: dict(server.broker.image.topics[topic].config))
+
+
+async def altered(server: Any, key: str, value: str) -> None:
+    """Change a setting of the stream's topic, as Kafka's tools do."""
+    change = [Alteration(key, AlterOperation.SET, value)]
+    await server.controller.settings.alter_topic("__amqp.queue.s", change)
 
 
 def test_policies_exist_without_a_queue_and_with_all_bytes_of_a_name(start: Start) -> None:

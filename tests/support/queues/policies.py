@@ -1,5 +1,7 @@
 """Policies as tests set them."""
 
+from collections.abc import Mapping
+
 from headrace.queues.engine.changed_settings import change_settings
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.model.policies.policy import Policy
@@ -14,10 +16,16 @@ def policy_value(pattern: str = "^q", **fields: object) -> dict[str, object]:
 
 
 def vhost_policy(
-    name: str = "p", pattern: str = "^q", *, operators: bool = False, length: int = 3, at: int = 0
+    name: str = "p",
+    pattern: str = "^q",
+    *,
+    operators: bool = False,
+    length: int = 3,
+    at: int = 0,
+    definition: Mapping[str, object] | None = None,
 ) -> VhostPolicy:
-    """A policy that a vhost has."""
-    policy = Policy(name, pattern, {"max-length": length})
+    """A policy that a vhost has; `definition` None: a length."""
+    policy = Policy(name, pattern, definition or {"max-length": length})
     return VhostPolicy(PolicyId(name, operators), policy, policy_text(policy), NOW_MS + at)
 
 

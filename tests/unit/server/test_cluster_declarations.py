@@ -51,7 +51,9 @@ async def ask(
 def policy_settings(cluster: SimCluster, number: int) -> PolicySettings:
     """Return what sets policies at a broker."""
     at = declarations(cluster, number)
-    return PolicySettings(cluster.brokers[number].broker, at.tables.virtual_hosts, at)
+    server = cluster.brokers[number]
+    visits = queue_cluster_of(server).policy_visits
+    return PolicySettings(server.broker, at.tables.virtual_hosts, at, visits)
 
 
 async def closed(at: ClusterDeclarations, owner: ConnectionOwner) -> None:

@@ -18,6 +18,7 @@ from headrace.queues.model.stored_records import record_key
 from headrace.vhosts import restore
 from headrace.vhosts.declarations.stored_changes import Loaded
 from headrace.vhosts.declarations.takeover import DeclarationNodes
+from headrace.vhosts.policies.visits import PolicyVisits
 from headrace.vhosts.restore import Restoring
 from tests.support.amqp.channels import QueueRoom
 from tests.support.log.log import World
@@ -77,7 +78,8 @@ class Stored:
         )
         itself: Any = self
         nodes = DeclarationNodes(itself)
-        asyncio.run(Restoring(broker, itself, self.hosts, itself, nodes).restore())
+        visits = PolicyVisits(self.world.clock, self.hosts)
+        asyncio.run(Restoring(broker, itself, self.hosts, itself, nodes, visits).restore())
 
 
 def test_topics_of_nobody_go_and_only_those_that_are_kept_for_queues() -> None:

@@ -238,3 +238,24 @@ def test_log_that_cannot_be_loaded_is_loaded_again_some_times_in_a_term() -> Non
         assert await part.take() == "a*"
 
     play(story)
+
+
+def test_queue_runs_only_once_it_has_the_settings_of_its_policies() -> None:
+    async def story(cluster: QueueCluster) -> None:
+        await cluster.leader.published("a")
+        part = cluster.parts[1]
+        part.led.is_ready = lambda vhost: False
+        await cluster.assign(1, 2, 3)
+        await cluster.sim.elect(AT.topic)
+        await asyncio.sleep(1)
+        part.led.look_again()
+        assert isinstance(part.queue, ClosedQueue)
+        part.led.is_ready = lambda vhost: vhost == "/"
+        part.led.look_again()
+        await until(lambda: part.is_loaded)
+        hosted = part.queue
+        part.led.look_again()
+        assert part.queue is hosted, "it waits only once"
+        assert await part.take() == "a*"
+
+    play(story)

@@ -14,6 +14,7 @@ from headrace.posix.awaiting import called_back
 from headrace.queue_stores.memory.spill import Spill
 from headrace.queue_stores.memory.spill_files import SpillFiles
 from headrace.vhosts.kafka_admin_of_queue_topics import TopicsOfQueues
+from headrace.vhosts.policies.stream_topics import StreamTopics
 from headrace.vhosts.read_topics import ReadTopics
 from headrace.vhosts.restore import Restoring
 
@@ -39,6 +40,8 @@ class StoredMessages:
         self.writes = WritePass(parts.writes)
         self._broker = broker = parts.broker
         self._virtual_hosts = queues.virtual_hosts
+        self._stream_topics = StreamTopics(broker, parts.controller.settings, queues.virtual_hosts)
+        queues.policy_visits.queue_changed.append(self._stream_topics.queue_changed)
         self._spill = Spill(
             queues.memory,
             SpillFiles(broker.disk, broker.config.log_dirs[0]),
@@ -48,6 +51,7 @@ class StoredMessages:
 
     async def stop(self) -> None:
         """Write the state of the queues, close their stores and delete the spill files."""
+        self._stream_topics.close()
         removed = asyncio.ensure_future(called_back(self._removed_spill))
         await self._close(
             [store for queue in self._virtual_hosts.queues() for store in queue.late_stores]
@@ -79,13 +83,15 @@ class OwnState(StoredMessages):
         self._nodes = nodes
         self._admission = admission
         self.queues = durable
+        self._visits = queues.policy_visits
 
     async def start(self) -> None:
         """Restore declarations and queues, and begin to follow changes of Kafka topics."""
         broker, virtual_hosts = self._broker, self._virtual_hosts
         await Restoring(
-            broker, self.queues, virtual_hosts, self._declarations, self._nodes
+            broker, self.queues, virtual_hosts, self._declarations, self._nodes, self._visits
         ).restore()
+        self._stream_topics.look()
         topics = TopicsOfQueues(broker, self.queues, virtual_hosts, self._admission)
         broker.topic_keepers.add(AMQP_TOPICS, topics)
         ReadTopics(broker.image, virtual_hosts)

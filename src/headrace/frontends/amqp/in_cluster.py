@@ -43,7 +43,7 @@ class ClusterState(StoredMessages):
         super().__init__(parts, topics.logs, queues)
         self._cluster = cluster
         self._topics = topics
-        cluster.serve(queues.virtual_hosts, topics)
+        cluster.serve(queues.virtual_hosts, topics, queues.policy_visits)
         self._topic_keeper = TopicsOfClusterQueues(
             parts.broker, declarations, cluster.use, queues.virtual_hosts, admission
         )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
     from headrace.vhosts.declarations.coordinator import AccessOf
     from headrace.vhosts.declarations.takeover import DeclarationNodes
+    from headrace.vhosts.policies.visits import PolicyVisits
 
 
 class Parts(Protocol):
@@ -66,7 +67,9 @@ class QueueCluster(Protocol):
         `nodes`: declarations of earlier versions, which are taken over.
         """
 
-    def serve(self, virtual_hosts: VirtualHosts, topics: QueueTopics) -> None:
+    def serve(
+        self, virtual_hosts: VirtualHosts, topics: QueueTopics, visits: "PolicyVisits"
+    ) -> None:
         """Run the queues of the vhosts that have the declarations, here or on other brokers."""
 
     def use(self, vhost: str, queue: "DeclaredQueue") -> None:

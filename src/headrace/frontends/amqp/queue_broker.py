@@ -22,6 +22,7 @@ from headrace.queues.model.durability import Durability, KeptDone
 from headrace.queues.permissions.access import Access
 from headrace.queues.permissions.definitions import Definitions, UserDefinition
 from headrace.security.identity import Identity, Principal
+from headrace.vhosts.policies.visits import PolicyVisits
 from headrace.vhosts.users.logins import Credentials, LoginDone, Peer
 from headrace.wire.amqp.field_table import FieldTable
 from headrace.wire.amqp.reply_codes import ConnectionClosing, ReplyCode
@@ -95,6 +96,7 @@ class QueueBroker:
             durability if declarations is None else declarations,
             random.uniform,
         )
+        self.policy_visits = PolicyVisits(clock, self.virtual_hosts)
         if declarations is not None:
             declarations.apply_to(self.virtual_hosts)
         deadlines = self.virtual_hosts.deadlines

@@ -13,6 +13,7 @@ from headrace.model.invariant import InvariantError
 from headrace.ports.clock import Clock
 from headrace.queues.engine.closed_queue import ClosedQueue
 from headrace.queues.engine.hosted_queue import HostedQueue
+from headrace.queues.engine.ready_messages import DEAD_LETTER_COST
 from headrace.queues.engine.stream_queue import StreamQueue
 
 if TYPE_CHECKING:
@@ -149,16 +150,21 @@ class DeliveryTurns:
         return bool(due)
 
     def _deliver(self, queue: AnyQueue, host: "QueueHost") -> int:
-        """Have a queue deliver one batch and publish its dead letters; return their number."""
+        """Have a queue deliver one batch, drop messages, publish its dead letters.
+
+        Return the number of all, where a dead letter counts as `DEAD_LETTER_COST` messages.
+        """
+        traffic = queue.traffic
+        discarded = traffic.discarded
         served = queue.deliver(self._now())
-        count = sum(served.values())
+        count = sum(served.values()) + traffic.discarded - discarded
         if served:
             self._batches += 1
             queue.last_batch = self._batches
             for channel in served:
                 channel.send()
         if queue.settings.dead_letters:
-            count += host.publish_dead_letters(queue)
+            count += DEAD_LETTER_COST * host.publish_dead_letters(queue)
         if queue.timed and not queue.deleted:
             queue.arm()
         return count

@@ -157,7 +157,10 @@ class HostedQueue(PausingQueue, BatchQueue, PurgingQueue, HandedQueue, ChangingQ
 
     def apply(self, settings: QueueSettings) -> None:
         """Use other settings from now on. Implements `port.Queue`."""
-        self.change(settings, self._clock.monotonic())
+        try:
+            self.change(settings, self._clock.monotonic())
+        except InvariantError as error:
+            self._hooks.broke(self, error)
 
     def deliver_later(self) -> None:
         """Have the queue deliver, expire and drop messages in a later turn of the loop."""

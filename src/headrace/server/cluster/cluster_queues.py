@@ -19,7 +19,7 @@ from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.callbacks import Done
 from headrace.queue_stores.log.queue_logs import QueueLogs
-from headrace.queue_stores.queue_settings import QueueType
+from headrace.queue_stores.queue_settings import QueueSettings, QueueType
 from headrace.queues.engine.delivery_turns import AnyQueue
 from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.engine.queue_host import QueueHost
@@ -134,9 +134,14 @@ class ClusterQueues:
             if queue_of_topic(topic) is None:
                 self._hashed[topic] = name
         self._led.declared(host, queue)
-        planned = self.topics.planned(name)
-        if queue.settings.expires_ms is not None and self._broker.broker_id in planned:
-            self.topics.want(host.name, queue)  # only the leader of a topic has its queue expire
+        self.queue_changed(host, queue, queue.settings)
+
+    def queue_changed(self, host: QueueHost, queue: DeclaredQueue, before: QueueSettings) -> None:
+        """Have the topic of a queue created that expires: only the leader of one ends it."""
+        if queue.settings.expires_ms is None:
+            return
+        if self._broker.broker_id in self.topics.planned(QueueName(host.name, queue.name)):
+            self.use(host.name, queue)
 
     def _forget(self, host: QueueHost, name: QueueName) -> None:
         """End a queue that is not declared any more; its consumers are cancelled."""

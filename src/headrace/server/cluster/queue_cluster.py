@@ -38,6 +38,7 @@ from headrace.vhosts.declarations.cluster_declarations import ClusterDeclaration
 from headrace.vhosts.declarations.coordinator import AccessOf
 from headrace.vhosts.declarations.takeover import DeclarationNodes
 from headrace.vhosts.led_queues import LedQueues
+from headrace.vhosts.policies.visits import PolicyVisits
 from headrace.vhosts.queue_topics import QueueTopics
 from headrace.vhosts.remote_partitions import RemotePartitions
 from headrace.vhosts.replicated_topics import ReplicatedTopics, TopicLinks
@@ -55,6 +56,8 @@ class QueueCluster:
 
     declarations: ClusterDeclarations
     """The declarations of all vhosts, from `follow` on."""
+    policy_visits: PolicyVisits
+    """The visits of queues and exchanges after changes of policies, from `serve` on."""
     queues: ClusterQueues
     """The queues that this broker leads for others, or uses of others, from `serve` on."""
 
@@ -128,7 +131,7 @@ class QueueCluster:
         self._service.followed_declarations = self.declarations
         return self.declarations
 
-    def serve(self, virtual_hosts: VirtualHosts, topics: QueueTopics) -> None:
+    def serve(self, virtual_hosts: VirtualHosts, topics: QueueTopics, visits: PolicyVisits) -> None:
         """Run the queues of the vhosts that have the declarations, here or on other brokers."""
         broker, applier, self._hosts = self._broker, self._controller.applier, virtual_hosts
         new_producer_id = ProducerIdSource(broker.producer_ids, self._controller).new_producer_id
@@ -150,7 +153,15 @@ class QueueCluster:
                 broker, TopicLinks(self._change_topics, self.declarations.planned, self._run)
             ),
         )
-        self.declarations.tables.changed.append(queues.changed)
+        self.policy_visits = visits
+        tables = self.declarations.tables
+        tables.changed += (visits.changed, queues.changed)
+        tables.visited = visits.when_visited
+        visits.queue_changed.append(queues.queue_changed)
+        self._led.is_ready = lambda vhost: (
+            tables.has_loaded(vhost) and not visits.is_visiting(vhost)
+        )
+        tables.loaded = visits.ended = self._led.look_again
         self._service.queue_sessions = queues.sessions
         queue_figures.register(broker, queues)
         virtual_hosts.turns.leadership = self.queue_leadership

@@ -332,6 +332,7 @@ class Coordinator:
             lambda: led.high_watermark,
             self._polls.wake,
             self._deletions.dropped,
+            self._tables.visited,
         )
 
     def _followers(self) -> list[BrokerId]:

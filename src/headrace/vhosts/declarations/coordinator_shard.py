@@ -32,11 +32,13 @@ class CoordinatorShard(Shard):
         committed: Callable[[], Offset],
         grown: Callable[[int], None],
         ended: "Callable[[CoordinatorShard], None]",
+        visited: Callable[[Done[None]], None],
     ) -> None:
         """Create the shard.
 
         `committed` returns the partition's high watermark; `grown` is called with the partition's
         index when more is committed, before this is confirmed. `ended` is called at the end.
+        `visited` calls back once this broker's queues have the settings of all policies, or late.
         """
         now = world.clock.monotonic()
         if table.is_stale(now) or table.applied > partition.log.end_offset:
@@ -55,6 +57,7 @@ class CoordinatorShard(Shard):
         self._clock = world.clock
         self._grown = grown
         self._ended = ended
+        self._visited = visited
         self._high_watermark = committed
         self._loading: Held | None = table.hold()
 
@@ -127,6 +130,6 @@ class CoordinatorShard(Shard):
             self._grown(self.index)
 
         def confirmed(error: ApiError | None) -> None:
-            done(end if error is None else error)
+            self._visited(lambda _: done(end if error is None else error))
 
         self.confirmations.when_confirmed(end, confirmed)

@@ -33,13 +33,14 @@ _End = tuple[str, str, str]
 class Held:
     """The changes of one command that are not committed."""
 
-    __slots__ = ("formers", "removed")
+    __slots__ = ("formers", "later")
 
     def __init__(self) -> None:
         self.formers: dict[bytes, Located | None] = {}
         """The values before the command, by key; None: there was none."""
-        self.removed: list[tuple[str, Removed]] = []
-        """Deletions, by vhost, of which the table's owner learns once they are committed."""
+        self.later: list[tuple[str, Applied]] = []
+        """Changes, by vhost, of which the table's owner learns once they are committed: deletions
+        and policies."""
 
 
 class Waiter(NamedTuple):
@@ -58,16 +59,18 @@ class FollowedTable:
         changed: Callable[[str, Applied], None],
         now: float,
         has_vhost: Callable[[str], bool] = lambda _: True,
+        loaded: Callable[[], None] = lambda: None,
     ) -> None:
         """Create without declarations, at the monotonic time `now`.
 
         `table_of` returns the table of a vhost, which is created if it is missing; `has_vhost`
         tells whether it is not. `changed` is called with a vhost's name and each change of it by a
-        record.
+        record, `loaded` once the table has had all committed records.
         """
         self._table_of = table_of
         self._changed = changed
         self._has_vhost = has_vhost
+        self._loaded = loaded
         self.records: dict[bytes, Located] = {}
         """The declarations by their keys."""
         self.applied = Offset(0)
@@ -126,7 +129,9 @@ class FollowedTable:
     def note_current(self, now: float) -> None:
         """Note that the table has all committed records at the monotonic time `now`."""
         self._current_at = now
-        self.is_loaded = True
+        if not self.is_loaded:
+            self.is_loaded = True
+            self._loaded()
 
     def is_stale(self, now: float) -> bool:
         """Tell whether compaction may have removed deletions that the table lacks."""
@@ -174,10 +179,10 @@ class FollowedTable:
         self.take(key, value)
 
     def commit(self, held: Held) -> None:
-        """Keep the changes of the oldest command; its deletions are reported."""
+        """Keep the changes of the oldest command; its deletions and policies are reported."""
         self._held.remove(held)
-        for vhost, removed in held.removed:
-            self._changed(vhost, Applied(removed=removed))
+        for vhost, applied in held.later:
+            self._changed(vhost, applied)
 
     def undo(self) -> None:
         """Give each record that commands changed its last committed value."""

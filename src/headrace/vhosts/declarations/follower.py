@@ -119,7 +119,9 @@ class Follower:
         if present is None or present.number != number:
             return  # a later poll is under way
         if not failed:
-            self._ask(leader, present.indices, 0)
+            # The next poll confirms that all is applied: also policies to queues.
+            self._polling[leader] = present._replace(failures=0)
+            self._tables.visited(lambda _: self._ask_again(leader, number))
             return
         failures = present.failures + 1
         self._polling[leader] = present._replace(failures=failures)

@@ -63,11 +63,14 @@ class NewRecords:
         found: list[KeyValue] = []
         for change in changes:
             if isinstance(change, Removed):
-                self._held.removed.append((self._model.name, change))
+                self._held.later.append((self._model.name, Applied(removed=change)))
                 found += (self._deletion(record) for record in removed_records(change))
             elif (record := self._record(change)) is not None:
                 found.append(self._declaration(record))
-                self._table.report(self._model.name, Applied(added=change))
+                if isinstance(change, VhostPolicy):
+                    self._held.later.append((self._model.name, Applied(added=change)))
+                else:
+                    self._table.report(self._model.name, Applied(added=change))
         return found
 
     def _deletion(self, record: Record) -> KeyValue:
@@ -109,8 +112,16 @@ class NewRecords:
         if self._command.kind is CommandKind.QUEUE_REPLICAS:
             return record._replace(replicas=self._command.replicas)
         home, led = self._command.broker, self._table.planned_leaders
+        present = self._model.table.present
         return record._replace(
-            replicas=planned_replicas(queue, home, self._brokers, led, self._classic_replicas)
+            replicas=planned_replicas(
+                queue,
+                home,
+                self._brokers,
+                led,
+                self._classic_replicas,
+                None if present is None else present.arguments_of(queue),
+            )
         )
 
     def _home(self, queue: DeclaredQueue) -> tuple[int, ...]:

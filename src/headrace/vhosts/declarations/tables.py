@@ -14,6 +14,7 @@ from headrace.vhosts.declarations.stored_changes import PARTITIONS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from headrace.ports.callbacks import Done
     from headrace.queues.engine.virtual_hosts import VirtualHosts
 
 
@@ -27,6 +28,10 @@ class DeclarationTables:
         """The vhosts that the declarations are applied to."""
         self.changed: list[Callable[[str, Applied], None]] = []
         """Called with a vhost's name and each change of it by a record."""
+        self.loaded: Callable[[], None] = lambda: None
+        """Called once a table has had all committed records for the first time."""
+        self.visited: Callable[[Done[None]], None] = lambda done: done(None)
+        """Calls back once queues and exchanges have the settings of all policies, or late."""
         self._tables: dict[int, FollowedTable] = {}
 
     def of(self, index: int) -> FollowedTable:
@@ -35,7 +40,7 @@ class DeclarationTables:
         if table is None:
             now = self._broker.clock.monotonic()
             table = self._tables[index] = FollowedTable(
-                self._table_of, self._tell, now, self._has_vhost
+                self._table_of, self._tell, now, self._has_vhost, lambda: self.loaded()
             )
         return table
 

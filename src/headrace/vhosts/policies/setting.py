@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.queues.engine.virtual_hosts import VirtualHosts
     from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
+    from headrace.vhosts.policies.visits import PolicyVisits
 
 
 class PolicySettings:
@@ -28,11 +29,16 @@ class PolicySettings:
         broker: "Broker",
         virtual_hosts: "VirtualHosts",
         declarations: "ClusterDeclarations | None",
+        visits: "PolicyVisits",
     ) -> None:
-        """`declarations`: those of the cluster; None: the broker is alone."""
+        """`visits` give queues and exchanges the settings of policies.
+
+        `declarations`: those of the cluster; None: the broker is alone.
+        """
         self._broker = broker
         self._virtual_hosts = virtual_hosts
         self._declarations = declarations
+        self._visits = visits
 
     async def set(self, vhost: str, values: Mapping[PolicyId, object]) -> None:
         """Set policies, all or none, as RabbitMQ's `value` of each parameter describes them.
@@ -61,9 +67,14 @@ class PolicySettings:
             raise ApiError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no vhost '{vhost}'")
         if self._declarations is None:
             change_policies(host.model, changes, self._broker.clock.wall_ms())
-            await called_back(host.model.kept.when_kept)
+            try:
+                await called_back(host.model.kept.when_kept)
+            finally:  # a failed append is repeated
+                self._visits.begin(host, host.model.policies)
+            await called_back(self._visits.when_visited)
             return
         check_readable(self._broker.image)
         command = self._declarations.command(vhost, CommandKind.POLICIES)
         wanted = command._replace(policies=tuple(changes))
         await called_back(partial(self._declarations.ask, wanted))
+        await called_back(self._visits.when_visited)

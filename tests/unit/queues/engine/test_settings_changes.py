@@ -48,8 +48,8 @@ class ChangingPlace(Place):
 
 def bodies(queue: HostedQueue) -> list[str]:
     """Take the ready messages of a queue; return their bodies."""
-    taken = queue.take_below(0, 1 << 62)
-    return [] if taken is None else [message.body.decode() for message in taken.messages]
+    taken = iter(lambda: queue.take_below(0, 1 << 62), None)
+    return [message.body.decode() for each in taken if each for message in each.messages]
 
 
 def test_lowered_length_drops_the_oldest_without_a_publish() -> None:
@@ -66,6 +66,20 @@ def test_very_many_messages_are_dropped_in_slices() -> None:
     here.publish(here.q, *map(str, range(2000)))
     here.change(length_max=5)
     assert here.slices() == [5], "a trim that has ended leaves no state behind"
+
+
+def test_turn_drops_slices_of_few_queues() -> None:
+    here = ChangingPlace()
+    queues = [here.queue(f"q{number}") for number in range(5)]
+    for queue in queues:
+        here.publish(queue, *map(str, range(1500)))
+        change_queue(here.host, queue.name, length_max=0)
+    here.clock.turn()
+    here.clock.turn()
+    assert [queue.ready for queue in queues] == [500, 500, 1500, 1500, 1500]
+    while here.clock.turn():
+        pass
+    assert not any(queue.ready for queue in queues)
 
 
 def test_publishes_between_slices_drop_more_than_they_add() -> None:
@@ -95,6 +109,9 @@ def test_dropped_messages_are_dead_lettered_in_slices_and_in_their_order() -> No
     here.change(length_max=0, dead_letter_exchange="dlx")
     assert here.slices() == [LETTERS_AT_ONCE, LETTERS_AT_ONCE, 250 - 2 * LETTERS_AT_ONCE]
     assert bodies(here.dead) == list(map(str, range(250)))
+    here.publish(here.q, "later")
+    here.heard()
+    assert bodies(here.dead) == ["later"]
 
 
 @pytest.mark.parametrize("strategy", ["at-most-once", "at-least-once"])
@@ -290,6 +307,25 @@ def test_queue_elsewhere_and_the_hosted_one_are_both_changed() -> None:
     here.change(length_max=7)
     found = (here.q, place.remote, here.q.declared)
     assert [each.settings.length_max for each in found] == [7, 7, 7]
+
+
+def test_changes_under_load_lose_no_message_but_dead_letter_it() -> None:
+    here = ChangingPlace(dead_letter_exchange="dlx")
+    here.consume(here.q, "c")
+    taken: list[str] = []
+    published = [f"{change}.{number}" for change in range(100) for number in range(30)]
+    for change in range(100):
+        here.channel.limit = here.channel.unacked + 7 * (change % 3)
+        here.publish(here.q, *published[30 * change : 30 * change + 30])
+        here.change(length_max=3 if change % 2 else None, ttl_ms=None if change % 4 else 1)
+        here.clock.advance(0.0005)
+        taken += [each.partition(":")[2] for each in here.heard()]
+    here.change(length_max=None, ttl_ms=None)
+    here.slices()
+    here.clock.advance(1)
+    dead = bodies(here.dead)
+    assert len(dead) > 500
+    assert sorted([*taken, *dead, *bodies(here.q)]) == sorted(published)
 
 
 # A queue on a log

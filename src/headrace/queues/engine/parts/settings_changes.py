@@ -26,17 +26,11 @@ class ChangingQueue(MessageQueue):
     timed: bool
 
     @abstractmethod
-    def arm(self) -> None:
-        """Set the timer to the time of the next expiry, or cancel the timer."""
-
-    @abstractmethod
     def deliver_later(self) -> None:
         """Have the queue deliver, expire and drop messages in a later turn of the loop."""
 
     def change(self, settings: QueueSettings, now: float) -> None:
         """Use other settings; those that only arguments set are equal to the former ones."""
-        if self.deleted:
-            return
         before, self.settings = self.settings, settings
         self.consumer_timeout_ms = settings.consumer_timeout_ms
         self._limited = settings.is_limited
@@ -49,7 +43,6 @@ class ChangingQueue(MessageQueue):
         if not settings.dead_letters:
             letters, self._dying = self._dying, []
             self.dead_letters_stored(letters)
-        self.arm()
         self.deliver_later()
 
     def _trim_later(self) -> None:

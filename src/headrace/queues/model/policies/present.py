@@ -28,7 +28,7 @@ class PresentPolicies:
     """The policies of a vhost, each with the time of its last change. Immutable."""
 
     def __init__(self, policies: Mapping[PolicyId, VhostPolicy]) -> None:
-        self._policies = dict(policies)
+        self.policies = dict(policies)
         self._table = PolicyTable(
             [each.policy for each in policies.values() if not each.id.operators],
             [each.policy for each in policies.values() if each.id.operators],
@@ -61,7 +61,7 @@ class PresentPolicies:
         found = ((applied.policy, False), (applied.operator_policy, True))
         return max(
             (
-                self._policies[PolicyId(policy.name, operators)].changed_ms
+                self.policies[PolicyId(policy.name, operators)].changed_ms
                 for policy, operators in found
                 if policy is not None and MESSAGE_TTL in policy.definition
             ),
