@@ -6,7 +6,8 @@ from functools import partial
 import pytest
 
 from headrace.queues.model.declarations import ExchangeFlags, QueueCounts, QueueFlags
-from headrace.queues.model.exchanges import Destination, DirectTable
+from headrace.queues.model.exchange_types.amqp import DirectTable
+from headrace.queues.model.exchanges import Destination
 from headrace.queues.permissions.access import Grant, Permissions, TopicGrant
 from headrace.queues.refusals import Refused
 from headrace.wire.amqp.field_table import encode_table
@@ -165,7 +166,7 @@ def test_a_deletion_needs_configuring() -> None:
 
 
 def test_keys_that_nothing_is_bound_by_any_more_take_no_memory() -> None:
-    table = DirectTable()
+    table = DirectTable({})
     for number in range(100):
         binding = to_queue("e", "q", str(number))
         table.add(binding)

@@ -20,7 +20,7 @@ from headrace.queues.model.published_properties import decoded_headers
 from headrace.queues.model.topic_trie import TopicTrie
 
 
-class _Direct:
+class DirectTable:
     """Bindings of a direct exchange, by routing key. Implements `BindingTable`."""
 
     by_key = cached = True
@@ -53,7 +53,7 @@ class _Direct:
         return {bound for key in routing_keys for bound in self._bound.get(key, ())}
 
 
-class _Fanout:
+class FanoutTable:
     """Bindings of a fanout exchange, whose keys have no meaning. Implements `BindingTable`."""
 
     by_key, cached = False, True
@@ -80,7 +80,7 @@ class _Fanout:
         return self._bound
 
 
-class _Topic:
+class TopicTable:
     """Bindings of a topic exchange, by patterns of words. Implements `BindingTable`."""
 
     by_key = cached = True
@@ -110,7 +110,7 @@ class _Topic:
         return found
 
 
-class _Headers:
+class HeadersTable:
     """Bindings of a headers exchange; each is compared with a message.
 
     Implements `BindingTable`.
@@ -160,15 +160,17 @@ def _check_match(_: ExchangeArguments, binding: Binding, __: QueueType | None) -
 
 
 DIRECT = ExchangeType(
-    "direct", "AMQP direct exchange, as per the AMQP specification", table=_Direct
+    "direct", "AMQP direct exchange, as per the AMQP specification", table=DirectTable
 )
 FANOUT = ExchangeType(
-    "fanout", "AMQP fanout exchange, as per the AMQP specification", table=_Fanout
+    "fanout", "AMQP fanout exchange, as per the AMQP specification", table=FanoutTable
 )
-TOPIC = ExchangeType("topic", "AMQP topic exchange, as per the AMQP specification", table=_Topic)
+TOPIC = ExchangeType(
+    "topic", "AMQP topic exchange, as per the AMQP specification", table=TopicTable
+)
 HEADERS = ExchangeType(
     "headers",
     "AMQP headers exchange, as per the AMQP specification",
-    table=_Headers,
+    table=HeadersTable,
     check_binding=_check_match,
 )

@@ -7,7 +7,7 @@ import pytest
 from headrace.queues.model.declaration_table import apply
 from headrace.queues.model.stored_model import BindingRecord, ExchangeRecord
 from headrace.queues.refusals import Refused
-from headrace.wire.amqp.field_table import Long
+from headrace.wire.amqp.field_table import FieldValue, Long
 from headrace.wire.amqp.properties import Properties, make_header
 from tests.support.queues.exchange_types import (
     add,
@@ -66,8 +66,8 @@ def test_hashes_are_the_same_in_all_versions() -> None:
         host = host_with(type_name, {"a": "1", "b": "2", "ä": "3"})
         assert "".join(routed(host, 20).values()) == queues
     host = host_with(HASH, {"a": "1", "b": "2", "ä": "3"}, {"hash-header": "h"})
-    headers = [{"h": each} for each in (1, 1.5, True, "ä", b"x", None, [1, "a"], {"a": 1})]
-    sent = [make_header(0, Properties(headers=each)) for each in headers]
+    values: list[FieldValue] = [1, 1.5, True, "ä", b"x", None, [1, "a"], {"a": 1}]
+    sent = [make_header(0, Properties(headers={"h": each})) for each in values]
     found = [only(host.router.route("e", "", content_header=each)) for each in sent]
     assert "".join(found) == "ääabäbbä"
 
@@ -87,9 +87,10 @@ def test_smallest_weight_of_several_bindings_is_the_queues() -> None:
 
 def test_equal_values_of_other_widths_have_one_queue() -> None:
     host = host_with(HASH, {f"q{number}": "1" for number in range(50)}, {"hash-header": "h"})
-    for same in ([5, Long(5)], ["a", b"a"]):
+    equal: list[list[FieldValue]] = [[5, Long(5)], ["a", b"a"]]
+    for same in equal:
         assert len(by_properties(host, [Properties(headers={"h": each}) for each in same])) == 1
-    other = [5, 5.0, "5", True, None]
+    other: list[FieldValue] = [5, 5.0, "5", True, None]
     assert len(by_properties(host, [Properties(headers={"h": each}) for each in other])) > 2
 
 
