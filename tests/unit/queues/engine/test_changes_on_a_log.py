@@ -1,6 +1,7 @@
 """Changes of the settings of a queue whose messages are on a log."""
 
 from headrace.queues.model.declarations import TTLS_MAX, DeclaredQueue
+from headrace.queues.port import Disposition
 from tests.support.queues.lives import BrokerLife
 from tests.support.queues.policies import change_queue
 from tests.support.queues.queues import settings
@@ -26,6 +27,30 @@ def test_ttl_of_a_policy_is_for_messages_after_it_when_the_broker_starts() -> No
     assert [queue.ttl_ms_at(at) for at in (999, 1000)] == [60_000, 1500]
     queue.change(settings(), 2000)
     assert [queue.ttl_ms_at(at) for at in (999, 1000, 2000)] == [60_000, 1500, None]
+
+
+def test_message_that_is_read_again_has_the_ttl_of_its_publish() -> None:
+    life = BrokerLife({"q": {}})
+    life.publish("before", lambda stored: None)
+    life.wait(1)
+    change_queue(life.host, "q", life.world.clock.wall_ms(), ttl_ms=2000)
+    life.publish("after", lambda stored: None)
+    got = [life.get(), life.get()]
+    life.queue().settle(Disposition.REQUEUED, (0, 1), (6, 5))
+    life.wait(3)
+    assert life.queue().ready == 2, "the first does not expire"
+    got = [life.get(), life.get()]
+    assert [each and each[2].body for each in got] == [b"before", None]
+
+
+def test_ttl_of_arguments_holds_for_messages_of_the_broker_before() -> None:
+    life = BrokerLife({"q": {"x-message-ttl": 2000}})
+    life.publish("expires", lambda stored: None)
+    life.wait(1)
+    again = life.killed()
+    assert again.queue().ready == 1
+    again.wait(2)
+    assert again.queue().ready == 0
 
 
 def test_trim_of_a_log_is_settled_and_outlives_the_broker() -> None:
