@@ -67,15 +67,16 @@ def test_very_many_messages_are_dropped_in_slices() -> None:
     assert here.slices() == [5], "a trim that has ended leaves no state behind"
 
 
-def test_turn_drops_slices_of_few_queues() -> None:
+@pytest.mark.parametrize(("count", "letters"), [(1500, None), (150, "dlx")])
+def test_turn_drops_slices_of_few_queues(count: int, letters: str | None) -> None:
     here = ChangingPlace()
     queues = [here.queue(f"q{number}") for number in range(5)]
     for queue in queues:
-        here.publish(queue, *map(str, range(1500)))
-        change_queue(here.host, queue.name, length_max=0)
+        here.publish(queue, *map(str, range(count)))
+        change_queue(here.host, queue.name, length_max=0, dead_letter_exchange=letters)
     here.clock.turn()
     here.clock.turn()
-    assert [queue.ready for queue in queues] == [500, 500, 1500, 1500, 1500]
+    assert [queue.ready for queue in queues] == [count // 3] * 2 + [count] * 3
     while here.clock.turn():
         pass
     assert not any(queue.ready for queue in queues)
