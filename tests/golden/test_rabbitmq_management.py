@@ -154,6 +154,7 @@ def changed(golden: Mapping[str, Line], call: str, change: Change) -> dict[str, 
         ("pol.now.first-left", lambda it: it["result"].update(count=1), "/count"),
         ("roles.goldmon.GET.queues", lambda it: it.update(names=["gold", "gold-hidden"]), "names"),
         ("roles.goldmgmt.GET.users", lambda it: it.update(error="other"), "error"),
+        ("roles.goldmgmt.GET.users", lambda it: it.update(reason="other"), "reason"),
         ("roles.goldadm.GET.users", lambda it: it.update(status=403), "status"),
     ],
 )  # fmt: skip

@@ -196,6 +196,8 @@ def test_lists_have_the_objects_of_virtual_hosts_that_the_user_may_open(
         rows = client.ask("GET", f"/api/{kind}?columns=vhost,name", user.credentials).value
         seen = {"own"} if user.tag != "administrator" else {"own", "other"}
         assert {row["vhost"] for row in rows} - {"/"} == seen
+        page = client.ask("GET", f"/api/{kind}?page=1&page_size=1", user.credentials).value
+        assert (page["total_count"], page["item_count"]) == (len(rows), 1)
 
 
 def test_a_tag_that_is_removed_while_the_body_arrives_counts(

@@ -27,11 +27,11 @@ class View(Protocol[K, D_co]):
     async def keys(self, vhosts: Collection[str]) -> list[K]:
         """Return the keys of all objects of these virtual hosts, with pauses, in no order.
 
-        Virtual hosts that do not exist are left out.
+        Virtual hosts that do not exist are left out. ApiError: their objects are not loaded yet.
         """
 
     def describe(self, key: K) -> D_co | None:
-        """Return an object as it is now; None: it does not exist."""
+        """Return an object as it is now; None: it does not exist. ApiError as for `keys`."""
 
 
 class QueueCounts(NamedTuple):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from headrace.broker.metadata_image import BrokerInfo, Endpoint
 from headrace.management.objects import bindings, queues
 from headrace.management.objects.bindings import properties_key
+from headrace.management.objects.overview import node_number
 from headrace.management.requests.errors import ManagementError
 from headrace.management.requests.request import ManagementRequest, RequestUser
 from headrace.model.nouns import BrokerId
@@ -73,6 +74,17 @@ def test_a_queue_names_its_brokers_as_nodes() -> None:
     assert found["members"] == [f"headrace-{n}@h{n}" for n in (1, 2, 3)]
     assert found["online"] == ["headrace-1@h1", "headrace-2@h2"]
     assert [found[name] for name in sorted(COUNTED)] == [5, 3, 2]
+
+
+def test_a_node_is_named_by_our_name_or_by_the_only_broker_of_its_host() -> None:
+    image = SimpleNamespace(brokers=dict(BROKERS))
+    broker: Any = SimpleNamespace(broker_id=BrokerId(1), image=image)
+    assert node_number(broker, "headrace-2@h2") == node_number(broker, "rabbit@h2") == 2
+    for unknown in ("headrace-2@h3", "headrace-4@h4", "rabbit@h4", "h2", "", None, 2):
+        assert node_number(broker, unknown) is None
+    image.brokers[BrokerId(4)] = BROKERS[BrokerId(2)]._replace(broker_id=BrokerId(4))
+    assert node_number(broker, "rabbit@h2") is None, "two brokers have that host"
+    assert node_number(broker, "headrace-4@h2") == 4
 
 
 def test_a_queue_without_a_leader_names_the_preferred_one_as_node() -> None:

@@ -20,14 +20,23 @@ def node_name(broker: "Broker", number: int | None = None) -> str:
     `number`: the id of another broker of the cluster; None: this one.
     """
     number = broker.broker_id if number is None else number
+    return f"headrace-{number}@{_host(broker, number)}"
+
+
+def node_number(broker: "Broker", name: object) -> int | None:
+    """Return the id of the cluster's broker that a node's name means; None: it means no broker.
+
+    `rabbit@HOST` means the broker with that host, if there is one such broker.
+    """
+    numbers = [int(number) for number in broker.image.brokers]
+    found = [each for each in numbers if name == node_name(broker, each)]
+    found = found or [each for each in numbers if name == f"rabbit@{_host(broker, each)}"]
+    return found[0] if len(found) == 1 else None
+
+
+def _host(broker: "Broker", number: int) -> str:
     known = broker.image.brokers.get(BrokerId(number))
-    host = known.endpoints[0].host if known is not None and known.endpoints else "localhost"
-    return f"headrace-{number}@{host}"
-
-
-def is_node(broker: "Broker", name: object) -> bool:
-    """Return whether a broker of the cluster has this name as a node."""
-    return any(name == node_name(broker, number) for number in broker.image.brokers)
+    return known.endpoints[0].host if known is not None and known.endpoints else "localhost"
 
 
 async def overview(request: ManagementRequest) -> ManagementReply:

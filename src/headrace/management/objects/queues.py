@@ -6,7 +6,7 @@ from typing import Any
 
 from headrace.management.lists.columns import columns_of, of_object
 from headrace.management.objects.listed_objects import arguments_of, is_asked, listed_objects
-from headrace.management.objects.overview import is_node, node_name
+from headrace.management.objects.overview import node_name, node_number
 from headrace.management.requests.errors import bad_request, not_found
 from headrace.management.requests.request import (
     ManagementReply,
@@ -45,7 +45,7 @@ async def declare(request: ManagementRequest) -> ManagementReply:
     As in RabbitMQ a queue is not durable unless the body says so, and `exclusive` is ignored.
     """
     vhost, document = require_vhost(request), json_object(request.body)
-    if "node" in document and not is_node(request.services.broker, document["node"]):
+    if "node" in document and node_number(request.services.broker, document["node"]) is None:
         raise bad_request(f"Node {document['node']} is not a cluster member")
     asked = DeclareQueue(
         vhost,

@@ -2,8 +2,10 @@
 
 import http.client
 import json
+import logging
 import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote
 
@@ -12,6 +14,7 @@ import pytest
 from headrace.queues.model.declarations import ExchangeFlags
 from headrace.testing import BrokerThread
 from tests.support.amqp.management import (
+    GUEST,
     SETTINGS,
     ApiClient,
     administer,
@@ -55,7 +58,7 @@ def test_an_object_of_any_name_is_made_read_and_deleted(name: str, client: ApiCl
         found = client.ask("GET", path)
         assert (found.status, found.value["name"], found.value["vhost"]) == (200, name, "/")
         assert name in [row["name"] for row in client.ask("GET", f"/api/{kind}/%2F").value]
-        assert client.ask("HEAD", path).value == b""
+        assert client.ask("HEAD", path).value == client.ask("HEAD", f"/api/{kind}").value == b""
     binding = f"/api/bindings/%2F/e/{quoted}/q/{quoted}"
     body = json.dumps({"routing_key": name, "arguments": {"a": name}}).encode()
     location = client.ask("POST", binding, body=body).headers["location"]
@@ -90,6 +93,13 @@ def test_an_invalid_declaration_changes_nothing(
     assert (refused.status, refused.value["error"]) == (400, "bad_request")
     assert reason is None or refused.value["reason"] == reason
     assert broker.call(lambda server: len(host_of(server, "/").model.queues)) == before
+
+
+def test_no_arguments_may_be_an_empty_list(client: ApiClient) -> None:
+    assert client.ask("PUT", "/api/queues/%2F/php", body=b'{"arguments":[]}').status == 201
+    assert client.ask("GET", "/api/queues/%2F/php").value["arguments"] == {
+        "x-queue-type": "classic"
+    }
 
 
 def test_a_node_of_the_cluster_may_be_named(client: ApiClient) -> None:
@@ -150,18 +160,18 @@ class SlowReader:
         self._link.close()
 
 
+def declare_many(model: Any) -> None:
+    """Declare many exchanges with long arguments."""
+    for number in range(MANY):
+        model.declare_exchange(f"x{number}", "direct", ExchangeFlags(), {"long": LONG})
+
+
 @pytest.fixture
 def many(broker: BrokerThread) -> Iterator[tuple[str, str]]:
     """A user that sees a virtual host with many exchanges, by the name `many`."""
     user = make_user(broker, "reader", "management")
     make_vhost(broker, "many", "reader")
-
-    def declare(server: Any) -> None:
-        model = host_of(server, "many").model
-        for number in range(MANY):
-            model.declare_exchange(f"x{number}", "direct", ExchangeFlags(), {"long": LONG})
-
-    broker.call(declare)
+    broker.call(lambda server: declare_many(host_of(server, "many").model))
     yield user
     if any(row["name"] == "many" for row in administer(broker, "vhost.list")):
         administer(broker, "vhost.delete", name="many")
@@ -200,3 +210,14 @@ def test_a_client_that_leaves_a_list_leaves_nothing(
     assert page.value["total_count"] == MANY + 7
     reader.leave()
     eventually(lambda: on_frontend(broker, lambda found: found.endpoint.connections) == before)
+
+
+def test_a_stop_sends_the_rest_of_a_list_that_is_read(caplog: pytest.LogCaptureFixture) -> None:
+    with BrokerThread(SETTINGS) as broker, ThreadPoolExecutor() as pool:
+        broker.call(lambda server: declare_many(host_of(server, "/").model))
+        reader = SlowReader(broker, "/api/exchanges", GUEST)
+        stopped = pool.submit(broker.stop)
+        assert len(reader.rest()) == MANY + 7
+        stopped.result(20)
+        reader.leave()
+    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]

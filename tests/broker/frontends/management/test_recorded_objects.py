@@ -1,16 +1,28 @@
-"""RabbitMQ's recorded calls about exchanges, queues and bindings, replayed against a broker."""
+"""RabbitMQ's recorded calls about exchanges, queues and bindings, replayed against a broker.
+
+Those of users with each tag, too, as far as their requests are built.
+"""
 
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from headrace.management.requests.rows import ROWS
+from headrace.management.requests.table import FoundRow, RequestTable
 from headrace.testing import BrokerThread
 from tests.outside.amqp.management.compare import differences
 from tests.outside.amqp.management.differences import MANAGEMENT, read_explained
 from tests.outside.amqp.management.recordings import load
 from tests.outside.amqp.management.replay import Replay, over_http
-from tests.outside.amqp.management.steps import steps
-from tests.support.amqp.management import SETTINGS, administer, make_vhost, port_of
+from tests.outside.amqp.management.steps import ROLES, Step, steps
+from tests.support.amqp.management import (
+    SETTINGS,
+    administer,
+    make_user,
+    make_vhost,
+    port_of,
+)
 from tests.support.listed_differences import fits, unexplained
 
 SECTIONS = ("exchanges", "queues", "bindings")
@@ -19,21 +31,33 @@ LATER = ("q.quorum.status", "rebalance", "user.queues")
 """Calls of these sections whose requests are not built."""
 
 
+TAGS = ((), ("management",), ("policymaker",), ("monitoring",), ("administrator",))
+"""Those of the users `ROLES`."""
+VHOSTS = ("gold", "gold/slash", "gold3", "gold-form", "gold-hidden", "gold-imp")
+"""The virtual hosts that the calls of roles find."""
+BEGIN = ("/queues", "/exchanges", "/bindings", "/overview", "/extensions", "/whoami", "/auth")
+"""How paths begin whose calls of roles need no other objects."""
+TABLE = RequestTable(ROWS)
+
+
 class _NoClients:
     def play(self, name: str) -> Any:
         pytest.fail(f"no step of clients is played: {name}")
 
 
+def replayed(broker: BrokerThread, played: list[Step]) -> dict[str, Any]:
+    """Return the answers of a broker."""
+    ask = over_http(f"http://127.0.0.1:{port_of(broker)}")
+    replay = Replay(ask, _NoClients(), {"node": NODE}, wait_seconds_max=0)
+    return {line["id"]: line for line in replay.play(played)}
+
+
 def test_recorded_calls_are_answered_but_for_listed_differences() -> None:
     played = [step for step in steps() if step.section in SECTIONS and step.id not in LATER]
     with BrokerThread(SETTINGS) as broker:
-        for vhost in ("gold", "gold/slash", "gold3"):
+        for vhost in VHOSTS[:3]:
             make_vhost(broker, vhost, "guest")
-        ask = over_http(f"http://127.0.0.1:{port_of(broker)}")
-        replay = Replay(ask, _NoClients(), {"node": NODE}, wait_seconds_max=0)
-        answers = {line["id"]: line for line in replay.play(played)}
-        assert administer(broker, "exchange.list", vhost="gold3"), "nothing is left out"
-    found = list(differences(load(), answers, played))
+        found = list(differences(load(), replayed(broker, played), played))
     calls = {step.id for step in played}
     rows = [
         row
@@ -41,3 +65,26 @@ def test_recorded_calls_are_answered_but_for_listed_differences() -> None:
         if row.field != "*" and any(fits(call, row.call) for call in calls)
     ]
     assert unexplained(found, rows) == ([], [])
+
+
+def test_recorded_calls_of_each_role_have_the_recorded_answers() -> None:
+    def is_built(step: Step) -> bool:
+        path = urlsplit(step.path).path.removeprefix("/api")
+        return path.startswith(BEGIN) and isinstance(TABLE.find(step.method, path), FoundRow)
+
+    played = [step for step in steps() if step.by_role and is_built(step)]
+    with BrokerThread(SETTINGS) as broker:
+        for vhost in VHOSTS:
+            make_vhost(broker, vhost)
+        for role, tags in zip(ROLES, TAGS, strict=True):
+            make_user(broker, role, *tags)
+            own = dict.fromkeys(("configure", "write", "read"), "^gold-m")
+            administer(broker, "permission.set", user=role, vhost="gold", **own)
+        for vhost, name in (
+            ("gold", "gold-m1"), ("gold", "gold-c"), ("gold-hidden", "h"), ("gold-imp", "q"),
+            ("gold/slash", "q"),
+        ):  # fmt: skip
+            administer(broker, "queue.declare", vhost=vhost, name=name)
+        found = list(differences(load(), replayed(broker, played), played))
+    assert len(played) >= 18 * len(ROLES)
+    assert found == []

@@ -25,8 +25,8 @@ class Difference(NamedTuple):
 
     call: str
     field: str
-    """`answer`, `status`, `error`, `names`, a header, or the path of a field of the body, with `*`
-    for any element of a list; a list has `/length` and `/order`."""
+    """`answer`, `status`, `error`, `reason`, `names`, a header, or the path of a field of the body,
+    with `*` for any element of a list; a list has `/length` and `/order`."""
     golden: str
     other: str
 
@@ -67,8 +67,9 @@ def compared(step: Step, golden: Line, other: Line) -> Iterator[Difference]:
 
 
 def _of_role(step: Step, golden: Line, other: Line) -> Iterator[Difference]:
-    if golden["error"] != other["error"]:
-        yield _difference(step, "error", golden["error"], other["error"])
+    for field in ("error", "reason"):
+        if golden[field] != other[field]:
+            yield _difference(step, field, golden[field], other[field])
     left, right = (sorted({*line.get("names", ())} - OWN) for line in (golden, other))
     if left != right:
         yield _difference(step, "names", left, right)

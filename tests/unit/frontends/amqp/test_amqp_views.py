@@ -9,6 +9,7 @@ import pytest
 from headrace.frontends.amqp.administration import Administration
 from headrace.frontends.amqp.views.bindings import SLICE as BINDINGS
 from headrace.frontends.amqp.views.names import SLICE
+from headrace.model.errors import ApiError
 from headrace.operations.permissions import Caller, Surface
 from headrace.operations.queues import DeclareQueue, DeleteQueue
 from headrace.operations.registry import Operations
@@ -181,6 +182,25 @@ def test_keys_are_read_with_pauses(vhost: Vhost) -> None:
     assert asyncio.run(turns(ViewQueues())) == (len(model.queues), 3)
     number, count = asyncio.run(turns(ViewBindings()))
     assert (number, count) == (len(model.queues), len(model.queues) // BINDINGS)
+
+
+def test_objects_that_are_not_loaded_are_not_taken_for_missing(vhost: Vhost) -> None:
+    vhost.client.declare()
+    loaded: set[str] = set()
+    vhost.room.broker.declarations = SimpleNamespace(has_loaded=loaded.__contains__)  # type: ignore[assignment]
+    for asked in (ViewQueues(), ViewExchanges(), ViewBindings()):
+        view = viewed(vhost, asked)
+        reads: list[Any] = [lambda view=view: asyncio.run(view.keys(["/"]))]
+        if isinstance(asked, ViewBindings):
+            reads.append(lambda view=view: asyncio.run(view.keys_of("/", source="")))
+        else:
+            reads.append(lambda view=view: view.describe(("/", "none")))
+        for read in reads:
+            loaded.clear()
+            with pytest.raises(ApiError, match="declarations of vhost '/' are not loaded"):
+                read()
+            loaded.add("/")
+            assert isinstance(read(), list | None)
 
 
 def test_each_broker_has_the_counts_of_queues_that_it_leads() -> None:

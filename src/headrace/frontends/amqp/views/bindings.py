@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from headrace.frontends.amqp.listing import plain
+from headrace.frontends.amqp.views.names import check_loaded
 from headrace.operations.views import BindingKey, BindingView, arguments_hash
 from headrace.queues.model.exchanges import DEFAULT_EXCHANGE, Binding, Destination
 from headrace.queues.refusals import QUEUE
@@ -21,12 +22,14 @@ class BindingViews:
     """The bindings of a broker. Implements `operations.views.BindingsView`."""
 
     def __init__(self, queues: "QueueBroker") -> None:
+        self._queues = queues
         self._hosts = queues.virtual_hosts.hosts
 
     async def keys(self, vhosts: Collection[str]) -> list[BindingKey]:
         """Return the keys of all bindings of these vhosts, implied ones included."""
         found: list[BindingKey] = []
         for vhost in vhosts:
+            check_loaded(self._queues, vhost)
             host = self._hosts.get(vhost)
             if host is not None:
                 found += await _keys(vhost, _bindings(host))
@@ -40,6 +43,7 @@ class BindingViews:
         destination: tuple[str, str] | None = None,
     ) -> list[BindingKey]:
         """Return the keys of the bindings of one vhost from a source, to a destination, or both."""
+        check_loaded(self._queues, vhost)
         host = self._hosts.get(vhost)
         if host is None:
             return []

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from headrace.frontends.amqp.listing import plain
-from headrace.frontends.amqp.views.names import named
+from headrace.frontends.amqp.views.names import check_loaded, named
 from headrace.operations.views import ExchangeView, Named
 
 if TYPE_CHECKING:
@@ -15,18 +15,22 @@ class ExchangeViews:
     """The exchanges of a broker. Implements `operations.views.View`."""
 
     def __init__(self, queues: "QueueBroker") -> None:
-        self._hosts = queues.virtual_hosts.hosts
+        self._queues = queues
 
     async def keys(self, vhosts: Collection[str]) -> list[Named]:
-        """Return vhost and name of all exchanges of these vhosts."""
-        return await named(self._hosts, vhosts, lambda host: host.model.exchanges)
+        """Return vhost and name of all exchanges of these vhosts. Raises ApiError."""
+        return await named(self._queues, vhosts, lambda host: host.model.exchanges)
 
     def describe(self, key: Named) -> ExchangeView | None:
-        """Return an exchange as it was declared."""
+        """Return an exchange as it was declared.
+
+        Raises ApiError if there may be one that is not loaded yet.
+        """
         vhost, name = key
-        host = self._hosts.get(vhost)
+        host = self._queues.virtual_hosts.hosts.get(vhost)
         exchange = None if host is None else host.model.exchanges.get(name)
         if exchange is None:
+            check_loaded(self._queues, vhost)
             return None
         return ExchangeView(
             vhost=vhost,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from headrace.frontends.amqp.client import Client
 from headrace.frontends.amqp.listing import plain
-from headrace.frontends.amqp.views.names import named
+from headrace.frontends.amqp.views.names import check_loaded, named
 from headrace.operations.views import Named, OwnerView, QueueCounts, QueueView
 from headrace.queue_stores.queue_settings import (
     DELIVERIES_COUNTED_MAX,
@@ -29,19 +29,23 @@ class QueueViews:
     """The queues of a broker. Implements `operations.views.View`."""
 
     def __init__(self, queues: "QueueBroker", members: "QueueMembers") -> None:
-        self._hosts = queues.virtual_hosts.hosts
+        self._queues = queues
         self._members = members
 
     async def keys(self, vhosts: Collection[str]) -> list[Named]:
-        """Return vhost and name of all queues of these vhosts."""
-        return await named(self._hosts, vhosts, lambda host: host.model.queues)
+        """Return vhost and name of all queues of these vhosts. Raises ApiError."""
+        return await named(self._queues, vhosts, lambda host: host.model.queues)
 
     def describe(self, key: Named) -> QueueView | None:
-        """Return a queue with its counts; those of a queue that another broker leads are None."""
+        """Return a queue with its counts; those of a queue that another broker leads are None.
+
+        Raises ApiError if there may be one that is not loaded yet.
+        """
         vhost, name = key
-        host = self._hosts.get(vhost)
+        host = self._queues.virtual_hosts.hosts.get(vhost)
         queue = None if host is None else host.model.queues.get(name)
         if host is None or queue is None:
+            check_loaded(self._queues, vhost)
             return None
         members = self._members.of(vhost, queue)
         state, counts = _running(host, queue, members)
