@@ -223,7 +223,8 @@ def test_fault_with_one_queue_does_not_end_the_visit() -> None:
     with pytest.raises(KeyError, match="planted"):
         here.clock.turn()
     here.clock.turn()
-    assert here.lengths["q3"] is None, "a fault that stays does not fill the log"
+    lengths = here.lengths
+    assert lengths["q3"] is None, "a fault that stays does not fill the log"
     here.clock.advance(RETRY_SECONDS)
     assert here.lengths["q3"] == 3
     assert not here.visits.is_visiting("/")
