@@ -6,7 +6,8 @@ from headrace.queue_stores.queue_settings import Published
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declaration_table import Applied
 from headrace.queues.model.declarations import ExchangeFlags
-from headrace.queues.model.exchanges import Binding, Destination, Exchange, ExchangeType
+from headrace.queues.model.exchange_types.amqp import FANOUT
+from headrace.queues.model.exchanges import Binding, Destination, Exchange
 from headrace.queues.model.policies.vhost_policy import PolicyId, VhostPolicy
 from headrace.testing.clock import SimClock
 from headrace.vhosts.policies.visits import RETRY_SECONDS, WAIT_SECONDS, PolicyVisits
@@ -148,7 +149,7 @@ def test_reports_of_records_change_the_policies_by_which_objects_are_declared() 
     changes = (
         Applied(policy),
         Applied(limit),
-        Applied(Exchange("x", ExchangeType.FANOUT)),
+        Applied(Exchange("x", FANOUT)),
         Applied(removed=Removed(policies=(PolicyId("o", True), PolicyId("unknown")))),
         Applied(vhost_policy(length=7)),
         Applied(removed=Removed(policies=(PolicyId("p"),))),
