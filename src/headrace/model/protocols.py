@@ -73,6 +73,8 @@ AMQP_TOPICS = ReservedTopics(
 )
 POLICY_RECORDS = "headrace.declarations.2"
 """The feature of brokers that read policies in the log of declarations (ADR 85)."""
+EXCHANGE_TYPES_1 = "headrace.exchange.types.1"
+"""The feature of brokers that have x-random, x-local-random, x-modulus-hash, x-consistent-hash."""
 AMQP = ProtocolRow(
     "AMQP",
     (
@@ -108,7 +110,7 @@ AMQP = ProtocolRow(
     process_files="headrace-amqp-spill-",
     certificate_users="amqp.ssl.cert.login.from",
     feature="headrace.queues",
-    later_features=(POLICY_RECORDS,),
+    later_features=(POLICY_RECORDS, EXCHANGE_TYPES_1),
     administered=True,
     command=Command(
         "amqp",

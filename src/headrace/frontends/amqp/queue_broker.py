@@ -94,6 +94,7 @@ class QueueBroker:
             random.uuid if declarations is None else declarations.coordinator.name_bytes,
             make_store or stores_in_memory(self.memory),
             durability if declarations is None else declarations,
+            random.uniform,
         )
         self.policy_visits = PolicyVisits(clock, self.virtual_hosts)
         if declarations is not None:

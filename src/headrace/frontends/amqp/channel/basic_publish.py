@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from headrace.frontends.amqp.channel import direct_replies
 from headrace.frontends.amqp.channel.open_transaction import Routed
 from headrace.queue_stores.queue_settings import Published
-from headrace.queues.model.exchanges import Exchange, ExchangeType
+from headrace.queues.model.exchange_types.amqp import TOPIC
+from headrace.queues.model.exchanges import Exchange
 from headrace.queues.model.published_properties import (
     Traits,
     further_keys,
-    headers_getter,
     traits_of,
 )
-from headrace.queues.model.routing import StoredRoute, no_headers
+from headrace.queues.model.routing import NackedRoute, StoredRoute
 from headrace.queues.permissions.access import Permission
 from headrace.queues.port import ALL_UNSTORED
 from headrace.queues.refusals import EXCHANGE, precondition_failed
@@ -115,7 +115,8 @@ def send_counted(channel: "QueueChannel", routed: Routed) -> bool:
 def send(channel: "QueueChannel", routed: Routed) -> bool:
     """Publish a message to its route; without one, send basic.return if it is mandatory.
 
-    Return False if a queue has no room or could not store the message.
+    Return False if a queue has no room or could not store the message, or if this broker lacks the
+    type of an exchange.
     """
     if routed.route:
         confirms = channel.confirms
@@ -128,7 +129,7 @@ def send(channel: "QueueChannel", routed: Routed) -> bool:
     if routed.is_reply:
         return _send_reply(channel, routed)
     _return(channel, routed)
-    return True
+    return routed.route.__class__ is not NackedRoute
 
 
 def _send_reply(channel: "QueueChannel", routed: Routed) -> bool:
@@ -178,7 +179,7 @@ def _check(channel: "QueueChannel", exchange_name: str, routing_key: str) -> Exc
     exchange = model.exchanges.get(exchange_name)
     if exchange is None or exchange.internal:
         exchange = model.check_publish(exchange_name)  # raises with the reason
-    if exchange.exchange_type is ExchangeType.TOPIC:
+    if exchange.exchange_type is TOPIC:
         access.check_topic(Permission.WRITE, exchange_name, routing_key)
     return exchange
 
@@ -186,7 +187,7 @@ def _check(channel: "QueueChannel", exchange_name: str, routing_key: str) -> Exc
 def _route(channel: "QueueChannel", message: Message, mandatory: bool) -> Routed:
     """Find the route of a message; raise Refused if its properties or headers are invalid."""
     traits = traits_of(message.header)
-    returned, headers = message, no_headers
+    returned = message
     more_keys: tuple[str, ...] = ()
     if not traits.plain:
         _check_user(channel, traits)
@@ -194,9 +195,8 @@ def _route(channel: "QueueChannel", message: Message, mandatory: bool) -> Routed
             message = direct_replies.as_request(channel, message)
         if traits.headers is not None:
             message, more_keys = further_keys(message, traits.headers)
-            headers = headers_getter(traits.headers)
     route = channel.host.model.router.route(
-        message.exchange, message.routing_key, headers, more_keys
+        message.exchange, message.routing_key, traits.headers, more_keys, returned.header
     )
     if route.__class__ is StoredRoute:
         check_stored(channel.host.targets, channel.client.access, route, message)
