@@ -41,6 +41,8 @@ def test_weight_that_python_but_not_erlang_reads_is_refused(weight: str) -> None
         add(host, "q", "1" + 200 * "0")
     with pytest.raises(Refused, match="must be greater than 0"):
         add(host, "q", "-" + 200 * "9")
+    add(host, "q", "10000")
+    host.remove_queue("q")
     add(host, "q", "+007")
     assert only(host.router.route("e", "k")) == "q"
 
