@@ -5,6 +5,7 @@ from time import perf_counter
 import pytest
 
 from headrace.queues.model.declaration_table import apply
+from headrace.queues.model.exchange_types import consistent_hash
 from headrace.queues.model.stored_model import BindingRecord, ExchangeRecord
 from headrace.queues.refusals import Refused
 from headrace.wire.amqp.field_table import FieldValue, Long
@@ -40,6 +41,8 @@ def test_weight_that_python_but_not_erlang_reads_is_refused(weight: str) -> None
         add(host, "q", "1" + 200 * "0")
     with pytest.raises(Refused, match="must be greater than 0"):
         add(host, "q", "-" + 200 * "9")
+    add(host, "q", "10000")
+    host.remove_queue("q")
     add(host, "q", "+007")
     assert only(host.router.route("e", "k")) == "q"
 
@@ -57,6 +60,13 @@ def test_route_is_the_same_for_any_order_of_bindings() -> None:
     add(back, "gone", "9")
     back.remove_queue("gone")
     assert routed(there, 500) == routed(back, 500)
+
+
+def test_equal_hashes_have_one_order_on_all_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consistent_hash, "_lane", lambda _: bytes([7] * 8) + bytes(8))
+    for names in ("abc", "cba"):
+        host = host_with(HASH, dict.fromkeys(names, "1"))
+        assert set(routed(host, 20).values()) == {"a"}
 
 
 def test_hashes_are_the_same_in_all_versions() -> None:

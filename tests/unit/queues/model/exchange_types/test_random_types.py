@@ -25,7 +25,11 @@ def test_route_through_a_random_exchange_is_not_cached() -> None:
     exchange(host, "front", "fanout")
     bind(host, to_exchange("front", "e"))
     host.router.context.uniform = SimRandom(1).uniform
-    for source in ("e", "front"):
+    exchange(host, "to exchanges", "x-random")
+    for name in "ab":
+        exchange(host, f"to {name}", "fanout")
+        bind(host, to_exchange("to exchanges", f"to {name}"), to_queue(f"to {name}", name))
+    for source in ("e", "front", "to exchanges"):
         assert {host.router.route(source, "k") for _ in range(50)} == {("a",), ("b",)}
 
 
@@ -66,9 +70,12 @@ def test_local_random_routes_to_queues_led_here() -> None:
 
 
 def test_local_random_refuses_other_exchanges_as_destinations() -> None:
-    host = host_with("x-local-random", {})
-    with pytest.raises(Refused, match="Destination not found"):
-        bind(host, to_exchange("e", "amq.fanout"))
+    host = host_with("x-local-random", {"name": ""})
+    exchange(host, "name", "fanout")
+    for name in ("amq.fanout", "name"):
+        with pytest.raises(Refused, match="Destination not found"):
+            bind(host, to_exchange("e", name))
+    unbind(host, to_queue("e", "name"))
     # One that is stored is not led here.
     host.router.context.is_led_here = {"q"}.__contains__
     apply(host.table, BindingRecord("e", "exchange", "amq.fanout", "", {}))
