@@ -51,7 +51,11 @@ BODIES = {"actions": b'{"action":"x"}', "bindings": b'{"routing_key":"k"}'}
 """By a part of the pattern: a body that is accepted, otherwise an empty object."""
 PLACES = ("own", "other", "none")
 """Virtual hosts: in one the users have all permissions, in the next none, the last is missing."""
-GUARDED = [row for row in ROWS if row.tag is not Tag.ANYONE]
+ACCOUNTS = ("/vhost", "/user", "/permissions", "/topic-permissions", "/global-parameters")
+"""How patterns begin of requests about virtual hosts, users and their rights."""
+_ALL_GUARDED = [row for row in ROWS if row.tag is not Tag.ANYONE]
+GUARDED = [row for row in _ALL_GUARDED if not row.pattern.startswith(ACCOUNTS)]
+OF_ACCOUNTS = [row for row in _ALL_GUARDED if row.pattern.startswith(ACCOUNTS)]
 
 
 class User(NamedTuple):
@@ -187,6 +191,31 @@ def test_each_request_requires_its_tag_and_the_rights_of_its_user(
                 assert broker.call(objects) == before
 
 
+@pytest.mark.parametrize("row", OF_ACCOUNTS, ids=lambda row: f"{row.method} {row.pattern}")
+def test_requests_about_accounts_require_their_tag(
+    row: Row, client: ApiClient, broker: BrokerThread
+) -> None:
+    """Of objects that do not exist, so that those of other tests stay."""
+    for user in USERS:
+        name = user.credentials[0] if row.pattern == "/user-limits/{user}" else "nobody"
+        path = re.sub(r"{\w+}", "nowhere", row.pattern.replace("{user}", name))
+        before = broker.call(lambda server: accounts(server))
+        reply = client.ask(row.method, f"/api{path}", user.credentials, None, body_of(row))
+        reason = refusal(row, user)
+        if reason is None:
+            assert reply.status != 401, (user, reply)
+        else:
+            assert (reply.status, reply.value["reason"]) == (401, reason), user
+            assert broker.call(lambda server: accounts(server)) == before
+    assert client.ask(row.method, f"/api{path}", None).status == 401
+
+
+def accounts(server: Any) -> object:
+    """Return all virtual hosts, users and global parameters."""
+    found = server.controller.settings.stored["AMQP"].definitions
+    return dict(found.vhosts), dict(found.users), dict(found.parameters)
+
+
 @pytest.mark.parametrize("kind", ["queues", "queues/detailed", "exchanges", "bindings"])
 def test_lists_have_the_objects_of_virtual_hosts_that_the_user_may_open(
     kind: str, client: ApiClient, broker: BrokerThread
@@ -195,7 +224,7 @@ def test_lists_have_the_objects_of_virtual_hosts_that_the_user_may_open(
     for user in (each for each in USERS if refusal(GUARDED[0], each) is None):
         rows = client.ask("GET", f"/api/{kind}?columns=vhost,name", user.credentials).value
         seen = {"own"} if user.tag != "administrator" else {"own", "other"}
-        assert {row["vhost"] for row in rows} - {"/"} == seen
+        assert {row["vhost"] for row in rows} - {"/", "nowhere"} == seen
         page = client.ask("GET", f"/api/{kind}?page=1&page_size=1", user.credentials).value
         assert (page["total_count"], page["item_count"]) == (len(rows), 1)
 

@@ -11,7 +11,7 @@ are coroutines; those that read only this broker's own knowledge return at once.
   with ZooKeeper.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headrace.broker.metadata_image import TopicInfo
@@ -27,11 +27,6 @@ from headrace.security.acl import AclBinding, AclFilter
 from headrace.security.identity import Principal
 
 if TYPE_CHECKING:
-    from headrace.queues.permissions.definitions import (
-        Definitions,
-        UserDefinition,
-        VhostDefinition,
-    )
     from headrace.security.sasl.delegation_tokens import DelegationToken, DelegationTokens
 
 
@@ -104,30 +99,6 @@ class TokenSettingsPort(Protocol):
 
     async def expire(self, by: Principal, hmac: bytes, period_ms: int) -> int:
         """Expire a token in `period_ms` (negative: now); return the time in ms since 1970.
-
-        Raises ApiError.
-        """
-
-
-class VhostSettingsPort(StoredSettings, Protocol):
-    """Vhosts and their users that this broker knows, and changes of them in the store."""
-
-    @property
-    def definitions(self) -> "Definitions":
-        """All vhosts and users."""
-
-    async def change_vhost(
-        self, name: str, change: "Callable[[VhostDefinition | None], VhostDefinition | None]"
-    ) -> "VhostDefinition | None":
-        """Write the result of `change` as the vhost's definition; None: the vhost is deleted.
-
-        Raises ApiError.
-        """
-
-    async def change_user(
-        self, name: str, change: "Callable[[UserDefinition | None], UserDefinition | None]"
-    ) -> "UserDefinition | None":
-        """Write the result of `change` as the user's definition; None: the definition is deleted.
 
         Raises ApiError.
         """

@@ -73,6 +73,8 @@ AMQP_TOPICS = ReservedTopics(
 )
 POLICY_RECORDS = "headrace.declarations.2"
 """The feature of brokers that read policies in the log of declarations (ADR 85)."""
+EXCHANGE_TYPES_1 = "headrace.exchange.types.1"
+"""The feature of brokers that have x-random, x-local-random, x-modulus-hash, x-consistent-hash."""
 AMQP = ProtocolRow(
     "AMQP",
     (
@@ -102,13 +104,13 @@ AMQP = ProtocolRow(
     listeners_help="AMQP://host and AMQPS://host are for RabbitMQ clients, with 5672 and 5671 as"
     " default ports.",
     stored="headrace.cluster.settings.vhost_settings:stored_settings",
-    stored_kinds=("amqp-vhosts", "amqp-users"),
+    stored_kinds=("amqp-vhosts", "amqp-users", "amqp-parameters"),
     topics=AMQP_TOPICS,
     former_nodes="/headrace-amqp/declarations",
     process_files="headrace-amqp-spill-",
     certificate_users="amqp.ssl.cert.login.from",
     feature="headrace.queues",
-    later_features=(POLICY_RECORDS,),
+    later_features=(POLICY_RECORDS, EXCHANGE_TYPES_1),
     administered=True,
     command=Command(
         "amqp",

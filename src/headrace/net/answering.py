@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from headrace.model.errors import HeadraceError, Malformed
 from headrace.model.invariant import InvariantError
-from headrace.net.connection_traffic import ConnectionTraffic
 from headrace.net.limits import JOIN_BYTES_MAX, Limits
 from headrace.net.outlet import Outlet
 from headrace.net.pending import Body, Pending
@@ -32,6 +31,21 @@ _WRITELINES_NEVER_PAUSES = (3, 12) <= sys.version_info < (3, 12, 9) or (
 """Whether asyncio's `writelines` does not call `pause_writing` (CVE-2024-12254): answers to a
 client that reads nothing would have no bound. Setting the limits again has them checked. uvloop
 checks them itself."""
+
+
+class ConnectionTraffic:
+    """Counters of what a connection received and sent, without the bytes that TLS adds."""
+
+    __slots__ = ("reads", "received_bytes", "sent_bytes", "writes")
+
+    def __init__(self) -> None:
+        self.received_bytes = 0
+        self.reads = 0
+        """Reads of the socket, each of which may bring several frames or a part of one."""
+        self.sent_bytes = 0
+        """Bytes passed to the transport, of which some may not have left yet."""
+        self.writes = 0
+        """Writes, each of which may send many frames."""
 
 
 class Turns(Protocol):

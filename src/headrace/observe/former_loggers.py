@@ -58,6 +58,9 @@ FORMER_LOGGERS = {
     "headrace.spark.sink_driver": "headrace.spark.sink.sink_driver",
     "headrace.spark.stream_reader": "headrace.spark.source.stream_reader",
     "headrace.spark.tasks": "headrace.spark.source.tasks",
+    "headrace.subscriptions.held": "headrace.held",
+    "headrace.subscriptions.held.delays": "headrace.held.delays",
+    "headrace.subscriptions.held.half_messages": "headrace.subscriptions.half_messages",
     "headrace.vhosts.declaration_nodes": "headrace.vhosts.declarations.takeover",
     "headrace.vhosts.password_migration": "headrace.vhosts.users.password_migration",
 }

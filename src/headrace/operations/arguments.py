@@ -103,6 +103,7 @@ _CHECKS: dict[object, Checked] = {
     str: _text,
     str | None: _text,
     bool: _flag,
+    bool | None: _flag,
     int | None: _number,
     tuple[str, ...] | None: _texts,
     tuple[int, ...]: _numbers,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from headrace.operations.arguments import Arguments
+from headrace.operations.tags import Tag
 
 # virtual hosts
 
@@ -32,17 +33,29 @@ class CreateVhost(Arguments[None]):
     description: str | None = None
     max_connections: int | None = None
     max_queues: int | None = None
+    tags: tuple[str, ...] | None = None
+    default_queue_type: str | None = None
+    """The type of durable queues that are declared without one; empty: classic."""
+    tracing: bool | None = None
+    protected: bool | None = None
+    """Whether the virtual host cannot be deleted."""
+    owner: str | None = None
+    """The user who gets all permissions in it."""
 
 
 @dataclass(frozen=True)
 class AlterVhost(Arguments[None]):
-    """Change a virtual host's description or limits; None leaves them unchanged."""
+    """Change a virtual host's fields, as those of `CreateVhost`; None leaves one unchanged."""
 
     OPERATION = "vhost.alter"
     name: str
     description: str | None = None
     max_connections: int | None = None
     max_queues: int | None = None
+    tags: tuple[str, ...] | None = None
+    default_queue_type: str | None = None
+    tracing: bool | None = None
+    protected: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -78,16 +91,19 @@ class UserDescription(NamedTuple):
 
 @dataclass(frozen=True)
 class PutUser(Arguments[None]):
-    """Store a user's tags, limits or imported password hash; None leaves them unchanged."""
+    """Store a user's tags, limits, password or imported hash; None leaves them unchanged."""
 
     OPERATION = "user.put"
-    SECRETS: ClassVar[frozenset[str]] = frozenset({"hash"})
+    SECRETS: ClassVar[frozenset[str]] = frozenset({"hash", "password"})
     name: str
     tags: tuple[str, ...] | None = None
     max_connections: int | None = None
     max_channels: int | None = None
     hash: str | None = None
+    """In place of a password."""
     algorithm: str | None = None
+    password: str | None = None
+    """Becomes SCRAM credentials, in place of a hash; empty: the user cannot log in."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +206,28 @@ class ListTopicPermissions(Arguments[list[TopicPermissionDescription]]):
     MUTATES = False
     vhost: str | None = None
     user: str | None = None
+
+
+# global parameters
+
+
+@dataclass(frozen=True)
+class SetGlobalParameter(Arguments[None]):
+    """Set a named value of the cluster, as a text of JSON."""
+
+    OPERATION = "global-parameter.set"
+    TAG = Tag.POLICYMAKER
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class ClearGlobalParameter(Arguments[None]):
+    """Delete a named value of the cluster."""
+
+    OPERATION = "global-parameter.clear"
+    TAG = Tag.POLICYMAKER
+    name: str
 
 
 # connections

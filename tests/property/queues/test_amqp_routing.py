@@ -1,7 +1,5 @@
 """AMQP's routes against a model that tries every binding, while bindings come and go."""
 
-from functools import partial
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +9,7 @@ from headrace.queues.model.exchanges import Binding, Destination
 from headrace.queues.model.topic_trie import TopicTrie
 from headrace.queues.model.virtual_host import VirtualHost
 from headrace.queues.queue_names import queue_of_topic, queue_topic
+from headrace.wire.amqp.field_table import encode_table
 from tests.support.examples import examples
 from tests.support.queues.virtual_hosts import ME, exchange, queue, virtual_host
 
@@ -149,7 +148,7 @@ def test_routes_are_what_trying_every_binding_gives(plan: list[tuple[str, object
                 for source in EXCHANGES:
                     for more in ([], more_keys):
                         sent = (key, more, given_headers)
-                        route = host.router.route(source, key, partial(dict, given_headers), more)
+                        route = host.router.route(source, key, encode_table(given_headers), more)
                         assert route == expected(held_by(host), source, sent)
     for name in QUEUES:
         host.remove_queue(name)

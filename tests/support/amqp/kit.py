@@ -8,7 +8,7 @@ from headrace.frontends.amqp.connection.connection import AmqpConnection
 from headrace.frontends.amqp.connection.negotiation import Settings
 from headrace.frontends.amqp.connection.ports import Outlet
 from headrace.model.secret import Secret
-from headrace.net.connection_traffic import ConnectionTraffic
+from headrace.net.answering import ConnectionTraffic
 from headrace.security.identity import USER, Principal
 from headrace.vhosts.users.logins import Credentials, LoginDone, LoginRefused, Peer
 from headrace.wire.amqp.control_methods import (

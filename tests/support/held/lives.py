@@ -1,14 +1,19 @@
 """Delays and undecided messages on a simulated broker: a process, and the next one after a kill."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from headrace.held.delays import Delays
+from headrace.held.held_log import HeldLog, HeldState
+from headrace.held.topic_targets import HeldTopicMessage, StoredTopicMessage
 from headrace.model.errors import ApiError
 from headrace.model.nouns import TopicPartition
-from headrace.ports.callbacks import Done
-from headrace.subscriptions.held.delays import Delays
-from headrace.subscriptions.held.half_messages import AskingRules, HalfMessages
-from headrace.subscriptions.held.held_records import HeldMessage, StoredMessage
+from headrace.ports.callbacks import Done, ignore_result
+from headrace.subscriptions.half_messages import AskingRules, HalfMessages
 from headrace.testing.disk import SimDisk
 from tests.support.held.room import HeldRoom, Targets, message
 
+Load = Callable[[HeldLog[TopicPartition], Callable[[int, int], None]], Awaitable[HeldState]]
 FIRST_MS, INTERVAL_MS, ASKS_MAX = 600, 1000, 3
 
 
@@ -52,7 +57,7 @@ class DelayRoom(HeldRoom):
 def recall(room: DelayRoom, body: str, due_ms: int) -> bool:
     """Recall a message."""
 
-    def wanted(held: HeldMessage) -> bool:
+    def wanted(held: HeldTopicMessage) -> bool:
         return held.body == body.encode()
 
     return room.run(room.delays.recall(due_ms, wanted))
@@ -84,12 +89,12 @@ class HalfRoom(HeldRoom):
         self.answered: list[int | ApiError] = []
         self.run(self.half.load())
 
-    def _ask(self, stored: StoredMessage, count: int) -> bool:
+    def _ask(self, stored: StoredTopicMessage, count: int) -> bool:
         if self.producer_lives:
             self.asked.append((stored.message.body.decode(), count))
         return self.producer_lives
 
-    def _give_up(self, held: HeldMessage, done: Done[int | ApiError]) -> None:
+    def _give_up(self, held: HeldTopicMessage, done: Done[int | ApiError]) -> None:
         self.given_up.deliver(held, done)
 
     def add(self, *bodies: str) -> list[int]:
@@ -109,3 +114,14 @@ class HalfRoom(HeldRoom):
         """Kill the broker and start it again; its topics stay."""
         self.half.close()
         return HalfRoom(self)
+
+
+async def load_slowly(
+    log: HeldLog[TopicPartition], held: Callable[[int, int], None], load: Load = HeldLog.load
+) -> HeldState:
+    """Read a log, which gets one more message, `new`, before it is read to its end."""
+    state = await load(log, held)
+    log.append(message("new"), 0, ignore_result)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    return state

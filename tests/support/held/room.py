@@ -6,11 +6,12 @@ from typing import Any, TypeVar
 
 from headrace.broker.partition import Partition
 from headrace.config.log_config import LogConfig
+from headrace.held.held_log import HeldLog
+from headrace.held.held_records import HeldMessage
+from headrace.held.topic_targets import HeldTopicMessage, TopicTargets
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import LeaderEpoch, TopicPartition
 from headrace.ports.callbacks import Done, ignore_result
-from headrace.subscriptions.held.held_log import HeldLog
-from headrace.subscriptions.held.held_records import HeldMessage
 from headrace.testing.clock import SimClock, SimRandom
 from headrace.testing.disk import SimDisk
 from tests.support.log.log import World
@@ -23,7 +24,7 @@ CONFIG = LogConfig(segment_bytes=1 << 20, cleanup_policy=frozenset({"compact"}))
 TURNS_MAX = 10_000
 
 
-def message(body: str, target: TopicPartition = TARGET) -> HeldMessage:
+def message(body: str, target: TopicPartition = TARGET) -> HeldTopicMessage:
     """Return a message for a target."""
     return HeldMessage(target, body.encode(), (("facts", b"f:" + body.encode()),))
 
@@ -36,12 +37,12 @@ class Targets:
         """The bodies in the order of their appends."""
         self.refused: dict[TopicPartition, ErrorCode] = {}
         """By target: the error of each append."""
-        self.waiting: list[tuple[HeldMessage, Done[int | ApiError]]] | None = None
+        self.waiting: list[tuple[HeldTopicMessage, Done[int | ApiError]]] | None = None
         """Appends that are not stored yet; None: they are stored at once."""
         self.delivers: Callable[[str], object] = ignore_result
         """Called with each body whose append begins."""
 
-    def deliver(self, held: HeldMessage, done: Done[int | ApiError]) -> None:
+    def deliver(self, held: HeldTopicMessage, done: Done[int | ApiError]) -> None:
         """Append a message."""
         if held.target in self.refused:
             done(ApiError(self.refused[held.target]))
@@ -52,7 +53,7 @@ class Targets:
         else:
             self.waiting.append((held, done))
 
-    def _store(self, held: HeldMessage, done: Done[int | ApiError]) -> None:
+    def _store(self, held: HeldTopicMessage, done: Done[int | ApiError]) -> None:
         assert held.headers == (("facts", b"f:" + held.body),)
         self.stored.append(held.body.decode())
         done(len(self.stored) - 1)
@@ -89,7 +90,9 @@ class HeldRoom:
         )
         self.partition.role.lead(LeaderEpoch(epoch))
         self.random = SimRandom(epoch)
-        self.log = HeldLog(self.partition, self.world.disk, self.world.clock, self.random)
+        self.log = HeldLog(
+            self.partition, self.world.disk, self.world.clock, self.random, TopicTargets()
+        )
 
     @property
     def clock(self) -> SimClock:

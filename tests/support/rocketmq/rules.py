@@ -10,7 +10,7 @@ NOT_YET = {13: "POP", 14: "POP", 15: "POP", 16: "POP"}
 RULES_IN_ALL = 22
 
 _BROKER, _SIM = "tests/broker/frontends/rocketmq", "tests/unit/frontends/rocketmq"
-_UNIT, _HELD = "tests/unit/subscriptions", "tests/unit/subscriptions/held"
+_UNIT, _HELD = "tests/unit/subscriptions", "tests/unit/held"
 _KILLS = (
     "tests/crash/test_remoting_held_kills.py::"
     "test_held_messages_and_offsets_survive_kills_and_all_doors_agree"

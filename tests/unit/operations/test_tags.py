@@ -155,9 +155,11 @@ def test_each_operation_has_the_tag_of_its_users() -> None:
     of_users = {
         f"{noun}.{verb}" for noun, verb in product(("queue", "exchange", "binding"), changes)
     }
+    expected = dict.fromkeys(of_users, Tag.MANAGEMENT) | dict.fromkeys(
+        ("global-parameter.set", "global-parameter.clear"), Tag.POLICYMAKER
+    )
     for kind in kinds:
-        expected = Tag.MANAGEMENT if kind.OPERATION in of_users else Tag.ADMINISTRATOR
-        assert kind.TAG is expected, kind.OPERATION
+        assert kind.TAG is expected.get(kind.OPERATION, Tag.ADMINISTRATOR), kind.OPERATION
 
 
 def test_a_result_that_is_no_json_is_for_typed_calls_alone() -> None:

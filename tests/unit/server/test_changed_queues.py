@@ -90,3 +90,17 @@ def test_stream_of_a_topic_goes_on_when_its_settings_change() -> None:
     again = declared()
     led.declared(host, again)
     assert hosted == [queue, again]
+
+
+def test_log_is_loaded_again_for_the_same_declaration_alone() -> None:
+    queue, store = (
+        DeclaredQueue("q", True, False, None, {}, settings()),
+        SimpleNamespace(priority=0),
+    )
+    host: Any = SimpleNamespace(name="/", model=SimpleNamespace(queues={"q": queue}))
+    led = LedQueues(SimpleNamespace(), SimpleNamespace(), SimpleNamespace())  # type: ignore[arg-type]
+    led._terms["__amqp.queue.q", 0] = SimpleNamespace(store=store)  # type: ignore[assignment]
+    queue.change(settings(length_max=3), 0)
+    assert led._is_present(host, queue, store)  # type: ignore[arg-type]
+    host.model.queues["q"] = DeclaredQueue("q", True, False, None, {}, queue.settings)
+    assert not led._is_present(host, queue, store)  # type: ignore[arg-type]

@@ -128,7 +128,8 @@ def test_a_queue_that_cannot_be_restored_keeps_no_other_from_it(
     assert list(here.hosts.hosts["/"].queues) == ["q"]
     assert here.doomed == [], "its messages stay"
     assert "the declaration of 'bad' (vhost '/') is not restored" in caplog.text
-    assert "the declaration of 'none' (vhost '/') is not restored" in caplog.text
+    assert here.hosts.hosts["/"].model.exchanges["none"].exchange_type.name == "nonsense"
+    assert "this broker does not have the exchange type 'nonsense'" in caplog.text
 
 
 def test_a_queue_whose_partition_is_not_to_be_had_refuses_and_does_not_wait() -> None:

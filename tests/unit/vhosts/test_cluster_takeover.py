@@ -107,9 +107,10 @@ def test_refused_declaration_is_kept_in_the_log_beside_the_others(
     play: Callable[[Story], None],
 ) -> None:
     async def story(here: Former) -> None:
-        await here.write(UNKNOWN_TYPE, QUEUE)
+        refused = QueueRecord("refused", False, {"x-max-length": -1})
+        await here.write(refused, QUEUE)
         await here.run()
-        keys = {record_key("/", record) for record in (UNKNOWN_TYPE, QUEUE)}
+        keys = {record_key("/", record) for record in (refused, QUEUE)}
         assert set(here.log.keys) == keys
         assert len(here.log.keys) == 2
         assert set(here.log.table.records) == {record_key("/", QUEUE)}

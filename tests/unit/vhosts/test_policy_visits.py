@@ -6,7 +6,8 @@ from headrace.queue_stores.queue_settings import Published
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declaration_table import Applied
 from headrace.queues.model.declarations import ExchangeFlags
-from headrace.queues.model.exchanges import Binding, Destination, Exchange, ExchangeType
+from headrace.queues.model.exchange_types.amqp import FANOUT
+from headrace.queues.model.exchanges import Binding, Destination, Exchange
 from headrace.queues.model.policies.vhost_policy import PolicyId, VhostPolicy
 from headrace.testing.clock import SimClock
 from headrace.vhosts.policies.visits import RETRY_SECONDS, WAIT_SECONDS, PolicyVisits
@@ -76,7 +77,7 @@ def test_policies_are_joined_with_operators_and_arguments() -> None:
     assert here.lengths == {"q1": 4, "q2": 2}
     settings = here.host.model.queues["q1"].settings
     assert (settings.ttl_ms, settings.ttl_since_ms) == (5000, NOW_MS + 5)
-    here.visit(policy)
+    here.visit(policy, vhost_policy("o", operators=True, length=8, at=9))
     settings = here.host.model.queues["q1"].settings
     assert (settings.ttl_ms, settings.ttl_since_ms, settings.length_max) == (60_000, NOW_MS, 7)
 
@@ -124,6 +125,8 @@ def test_visit_goes_in_slices_and_misses_no_declaration_of_that_time() -> None:
             here.queue("q11", max_length=1)
     assert len(sliced) > (12 + first) // 5
     assert here.lengths == {f"q{number}": 3 for number in range(11)} | {"q-late": 3, "q11": 1}
+    running = {name: queue.settings.length_max for name, queue in here.host.queues.items()}
+    assert running == here.lengths
 
 
 def test_change_in_a_visit_begins_it_again() -> None:
@@ -146,7 +149,7 @@ def test_reports_of_records_change_the_policies_by_which_objects_are_declared() 
     changes = (
         Applied(policy),
         Applied(limit),
-        Applied(Exchange("x", ExchangeType.FANOUT)),
+        Applied(Exchange("x", FANOUT)),
         Applied(removed=Removed(policies=(PolicyId("o", True), PolicyId("unknown")))),
         Applied(vhost_policy(length=7)),
         Applied(removed=Removed(policies=(PolicyId("p"),))),
@@ -156,10 +159,10 @@ def test_reports_of_records_change_the_policies_by_which_objects_are_declared() 
         here.clock.turn()
         seen.append(here.lengths["q"])
     assert seen == [3, 2, 2, 3, 7, None]
-    here.visits.changed("/", Applied(policy))
+    here.visits.changed("/", Applied(vhost_policy(length=1)))
     here.visits.changed("/", Applied(limit))
     here.clock.turn()
-    assert here.lengths == {"q": 2}, "two records of one batch"
+    assert here.lengths == {"q": 1}, "two records of one batch"
     here.visits.changed("gone", Applied(policy))
     assert not here.visits.is_visiting("gone")
 
@@ -220,7 +223,9 @@ def test_fault_with_one_queue_does_not_end_the_visit() -> None:
     here.set(vhost_policy(length=3))
     with pytest.raises(KeyError, match="planted"):
         here.clock.turn()
-    assert here.visits.is_visiting("/")
+    here.clock.turn()
+    lengths = here.lengths
+    assert lengths["q3"] is None, "a fault that stays does not fill the log"
     here.clock.advance(RETRY_SECONDS)
     assert here.lengths["q3"] == 3
     assert not here.visits.is_visiting("/")

@@ -1,7 +1,7 @@
 """Passwords as RabbitMQ keeps them."""
 
 import hashlib
-from base64 import b64encode
+from base64 import b64decode, b64encode
 
 import pytest
 
@@ -20,6 +20,16 @@ def test_the_hash_of_rabbitmqs_documentation_is_that_of_its_password() -> None:
     assert not is_password(stored, Secret(""))
 
 
+def test_recorded_md5_hash_is_read_and_an_unknown_algorithm_refused() -> None:
+    recorded = "2lmoth8l4H0DViLaK9Fxi6l9ds8="
+    digest = b64decode(recorded)[4:]
+    stored = stored_hash("rabbit_password_hashing_md5", recorded)
+    salted = b64decode(recorded)[:4] + b"x"
+    assert is_password(stored, Secret("x")) is (hashlib.md5(salted).digest() == digest)
+    with pytest.raises(ValueError, match="is unknown"):
+        is_password("rabbit_password_hashing_later:AAAA", Secret("x"))
+
+
 def test_sha512_is_salted_alike() -> None:
     salt = b"\0\xff\1\2"
     digest = hashlib.sha512(salt + "pässword".encode()).digest()
@@ -31,7 +41,8 @@ def test_sha512_is_salted_alike() -> None:
 @pytest.mark.parametrize(
     ("algorithm", "encoded", "why"),
     [
-        ("rabbit_password_hashing_md5", DOCUMENTED, "the algorithm must be one of"),
+        ("rabbit_password_hashing_none", DOCUMENTED, "the algorithm must be one of"),
+        ("rabbit_password_hashing_md5", DOCUMENTED, "the length"),
         (SHA512, DOCUMENTED, "the length"),
         (SHA256, DOCUMENTED[:-4], "the length"),
         (SHA256, "not base64!", "not base64"),

@@ -8,7 +8,7 @@ from headrace.frontends.amqp.administration import Administration
 from headrace.model.errors import ApiError
 from headrace.model.protocols import AMQP
 from headrace.operations.permissions import Caller, Surface
-from headrace.operations.virtual_hosts import CreateVhost, DeleteVhost
+from headrace.operations.virtual_hosts import AlterVhost, CreateVhost, DeleteVhost
 from headrace.ports.callbacks import Done
 from headrace.posix.awaiting import called_back
 from headrace.queues.model.policies.vhost_policy import PolicyId
@@ -38,7 +38,9 @@ def played(story: Callable[[SimCluster], Awaitable[None]]) -> None:
     play(whole)
 
 
-async def operate(cluster: SimCluster, number: int, asked: CreateVhost | DeleteVhost) -> None:
+async def operate(
+    cluster: SimCluster, number: int, asked: CreateVhost | AlterVhost | DeleteVhost
+) -> None:
     """Carry out an operation of an administrator on a broker."""
     server = cluster.brokers[number]
     settings = server.controller.settings
@@ -154,5 +156,23 @@ def test_command_of_a_deletion_deletes_all_declarations() -> None:
         await until(lambda: answers)
         assert all(shown(declarations(cluster, number), "v") == set() for number in BROKERS)
         assert "v" in at.tables.virtual_hosts.hosts
+
+    played(story)
+
+
+def test_queue_of_a_cluster_gets_the_default_type_of_its_vhost() -> None:
+    async def story(cluster: SimCluster) -> None:
+        await created(cluster)
+        await operate(cluster, 1, AlterVhost("v", default_queue_type="quorum"))
+        hosts = [
+            declarations(cluster, number).tables.virtual_hosts.hosts["v"] for number in BROKERS
+        ]
+        await until(lambda: {host.model.default_queue_type.value for host in hosts} == {"quorum"})
+        for name, durable in (("q", True), ("transient", False)):
+            await ask(declarations(cluster, 0), QueueDeclare(queue=name, durable=durable), "v")
+        await until(lambda: all("transient" in host.model.queues for host in hosts))
+        types = [host.model.queues["q"].settings.queue_type.value for host in hosts]
+        assert types == ["quorum"] * 3
+        assert hosts[2].model.queues["transient"].settings.queue_type.value == "classic"
 
     played(story)

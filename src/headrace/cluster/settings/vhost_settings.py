@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from headrace.cluster.settings.entity_settings import store_failed
 from headrace.cluster.store.config_store import ConfigStore
@@ -19,12 +19,15 @@ from headrace.model.protocols import AMQP
 from headrace.ports.store import NodeExists, StoreError
 from headrace.posix.awaiting import carried_on
 from headrace.queues.permissions.definitions import (
+    DEFAULT_VHOST_BY_DEFAULT,
     Definitions,
     UserDefinition,
     VhostDefinition,
     check_name,
+    decode_parameter,
     decode_user,
     decode_vhost,
+    encode_parameter,
     encode_user,
     encode_vhost,
 )
@@ -33,14 +36,34 @@ from headrace.wire.amqp.settings import AmqpKeys
 
 _logger = logging.getLogger(__name__)
 
-VHOSTS, USERS = AMQP.stored_kinds
+VHOSTS, USERS, PARAMETERS = AMQP.stored_kinds
 NODE_CHARS_MAX = 500_000
-"""Characters of one user's node at most; ZooKeeper refuses nodes over 1 MiB."""
+"""Characters of one entity's node at most; ZooKeeper refuses nodes over 1 MiB."""
 
-ChangeUser = Callable[[UserDefinition | None], UserDefinition | None]
-"""From a user's definition to the new one; None: no definition. ApiError."""
-ChangeVhost = Callable[[VhostDefinition | None], VhostDefinition | None]
-D = TypeVar("D", UserDefinition, VhostDefinition)
+D = TypeVar("D")
+Change = Callable[[D | None], D | None]
+"""From a stored value to the new one; None: nothing is stored. ApiError."""
+ChangeUser = Change[UserDefinition]
+ChangeVhost = Change[VhostDefinition]
+
+
+class _Kind(NamedTuple, Generic[D]):
+    """A kind of entities: its nodes below `/config`, and their texts."""
+
+    noun: str
+    node: str
+    decode: Callable[[Mapping[str, str]], D]
+    encode: Callable[[D], dict[str, str]]
+    put: Callable[[Definitions, str, D | None], None]
+    """Has the broker follow an entity."""
+
+
+_VHOSTS = _Kind("vhost", VHOSTS, decode_vhost, encode_vhost, Definitions.put_vhost)
+_USERS = _Kind("user", USERS, decode_user, encode_user, Definitions.put_user)
+_PARAMETERS = _Kind(
+    "parameter", PARAMETERS, decode_parameter, encode_parameter, Definitions.put_parameter
+)
+_KINDS: dict[str, _Kind[Any]] = {kind.node: kind for kind in (_VHOSTS, _USERS, _PARAMETERS)}
 
 
 def stored_settings(
@@ -54,7 +77,7 @@ def stored_settings(
 class VhostSettings:
     """Definitions of vhosts and users: changed in the store, applied to the broker."""
 
-    kinds = frozenset({VHOSTS, USERS})
+    kinds = frozenset(_KINDS)
 
     def __init__(
         self, configs: ConfigStore, change: asyncio.Lock, definitions: Definitions
@@ -69,79 +92,73 @@ class VhostSettings:
 
     async def load(self) -> None:
         """Replace all definitions by those of the store."""
-        for kind in (VHOSTS, USERS):
+        for node in _KINDS:
             with suppress(NodeExists):
-                await self._configs.store.create(f"/config/{kind}", b"")
-        vhosts = await self._configs.entities(f"/config/{VHOSTS}")
-        users = await self._configs.entities(f"/config/{USERS}")
-        self.definitions.replace(
-            _readable("vhost", vhosts, decode_vhost), _readable("user", users, decode_user)
-        )
+                await self._configs.store.create(f"/config/{node}", b"")
+        vhosts, users = await self._entities(_VHOSTS), await self._entities(_USERS)
+        self.definitions.parameters = await self._entities(_PARAMETERS)
+        self.definitions.replace(vhosts, users)
+
+    async def _entities(self, kind: _Kind[D]) -> dict[str, D]:
+        return _readable(kind, await self._configs.entities(f"/config/{kind.node}"))
 
     async def read(self, kind: str, quoted: str) -> None:
         """Read one definition from the store."""
         name, texts = unquote_entity(quoted), await self._configs.at(f"/config/{kind}/{quoted}")
-        if kind == VHOSTS:
-            found = _readable("vhost", {name: texts} if texts else {}, decode_vhost)
-            if found or not texts:  # a vhost with a malformed node keeps its queues
-                self.definitions.put_vhost(name, found.get(name))
-        else:
-            users = _readable("user", {name: texts} if texts else {}, decode_user)
-            self.definitions.put_user(name, users.get(name))
+        of_kind = _KINDS[kind]
+        found = _readable(of_kind, {name: texts} if texts else {})
+        if found or not texts or of_kind is not _VHOSTS:  # a malformed vhost keeps its queues
+            of_kind.put(self.definitions, name, found.get(name))
 
     async def change_vhost(self, name: str, change: ChangeVhost) -> VhostDefinition | None:
         """Write the result of `change` as a vhost's definition, effective on return.
 
         Raises ApiError.
         """
-        return await carried_on(self._change_vhost(name, change))
-
-    async def _change_vhost(self, name: str, change: ChangeVhost) -> VhostDefinition | None:
-        default = VhostDefinition() if name == DEFAULT_VHOST else None
-        vhost = await self._changed(
-            "vhost", VHOSTS, name, change, default, decode_vhost, encode_vhost
-        )
-        self.definitions.put_vhost(name, vhost)
-        return vhost
+        default = DEFAULT_VHOST_BY_DEFAULT if name == DEFAULT_VHOST else None
+        return await self._changed(_VHOSTS, name, change, default)
 
     async def change_user(self, name: str, change: ChangeUser) -> UserDefinition | None:
         """Write the result of `change` as a user's definition, effective on return.
 
         Raises ApiError.
         """
-        return await carried_on(self._change_user(name, change))
-
-    async def _change_user(self, name: str, change: ChangeUser) -> UserDefinition | None:
         default = self.definitions.default_of(name)
-        user = await self._changed("user", USERS, name, change, default, decode_user, encode_user)
-        self.definitions.put_user(name, user)
-        return user
+        return await self._changed(_USERS, name, change, default)
+
+    async def change_parameter(self, name: str, change: Change[str]) -> str | None:
+        """Write the result of `change` as a global parameter, effective on return.
+
+        Raises ApiError.
+        """
+        return await self._changed(_PARAMETERS, name, change, None)
 
     async def _changed(
-        self,
-        what: str,
-        kind: str,
-        name: str,
-        change: Callable[[D | None], D | None],
-        default: D | None,
-        decode: Callable[[Mapping[str, str]], D],
-        encode: Callable[[D], dict[str, str]],
+        self, kind: _Kind[D], name: str, change: Change[D], default: D | None
     ) -> D | None:
-        """Write the result of `change` for one entity; `default`: its definition without a node."""
+        """Write the result of `change` for one entity; `default`: its value without a node."""
+        writing = self._write(kind, name, change, default)
+        return await carried_on(writing)
+
+    async def _write(
+        self, kind: _Kind[D], name: str, change: Change[D], default: D | None
+    ) -> D | None:
         wanted: D | None = None
 
         def changed(texts: dict[str, str]) -> dict[str, str]:
             nonlocal wanted
-            wanted = change(decode(texts) if texts else default)
-            encoded = {} if wanted is None else encode(wanted)
+            wanted = change(kind.decode(texts) if texts else default)
+            encoded = {} if wanted is None else kind.encode(wanted)
             if sum(len(key) + len(text) for key, text in encoded.items()) > NODE_CHARS_MAX:
-                raise ApiError(ErrorCode.INVALID_REQUEST, f"too much is set for {what} {name!r}")
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST, f"too much is set for {kind.noun} {name!r}"
+                )
             return encoded
 
         try:
-            check_name(what, name)
+            check_name(kind.noun, name)
             async with self._change:
-                path = f"/config/{kind}/{quote_entity(name)}"
+                path = f"/config/{kind.node}/{quote_entity(name)}"
                 await self._configs.change(path, changed, drop_empty=True)
         except ValueError as error:
             raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
@@ -151,19 +168,18 @@ class VhostSettings:
             ) from None
         except StoreError as error:
             raise store_failed(error) from error
+        kind.put(self.definitions, name, wanted)
         return wanted
 
 
-def _readable(
-    what: str, found: Mapping[str, Mapping[str, str]], decode: Callable[[Mapping[str, str]], D]
-) -> dict[str, D]:
+def _readable(kind: _Kind[D], found: Mapping[str, Mapping[str, str]]) -> dict[str, D]:
     readable: dict[str, D] = {}
     for name, texts in found.items():
         try:
-            readable[name] = decode(texts)
+            readable[name] = kind.decode(texts)
         except (ValueError, TypeError) as error:
             _logger.error(
                 "%s: %s %r is ignored, as its node in the metadata store is malformed: %s. Define"
-                " it again, or delete the node", AMQP.name, what, name, error,
+                " it again, or delete the node", AMQP.name, kind.noun, name, error,
             )  # fmt: skip
     return readable

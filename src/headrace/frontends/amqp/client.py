@@ -12,7 +12,7 @@ from headrace.frontends.amqp.connection import negotiation
 from headrace.frontends.amqp.connection.partial_publishes import Unfinished
 from headrace.frontends.amqp.connection.ports import Outlet
 from headrace.frontends.amqp.replies import reply_to
-from headrace.net.connection_traffic import ConnectionTraffic
+from headrace.net.answering import ConnectionTraffic
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.model.declarations import ConnectionOwner, Owner
 from headrace.queues.permissions.access import Access, Permission

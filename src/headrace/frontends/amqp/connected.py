@@ -67,7 +67,7 @@ class ConnectedClients:
             received += client.traffic.received_bytes
             sent += client.traffic.sent_bytes
             for channel in client.channels:
-                messages = messages.plus(channel.unacked.traffic.counts())
+                messages = messages.plus(channel.counts())
         return VhostTraffic(messages, received, sent)
 
     def of_vhost(self, vhost: str) -> "list[Client]":

@@ -29,10 +29,10 @@ from headrace.vhosts.users.password_migration import PasswordMigration
 from headrace.wire.amqp.settings import AmqpKeys
 
 if TYPE_CHECKING:
-    from headrace.cluster.controller_port import VhostSettingsPort
     from headrace.frontends.amqp.connection.awaited_declarations import AwaitedDeclarations
     from headrace.frontends.amqp.in_cluster import ClusterState
     from headrace.vhosts.declarations.cluster_declarations import ClusterDeclarations
+    from headrace.vhosts.vhost_settings_port import VhostSettingsPort
 
 
 def frontend(parts: Parts) -> AmqpFrontend:

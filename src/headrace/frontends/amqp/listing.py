@@ -128,7 +128,7 @@ class Listing:
                 yield ExchangeDescription(
                     vhost=host.name,
                     name=name,
-                    type=exchange.exchange_type.value,
+                    type=exchange.exchange_type.name,
                     durable=exchange.durable,
                     auto_delete=exchange.auto_delete,
                     internal=exchange.internal,

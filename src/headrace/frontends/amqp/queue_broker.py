@@ -12,7 +12,7 @@ from headrace.frontends.amqp.client import Client
 from headrace.frontends.amqp.connected import ConnectedClients
 from headrace.frontends.amqp.connection.partial_publishes import Unfinished
 from headrace.model.secret import Secret
-from headrace.net.connection_traffic import ConnectionTraffic
+from headrace.net.answering import ConnectionTraffic
 from headrace.ports.clock import Clock, Random
 from headrace.queue_stores.memory.memory_use import MemoryUse
 from headrace.queues.engine.hosted_queue import MakeStore, stores_in_memory
@@ -94,6 +94,7 @@ class QueueBroker:
             random.uuid if declarations is None else declarations.coordinator.name_bytes,
             make_store or stores_in_memory(self.memory),
             durability if declarations is None else declarations,
+            random.uniform,
         )
         self.policy_visits = PolicyVisits(clock, self.virtual_hosts)
         if declarations is not None:
@@ -277,7 +278,7 @@ class QueueBroker:
     def forget(self, channel: QueueChannel) -> None:
         """Forget a closed AMQP channel; its counters stay in those of its vhost."""
         self._publishing.pop(channel, None)
-        self.clients.channel_closed(channel.host.name, channel.unacked.traffic.counts())
+        self.clients.channel_closed(channel.host.name, channel.counts())
 
     def soon(self) -> None:
         """Have due deliveries made soon, outside of a pass."""

@@ -24,7 +24,7 @@ from headrace.model.protocols import ROCKETMQ_TOPICS
 from headrace.net.write_pass import WritePass, Writes
 from headrace.operations.registry import Operations
 from headrace.ports.store import Store
-from headrace.subscriptions.held.half_messages import AskingRules, HalfMessages
+from headrace.subscriptions.half_messages import AskingRules, HalfMessages
 from headrace.subscriptions.new_groups import ZeroOffsetRule
 from headrace.wire.rocketmq.codes import ResponseCode
 from headrace.wire.rocketmq.settings import RocketmqKeys, parse_access_keys
@@ -32,8 +32,9 @@ from headrace.wire.rocketmq.settings import RocketmqKeys, parse_access_keys
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from headrace.held.delays import Delays
+    from headrace.model.nouns import TopicPartition
     from headrace.observe.metrics import Metrics
-    from headrace.subscriptions.held.delays import Delays
 
 
 class RemotingParts(Protocol):
@@ -199,7 +200,7 @@ def _add_held(metrics: "Metrics", broker: "ServedBroker") -> None:
     def half(count: "Callable[[HalfMessages], int]") -> int:
         return 0 if held.half.value is None else count(held.half.value)
 
-    def delays(count: "Callable[[Delays], int]") -> int:
+    def delays(count: "Callable[[Delays[TopicPartition]], int]") -> int:
         return 0 if held.delays.value is None else count(held.delays.value)
 
     metrics.gauge(

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from headrace.frontends.rocketmq.administration.disk_watermark import CleaningRules
 from headrace.frontends.rocketmq.send_modes import SendMode
-from headrace.subscriptions.held.half_messages import AskingRules
+from headrace.subscriptions.half_messages import AskingRules
 from headrace.subscriptions.new_groups import ZeroOffsetRule
 
 

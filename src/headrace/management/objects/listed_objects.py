@@ -70,6 +70,14 @@ def text_of(document: Mapping[str, Any], key: str, otherwise: str) -> str:
     return value
 
 
+def tags_of(value: object) -> tuple[str, ...]:
+    """Return tags from a JSON list or from one text with commas. Raises ManagementError."""
+    tags = value.split(",") if isinstance(value, str) else value
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise bad_request("tags are no list of strings")
+    return tuple(dict.fromkeys(tag.strip() for tag in tags if tag.strip()))
+
+
 def _check_no_null(value: object) -> None:
     if value is None:
         raise bad_request("null_not_allowed")

@@ -22,6 +22,14 @@ _RIGHTS = frozenset(
     }
 )
 
+_INVALID = frozenset(
+    {
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REGULAR_EXPRESSION,
+        ErrorCode.UNACCEPTABLE_CREDENTIAL,
+    }
+)
+
 _REFUSED_CODES = frozenset({403, 530})
 """AMQP's reply codes ACCESS_REFUSED and NOT_ALLOWED."""
 
@@ -101,6 +109,6 @@ def of_api_error(error: ApiError) -> ManagementError:
         return not_authorised()
     if error.code is ErrorCode.RESOURCE_NOT_FOUND:
         return no_such(reason)
-    if error.code is ErrorCode.INVALID_REQUEST:
+    if error.code in _INVALID:
         return bad_request(reason)
     return ManagementError(503, "service_unavailable", reason)

@@ -22,7 +22,7 @@ from headrace.queues.engine.dead_letters import DeadLetter, is_cycle, with_messa
 from headrace.queues.engine.dead_messages import dead_message
 from headrace.queues.model.exchange_topic import is_target
 from headrace.queues.model.exchanges import DEFAULT_EXCHANGE
-from headrace.queues.model.published_properties import headers_getter, published, traits_of
+from headrace.queues.model.published_properties import published, traits_of
 from headrace.queues.port import ALL_UNSTORED
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class DeadLetterPublishing:
         )
         traits = traits_of(message.header)
         route: Sequence[str] = self._host.model.router.route(
-            exchange, message.routing_key, headers_getter(traits.headers), further_keys
+            exchange, message.routing_key, traits.headers, further_keys, message.header
         )
         if not route and at_least_once:
             return False

@@ -11,6 +11,7 @@ from headrace.queues.engine.hosted_queue import MakeStore
 from headrace.queues.engine.queue_host import QueueHost
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.durability import Durability
+from headrace.queues.model.exchanges import Uniform, lowest
 from headrace.queues.model.virtual_host import VirtualHost
 from headrace.queues.queue_names import DEFAULT_VHOST
 
@@ -24,16 +25,19 @@ class VirtualHosts:
         random_bytes: Callable[[], bytes],
         make_store: MakeStore,
         durability: Durability | None = None,
+        uniform: Uniform = lowest,
     ) -> None:
         """Create the vhosts of a broker.
 
         `random_bytes` returns 16 bytes, for names of queues; `durability` None: memory only.
+        `uniform` returns a random float, for routes.
         """
         self.turns = DeliveryTurns(clock)
         self.deadlines = Deadlines(clock)
         self._random_bytes = random_bytes
         self._make_store = make_store
         self._durability = durability
+        self._uniform = uniform
         self._ended: Callable[[str, str], None] | None = None
         self.hosts: dict[str, QueueHost] = {}
         self.add(DEFAULT_VHOST)
@@ -49,6 +53,8 @@ class VirtualHosts:
 
         topic_store = None if self._durability is None else self._durability.topic_store
         host = QueueHost(model, self.turns, self.deadlines, make_store, topic_store)
+        context = model.router.context
+        context.uniform, context.is_led_here = self._uniform, host.queues.__contains__
         self.hosts[name] = host
         self._set_ended(host)
         return host

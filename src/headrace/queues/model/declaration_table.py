@@ -7,13 +7,16 @@ Both are idempotent: a log may be applied from any earlier offset again. Applied
 compacted or not, the records give the part of the model that is stored.
 """
 
+import logging
 from typing import NamedTuple, assert_never
 
 from headrace.queues.model.arguments import queue_settings
 from headrace.queues.model.bindings import Removed
 from headrace.queues.model.declarations import DeclaredQueue
 from headrace.queues.model.durability import Declared
-from headrace.queues.model.exchanges import Binding, Destination, Exchange, ExchangeType
+from headrace.queues.model.exchange_types.registry import EXCHANGE_TYPES
+from headrace.queues.model.exchange_types.unknown import unknown_type
+from headrace.queues.model.exchanges import Binding, Destination, Exchange
 from headrace.queues.model.policies.vhost_policy import PolicyId
 from headrace.queues.model.stored_model import (
     BindingRecord,
@@ -28,6 +31,8 @@ from headrace.queues.model.stored_model import (
 from headrace.queues.model.stored_records import encode_record
 from headrace.queues.model.vhost_table import VhostTable
 from headrace.queues.refusals import QUEUE, resource_text
+
+_logger = logging.getLogger(__name__)
 
 
 class Applied(NamedTuple):
@@ -84,9 +89,13 @@ def _apply_exchange(table: VhostTable, record: ExchangeRecord) -> Applied:
     current = table.exchanges.get(record.name)
     if current is not None and _same(table, exchange_record(current, transient=True), record):
         return _UNCHANGED
+    exchange_type = EXCHANGE_TYPES.get(record.exchange_type)
+    if exchange_type is None:
+        _log_unknown(table.name, record)
+        exchange_type = unknown_type(record.exchange_type)
     exchange = Exchange(
         record.name,
-        ExchangeType(record.exchange_type),
+        exchange_type,
         durable=record.durable,
         auto_delete=record.auto_delete,
         internal=record.internal,
@@ -95,6 +104,14 @@ def _apply_exchange(table: VhostTable, record: ExchangeRecord) -> Applied:
     removed = remove(table, record)
     table.add_exchange(exchange)
     return Applied(exchange, removed)
+
+
+def _log_unknown(vhost: str, record: ExchangeRecord) -> None:
+    _logger.warning(
+        "exchange %r (vhost %r): this broker does not have the exchange type %r. Messages to the"
+        " exchange are nacked, and without confirms they are dropped. Start a version that has the"
+        " type, or delete the exchange", record.name, vhost, record.exchange_type,
+    )  # fmt: skip
 
 
 def _apply_queue(table: VhostTable, record: QueueRecord) -> Applied:

@@ -136,7 +136,7 @@ def check_same_exchange(
 
     Of the arguments, the alternate exchange and the Kafka topic are compared.
     """
-    check_same("type", resource, exchange_type.value, current.exchange_type.value)
+    check_same("type", resource, exchange_type.name, current.exchange_type.name)
     check_same("durable", resource, flags.durable, current.durable)
     check_same("auto_delete", resource, flags.auto_delete, current.auto_delete)
     check_same("internal", resource, flags.internal, current.internal)

@@ -4,7 +4,6 @@ Invalid ones are refused with RabbitMQ's texts.
 """
 
 import re
-from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -53,9 +52,12 @@ def published(message: Message, traits: Traits) -> Published:
     return Published(message, traits.priority, traits.expiration_ms, traits.persistent)
 
 
-def headers_getter(headers: bytes | None) -> Callable[[], Headers]:
-    """Return a function that decodes a message's headers; an exchange may never call it."""
-    return lambda: _decoded(headers)
+def decoded_headers(headers: bytes | None) -> Headers:
+    """Decode the entries of a headers table; raise Refused if they are malformed."""
+    try:
+        return decode_table(headers) if headers else {}
+    except Malformed as malformed:
+        raise malformed_message(malformed) from None
 
 
 def further_keys(message: Message, headers: bytes) -> tuple[Message, tuple[str, ...]]:
@@ -121,13 +123,6 @@ def _expiration_ms(expiration: str) -> int:
         problem = "value_negative" if expiration_ms < 0 else "value_too_large"
         reason = f"{{{problem},{expiration_ms}}}"
     raise precondition_failed(f"invalid expiration '{expiration}': {reason}")
-
-
-def _decoded(headers: bytes | None) -> Headers:
-    try:
-        return decode_table(headers) if headers else {}
-    except Malformed as malformed:
-        raise malformed_message(malformed) from None
 
 
 def _text(raw: bytes) -> str:

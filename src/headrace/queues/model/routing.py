@@ -10,17 +10,20 @@ from headrace.queue_stores.queue_settings import ExchangeTopic
 from headrace.queues.model.exchange_topic import is_target, target_name
 from headrace.queues.model.exchanges import (
     DEFAULT_EXCHANGE,
+    CannotRoute,
     Destination,
     Exchange,
-    Headers,
-    HeadersOf,
+    RoutingContext,
 )
 from headrace.queues.refusals import EXCHANGE, QUEUE, not_found, resource_text
+from headrace.wire.amqp.properties import PROPERTIES_AT
 
 ROUTES_KEPT_MAX = 65_536
 QUEUES_KEPT_MAX = 1_048_576
 """Queue names in all cached routes together, at most."""
 
+NO_PROPERTIES = bytes(PROPERTIES_AT)
+"""The content header of a message without properties."""
 Route = tuple[str, ...]
 """Names of queues, sorted and unique; with names of topics if it is a `StoredRoute`."""
 
@@ -36,9 +39,13 @@ class StoredRoute(tuple[str, ...]):
         return [name for name in self if is_target(name)]
 
 
-def no_headers() -> Headers:
-    """Return an empty headers table, for a message without headers."""
-    return {}
+class NackedRoute(tuple[str, ...]):
+    """The empty route of a message that came to an exchange whose type this broker lacks."""
+
+    __slots__ = ()
+
+
+_NACKED = NackedRoute()
 
 
 class Router:
@@ -56,6 +63,7 @@ class Router:
         self._queues = queues
         self.read_topics: dict[str, ExchangeTopic] = {}
         """Topics that streams read, by stream name; in routes the topic replaces the stream."""
+        self.context = RoutingContext()
         self.has_topics = False
         """Whether an exchange ever stored messages in a topic, or a stream ever read one."""
         self._kept: dict[tuple[str, str], Route] = {}
@@ -68,23 +76,25 @@ class Router:
         self,
         exchange: str,
         routing_key: str,
-        headers: HeadersOf = no_headers,
+        headers: bytes | None = None,
         more_keys: Sequence[str] = (),
+        content_header: bytes = NO_PROPERTIES,
     ) -> Route:
         """Return the route of a message; raise Refused NOT_FOUND if the exchange does not exist.
 
-        `more_keys` are the keys of the headers CC and BCC. Internal exchanges are routed, too:
-        publishers are refused by `VirtualHost.check_publish`.
+        `headers` are the entries of the headers table, and `more_keys` the keys of the headers CC
+        and BCC. Internal exchanges are routed, too: publishers are refused by
+        `VirtualHost.check_publish`.
         """
         if more_keys:
-            return self._found(exchange, (routing_key, *more_keys), headers)
+            return self._found(exchange, (routing_key, *more_keys), headers, content_header)
         if exchange == DEFAULT_EXCHANGE:
             if routing_key in self.read_topics:
-                return self._found(exchange, (routing_key,), headers)
+                return self._found(exchange, (routing_key,), headers, content_header)
             return (routing_key,) if routing_key in self._queues else ()
         kept = self._kept.get((exchange, routing_key))
         if kept is None and (kept := self._kept_of_any_key.get(exchange)) is None:
-            return self._found(exchange, (routing_key,), headers)
+            return self._found(exchange, (routing_key,), headers, content_header)
         return kept
 
     def topics_behind(self, destination: Destination) -> Collection[str]:
@@ -118,7 +128,9 @@ class Router:
         self._kept_of_any_key.clear()
         self._queues_kept = 0
 
-    def _found(self, name: str, keys: tuple[str, ...], headers: HeadersOf) -> Route:
+    def _found(
+        self, name: str, keys: tuple[str, ...], headers: bytes | None, content_header: bytes
+    ) -> Route:
         if name == DEFAULT_EXCHANGE:
             return self._route({key for key in keys if key in self._queues}, {})
         exchange = self._exchanges.get(name)
@@ -128,14 +140,22 @@ class Router:
         ahead = [exchange]
         queues: set[str] = set()
         stored: dict[str, ExchangeTopic] = {}
-        by_key = by_headers = False
+        by_key, cached = False, len(keys) == 1
+        context = self.context
         while ahead:
             exchange = ahead.pop()
-            by_key |= exchange.table.by_key
-            by_headers |= exchange.table.by_headers
+            table = exchange.table
+            by_key |= table.by_key
+            cached &= table.cached
             if exchange.stored is not None:
                 stored[target_name(exchange.stored)] = exchange.stored
-            for kind, destination in exchange.destinations(keys, headers):
+            try:
+                found = table.match(keys, headers, content_header, context)
+            except CannotRoute:
+                return _NACKED
+            if not found and exchange.alternate is not None and exchange.stored is None:
+                found = (Destination(EXCHANGE, exchange.alternate),)
+            for kind, destination in found:
                 if kind == QUEUE:
                     queues.add(destination)
                 elif destination not in seen:
@@ -144,7 +164,7 @@ class Router:
                     if (following := self._exchanges.get(destination)) is not None:
                         ahead.append(following)
         route = self._route(queues, stored)
-        if not by_headers and len(keys) == 1:
+        if cached:
             self._keep(name, keys[0], route, by_key=by_key)
         return route
 

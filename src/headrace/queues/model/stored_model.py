@@ -112,7 +112,7 @@ def exchange_record(exchange: Exchange, *, transient: bool = False) -> ExchangeR
         return None
     return ExchangeRecord(
         name,
-        exchange.exchange_type.value,
+        exchange.exchange_type.name,
         exchange.auto_delete,
         exchange.internal,
         exchange.arguments,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from headrace.queues.model.bindings import Bindings, Removed
 from headrace.queues.model.declarations import DeclaredQueue, Owner
-from headrace.queues.model.exchanges import Binding, Destination, Exchange, predeclared_exchanges
+from headrace.queues.model.exchange_types.amqp import DIRECT, FANOUT, HEADERS, TOPIC
+from headrace.queues.model.exchanges import DEFAULT_EXCHANGE, Binding, Destination, Exchange
 from headrace.queues.model.routing import Router
 from headrace.queues.refusals import QUEUE
 
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
 
     from headrace.queues.model.policies.present import PresentPolicies
     from headrace.queues.model.policies.vhost_policy import PolicyId, VhostPolicy
+
+
+_PREDECLARED = (
+    (DEFAULT_EXCHANGE, DIRECT),
+    ("amq.direct", DIRECT),
+    ("amq.fanout", FANOUT),
+    ("amq.topic", TOPIC),
+    ("amq.headers", HEADERS),
+    ("amq.match", HEADERS),
+)
 
 
 class VhostTable:
@@ -100,3 +111,10 @@ class VhostTable:
     def owned_by(self, owner: Owner) -> list[str]:
         """Return the sorted names of the queues that are exclusive to a connection."""
         return sorted(self._of_owners.get(owner, ()))
+
+
+def predeclared_exchanges() -> list[Exchange]:
+    """Return the exchanges of each new vhost: the default one and those named `amq.`."""
+    exchanges = [Exchange(name, each, durable=True) for name, each in _PREDECLARED]
+    trace = Exchange("amq.rabbitmq.trace", TOPIC, durable=True, internal=True)
+    return [*exchanges, trace]

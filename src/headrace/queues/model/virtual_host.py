@@ -27,19 +27,18 @@ from headrace.queues.model.declarations import (
 )
 from headrace.queues.model.durability import Declarations, NothingKept
 from headrace.queues.model.exchange_topic import check_reads, exchange_topic
+from headrace.queues.model.exchange_types.amqp import TOPIC
+from headrace.queues.model.exchange_types.registry import declared_type
 from headrace.queues.model.exchanges import (
     ALTERNATE_EXCHANGE,
     RESERVED_PREFIX,
     Binding,
     Destination,
     Exchange,
-    ExchangeType,
     check_name,
     check_not_default,
-    predeclared_exchanges,
 )
-from headrace.queues.model.headers_matching import check_match_argument
-from headrace.queues.model.vhost_table import VhostTable
+from headrace.queues.model.vhost_table import VhostTable, predeclared_exchanges
 from headrace.queues.permissions.access import FULL_ACCESS, Access, Permission
 from headrace.queues.refusals import (
     EXCHANGE,
@@ -94,11 +93,7 @@ class VirtualHost:
         access: Access = FULL_ACCESS,
     ) -> bool:
         """Declare an exchange; return False if an equal one exists; raise Refused."""
-        try:
-            exchange_type = ExchangeType(type_name)
-        except ValueError:
-            problem = "unknown" if type_name else "invalid"
-            raise precondition_failed(f"{problem} exchange type '{type_name}'") from None
+        exchange_type = declared_type(type_name)
         name = name.translate(LINE_ENDS)
         check_not_default(name)
         access.check(Permission.CONFIGURE, EXCHANGE, name)
@@ -112,6 +107,7 @@ class VirtualHost:
         check_name(EXCHANGE, name)
         self._check_refers(EXCHANGE, name, ALTERNATE_EXCHANGE, arguments, access)
         self._check_topic(name, arguments, access)
+        exchange_type.check_arguments(arguments)
         self.add_exchange(
             Exchange(
                 name,
@@ -295,8 +291,9 @@ class VirtualHost:
         source = self._exchange(binding.source)
         if destination.name not in self._named(destination.kind):
             raise not_found(destination.kind, self._text(*destination))
-        if source.exchange_type is ExchangeType.HEADERS:
-            check_match_argument(binding.arguments)
+        queue = self.queues.get(destination.name) if destination.kind == QUEUE else None
+        queue_type = None if queue is None else queue.settings.queue_type
+        source.exchange_type.check_binding(source.arguments, binding, queue_type)
         self._check_destination(destination, owner)
         added = self.table.add_binding(binding)
         if added:
@@ -324,7 +321,7 @@ class VirtualHost:
         check_not_default(source)
         access.check(Permission.READ, EXCHANGE, source)
         exchange = self.exchanges.get(source)
-        if exchange is not None and exchange.exchange_type is ExchangeType.TOPIC:
+        if exchange is not None and exchange.exchange_type is TOPIC:
             access.check_topic(Permission.READ, source, binding.routing_key)
         return binding._replace(source=source, destination=Destination(kind, name))
 

@@ -23,7 +23,7 @@ NAME_BYTES_MAX = 255
 
 _DESCRIPTION, _TAGS, _HASH = "description", "tags", "rabbitmq.password.hash"
 _QUEUE_TYPE, _TRACING, _PROTECTED = "default-queue-type", "tracing", "protected-from-deletion"
-_TRUE = "true"
+_TRUE, _VALUE = "true", "value"
 _MAX_CONNECTIONS, _MAX_QUEUES, _MAX_CHANNELS = "max-connections", "max-queues", "max-channels"
 _PERMISSIONS, _TOPICS = "permissions/", "topic-permissions/"
 EVERYTHING = Grant(".*", ".*", ".*")
@@ -72,6 +72,8 @@ class UserDefinition(NamedTuple):
         return f"UserDefinition(tags={self.tags}, grants={dict(self.grants)}, ***)"
 
 
+DEFAULT_VHOST_BY_DEFAULT = VhostDefinition("Default virtual host")
+"""The definition of the vhost `/` if none is stored."""
 GUEST_BY_DEFAULT = UserDefinition(("administrator",), grants={DEFAULT_VHOST: EVERYTHING})
 
 
@@ -153,6 +155,18 @@ def decode_user(texts: Texts) -> UserDefinition:
     )
 
 
+def encode_parameter(value: str) -> dict[str, str]:
+    """Return a global parameter's value, a JSON text, as it is stored."""
+    return {_VALUE: value}
+
+
+def decode_parameter(texts: Texts) -> str:
+    """Return the value that `encode_parameter` wrote; raise ValueError."""
+    value = texts.get(_VALUE, "")
+    json.loads(value)
+    return value
+
+
 def _listed(text: str) -> tuple[str, ...]:
     return tuple(each for each in text.split(",") if each)
 
@@ -177,8 +191,10 @@ class Definitions:
         """
         self.guest = guest
         self.permissions = Permissions()
-        self.vhosts: dict[str, VhostDefinition] = {DEFAULT_VHOST: VhostDefinition()}
+        self.vhosts: dict[str, VhostDefinition] = {DEFAULT_VHOST: DEFAULT_VHOST_BY_DEFAULT}
         self.users: dict[str, UserDefinition] = {}
+        self.parameters: dict[str, str] = {}
+        """Global parameters: JSON texts by name."""
         self.vhost_changed: list[Callable[[str], None]] = []
         """Callbacks with the name of each vhost that was added, altered or deleted."""
         self.user_changed: list[Callable[[str], None]] = []
@@ -189,7 +205,7 @@ class Definitions:
     def put_vhost(self, name: str, vhost: VhostDefinition | None) -> None:
         """Set or delete (None) a vhost and notify observers; deleting `/` resets it to defaults."""
         if vhost is None and name == DEFAULT_VHOST:
-            vhost = VhostDefinition()
+            vhost = DEFAULT_VHOST_BY_DEFAULT
         if self.vhosts.get(name) == vhost:
             return
         if vhost is None:
@@ -208,6 +224,13 @@ class Definitions:
         self._follow(name, user)
         for told in self.user_changed:
             told(name)
+
+    def put_parameter(self, name: str, value: str | None) -> None:
+        """Set or delete (None) a global parameter."""
+        if value is None:
+            self.parameters.pop(name, None)
+        else:
+            self.parameters[name] = value
 
     def default_of(self, name: str) -> UserDefinition | None:
         """Return a user's definition if none is stored: that of guest, or None."""

@@ -43,6 +43,7 @@ from headrace.vhosts.declarations.stored_changes import PARTITIONS
 from headrace.vhosts.declarations.tables import DeclarationTables
 from headrace.vhosts.declarations.takeover import Found, apply_found
 from headrace.vhosts.policies.commands import check_readable
+from headrace.vhosts.upgrades import check_type_known
 from headrace.wire.amqp.model_methods import QueueDeclare, QueueDelete
 from headrace.wire.amqp.settings import AmqpKeys
 
@@ -165,6 +166,7 @@ class Coordinator:
         self._collected, self._name_bytes = [], command.name_bytes
         outcome: Answer
         try:
+            check_type_known(self._broker.image, model, command.method)
             outcome = carry_out(model, command, self._broker.clock.wall_ms(), access)
         except Refused as refused:
             outcome = refused

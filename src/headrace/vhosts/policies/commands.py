@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from headrace.broker.metadata_image import MetadataImage
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.protocols import AMQP, POLICY_RECORDS
+from headrace.model.protocols import POLICY_RECORDS
 from headrace.queues.model.policies.policy import Policy
 from headrace.queues.model.policies.vhost_policy import (
     PolicyId,
@@ -14,6 +14,7 @@ from headrace.queues.model.policies.vhost_policy import (
     policy_text,
 )
 from headrace.queues.model.virtual_host import VirtualHost
+from headrace.vhosts.upgrades import upgrades_for
 
 
 class PolicyChange(NamedTuple):
@@ -50,15 +51,6 @@ def change_policies(model: VirtualHost, changes: Sequence[PolicyChange], now_ms:
 
 def check_readable(image: MetadataImage) -> None:
     """Raise ApiError UNSUPPORTED_VERSION if a broker with queues cannot read policies."""
-    before = sorted(
-        int(broker)
-        for broker, info in image.brokers.items()
-        if AMQP.feature in info.features and POLICY_RECORDS not in info.features
-    )
-    if before:
-        raise ApiError(
-            ErrorCode.UNSUPPORTED_VERSION,
-            f"policies cannot be changed while brokers of a version without {POLICY_RECORDS} serve"
-            f" queues: upgrade {'broker' if len(before) == 1 else 'brokers'}"
-            f" {', '.join(map(str, before))}",
-        )
+    before = upgrades_for(image, POLICY_RECORDS)
+    if before is not None:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"policies cannot be changed {before}")

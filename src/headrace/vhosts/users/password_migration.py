@@ -10,9 +10,10 @@ from headrace.queues.permissions.definitions import UserDefinition
 from headrace.security.sasl.scram import ITERATIONS_MIN, NUMBERS, salted
 
 if TYPE_CHECKING:
-    from headrace.cluster.controller_port import UserSettingsPort, VhostSettingsPort
+    from headrace.cluster.controller_port import UserSettingsPort
     from headrace.model.secret import Secret
     from headrace.ports.clock import Random
+    from headrace.vhosts.vhost_settings_port import VhostSettingsPort
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,7 @@
 """RabbitMQ's password hashes: base64 of a salt of 4 bytes and a digest of salt and password.
 
-Stored as `ALGORITHM:BASE64`, with RabbitMQ's names of the algorithms.
+Stored as `ALGORITHM:BASE64`, with RabbitMQ's names of the algorithms. MD5 is that of definitions
+from before RabbitMQ 3.6; like the others it is replaced by SCRAM credentials at the first login.
 """
 
 import binascii
@@ -13,6 +14,7 @@ from headrace.model.secret import Secret
 ALGORITHMS = {
     "rabbit_password_hashing_sha256": "sha256",
     "rabbit_password_hashing_sha512": "sha512",
+    "rabbit_password_hashing_md5": "md5",
 }
 SALT_BYTES = 4
 
@@ -40,7 +42,9 @@ def is_password(stored: str, password: Secret) -> bool:
 
 def _parts(stored: str) -> tuple[str, bytes, bytes]:
     algorithm, _, encoded = stored.partition(":")
-    name = ALGORITHMS[algorithm]
+    name = ALGORITHMS.get(algorithm)
+    if name is None:
+        raise ValueError(f"the algorithm {algorithm!r} is unknown to this version")
     try:
         decoded = b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):

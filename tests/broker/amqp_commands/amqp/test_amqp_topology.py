@@ -225,7 +225,7 @@ def test_a_stream_is_not_purged_nor_deleted_by_conditions_and_its_topic_is_trimm
         channel.basic_publish("", "events", b"m")
     for flag in ("--if-unused", "--if-empty"):
         code, _, told = says("amqp", "queue", "delete", "events", flag, "--yes")
-        assert (code, "is a stream, for which --if-unused and --if-empty" in told) == (1, True)
+        assert (code, "is a stream, for which if-unused and if-empty" in told) == (1, True)
     code, _, told = says("amqp", "queue", "purge", "events", "--yes")
     assert code == 1
     assert "headrace topic trim shortens a stream, by the name of its topic" in told

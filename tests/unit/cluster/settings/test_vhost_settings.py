@@ -130,3 +130,18 @@ def test_vhost_stays_as_it_was_when_its_node_becomes_malformed() -> None:
         assert changed.others == {"later": "x"}, "settings of a later version stay"
 
     play(story)
+
+
+def test_global_parameters_are_those_of_the_cluster() -> None:
+    async def story(cluster: SimCluster) -> None:
+        one, two = [await settings_of(broker) for broker in cluster.brokers.values()]
+        await one.change_parameter("a/\u00fc%", lambda value: '{"x":[1,null]}')
+        await until(lambda: two.definitions.parameters == {"a/\u00fc%": '{"x":[1,null]}'})
+        with pytest.raises(ApiError, match="too much"):
+            await two.change_parameter("b", lambda value: '"' + "x" * 600_000 + '"')
+        late = await settings_of(cluster.brokers[0])
+        assert late.definitions.parameters == two.definitions.parameters
+        await late.change_parameter("a/\u00fc%", lambda value: None)
+        await until(lambda: two.definitions.parameters == {})
+
+    play(story)

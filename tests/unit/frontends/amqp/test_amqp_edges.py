@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from headrace.frontends.amqp.channel.basic_publish import Confirms
-from headrace.frontends.amqp.channel.channel_traffic import ChannelTraffic
 from headrace.frontends.amqp.channel.consumer_timeouts import LOOK_SECONDS
 from headrace.frontends.amqp.connection.content_frames import ContentAssembly
 from headrace.frontends.amqp.connection.negotiation import Settings, tuned
@@ -235,7 +234,7 @@ def test_what_one_of_two_stores_could_not_keep_is_refused_whichever_says_so_firs
     host = QueueRoom().broker.virtual_hosts.hosts["/"]
     for first, second in ((False, True), (True, False)):
         written = Written()
-        confirms = Confirms(cast("Outlet", written), host, ChannelTraffic())
+        confirms = Confirms(cast("Outlet", written), host)
         one, other = LateTarget(numbers=False), LateTarget(numbers=False)
         confirms.awaited.update({one: None, other: None})
         confirms.next += 2
@@ -247,7 +246,7 @@ def test_what_one_of_two_stores_could_not_keep_is_refused_whichever_says_so_firs
 
 def test_a_confirm_of_one_message_beside_one_refused_does_not_say_multiple() -> None:
     written, host = Written(), QueueRoom().broker.virtual_hosts.hosts["/"]
-    confirms = Confirms(cast("Outlet", written), host, ChannelTraffic())
+    confirms = Confirms(cast("Outlet", written), host)
     confirms.next, confirms.refused = 4, [2]
     confirms.flush()
     assert written.methods == [BasicAck(1, False), BasicNack(2, False, False), BasicAck(3, False)]

@@ -26,7 +26,7 @@ from tests.support.amqp.messages import message, publish_frames
 def counted(client: QueueClient, channel: int = 0) -> ChannelCounts:
     """Return the counters of the client's channel at a place."""
     (at,) = client.room.broker.clients
-    return at.channels[channel].unacked.traffic.counts()
+    return at.channels[channel].counts()
 
 
 def exchanges(room: QueueRoom) -> dict[str, Exchange]:
@@ -123,6 +123,17 @@ def test_deliveries_count_by_their_kind_for_queue_and_channel() -> None:
     assert room.queues["q"].traffic.deliveries() == expected
     assert counted(client).deliveries == expected
     assert room.queues["q"].traffic.delivered == 10, "what /metrics shows is the same"
+
+
+def test_deliveries_of_one_batch_count_by_their_consumers() -> None:
+    client = QueueRoom().client()
+    client.declare()
+    client.consume()
+    client.consume(tag="d", no_ack=True)
+    client.publish(*[b"m"] * 6)
+    expected = DeliveryCounts(deliver=3, deliver_no_ack=3)
+    assert client.room.queues["q"].traffic.deliveries() == expected
+    assert counted(client).deliveries == expected
 
 
 def test_rejected_messages_do_not_count_as_acknowledged() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.queues.model.durability import KeptDone
-from headrace.queues.model.exchanges import predeclared_exchanges
+from headrace.queues.model.vhost_table import predeclared_exchanges
 from headrace.queues.permissions.definitions import VhostDefinition
 from headrace.wire.amqp.model_methods import QueueBind
 from tests.support.amqp.administration import Vhost

@@ -1,8 +1,8 @@
 """Held messages as messages of RocketMQ: also those that other programs wrote into the log."""
 
 from headrace.frontends.rocketmq.held.held_topics import QueueName, held_message, sent_message
+from headrace.held.held_records import HeldMessage
 from headrace.model.nouns import TopicPartition
-from headrace.subscriptions.held.held_records import HeldMessage
 from headrace.wire.rocketmq.record_header import MessageFacts
 from headrace.wire.rocketmq.sent_messages import SentMessage
 

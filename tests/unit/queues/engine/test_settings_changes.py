@@ -9,11 +9,10 @@ from headrace.queue_stores.queue_settings import Overflow, QueueSettings
 from headrace.queues.engine.closed_queue import ClosedQueue
 from headrace.queues.engine.hosted_queue import HostedQueue
 from headrace.queues.engine.ready_messages import DEAD_LETTER_COST, TRIMMED_AT_ONCE
-from headrace.queues.model.declarations import TTLS_MAX, DeclaredQueue, ExchangeFlags
+from headrace.queues.model.declarations import ExchangeFlags
 from headrace.queues.model.exchanges import Binding, Destination
 from headrace.queues.port import Disposition
 from headrace.queues.refusals import RefusalKind, Refused
-from tests.support.queues.lives import BrokerLife
 from tests.support.queues.moving_place import MovingPlace
 from tests.support.queues.policies import change_queue
 from tests.support.queues.queues import settings
@@ -68,15 +67,16 @@ def test_very_many_messages_are_dropped_in_slices() -> None:
     assert here.slices() == [5], "a trim that has ended leaves no state behind"
 
 
-def test_turn_drops_slices_of_few_queues() -> None:
+@pytest.mark.parametrize(("count", "letters"), [(1500, None), (150, "dlx")])
+def test_turn_drops_slices_of_few_queues(count: int, letters: str | None) -> None:
     here = ChangingPlace()
     queues = [here.queue(f"q{number}") for number in range(5)]
     for queue in queues:
-        here.publish(queue, *map(str, range(1500)))
-        change_queue(here.host, queue.name, length_max=0)
+        here.publish(queue, *map(str, range(count)))
+        change_queue(here.host, queue.name, length_max=0, dead_letter_exchange=letters)
     here.clock.turn()
     here.clock.turn()
-    assert [queue.ready for queue in queues] == [500, 500, 1500, 1500, 1500]
+    assert [queue.ready for queue in queues] == [count // 3] * 2 + [count] * 3
     while here.clock.turn():
         pass
     assert not any(queue.ready for queue in queues)
@@ -326,55 +326,3 @@ def test_changes_under_load_lose_no_message_but_dead_letter_it() -> None:
     dead = bodies(here.dead)
     assert len(dead) > 500
     assert sorted([*taken, *dead, *bodies(here.q)]) == sorted(published)
-
-
-# A queue on a log
-
-
-def test_ttl_of_the_log_is_that_of_the_publish_while_the_broker_runs() -> None:
-    queue = DeclaredQueue("q", True, False, None, {}, settings(ttl_ms=60_000))
-    queue.change(settings(ttl_ms=1500), 1000)
-    queue.change(settings(length_max=3, ttl_ms=1500), 2000)
-    queue.change(settings(), 3000)
-    assert [queue.ttl_ms_at(at) for at in (0, 999, 1000, 2999, 3000)] == [
-        60_000, 60_000, 1500, 1500, None,
-    ]  # fmt: skip
-    for at in range(4000, 4000 + 2 * TTLS_MAX):
-        queue.change(settings(ttl_ms=at), at)
-    assert len(queue._ttls) == TTLS_MAX
-    assert queue.ttl_ms_at(4000 + TTLS_MAX) == 4000 + TTLS_MAX
-
-
-def test_ttl_of_a_policy_is_for_messages_after_it_when_the_broker_starts() -> None:
-    joined = settings(ttl_ms=1500)._replace(ttl_since_ms=1000, ttl_before_ms=60_000)
-    queue = DeclaredQueue("q", True, False, None, {}, joined)
-    assert [queue.ttl_ms_at(at) for at in (999, 1000)] == [60_000, 1500]
-    queue.change(settings(), 2000)
-    assert [queue.ttl_ms_at(at) for at in (999, 1000, 2000)] == [60_000, 1500, None]
-
-
-def test_trim_of_a_log_is_settled_and_outlives_the_broker() -> None:
-    life = BrokerLife({"q": {}})
-    for body in range(30):
-        life.publish(str(body), lambda stored: None)
-    life.settle()
-    change_queue(life.host, "q", length_max=3)
-    life.wait(1)
-    again = life.killed()
-    assert again.queue().ready == 3
-    assert [got[2].body for got in iter(again.get, None)] == [b"27", b"28", b"29"]
-
-
-def test_leader_that_changes_in_a_trim_goes_on_with_it() -> None:
-    life = BrokerLife({"q": {}})
-    for body in range(1200):
-        life.publish(str(body), lambda stored: None)
-    life.settle()
-    change_queue(life.host, "q", length_max=3)
-    while life.queue().ready == 1200:
-        life.some_turns(1)
-    assert 3 < life.queue().ready < 1200
-    again = life.killed()
-    change_queue(again.host, "q", length_max=3)
-    again.wait(1)
-    assert [got[2].body for got in iter(again.get, None)] == [b"1197", b"1198", b"1199"]

@@ -6,9 +6,11 @@ from functools import partial
 import pytest
 
 from headrace.queues.model.declarations import ExchangeFlags, QueueCounts, QueueFlags
-from headrace.queues.model.exchanges import Destination, DirectTable
+from headrace.queues.model.exchange_types.amqp import DirectTable
+from headrace.queues.model.exchanges import Destination
 from headrace.queues.permissions.access import Grant, Permissions, TopicGrant
 from headrace.queues.refusals import Refused
+from headrace.wire.amqp.field_table import encode_table
 from tests.support.amqp.access import access_of
 from tests.support.queues.virtual_hosts import (
     ME,
@@ -96,9 +98,9 @@ def test_arguments_of_another_kind_make_another_binding() -> None:
         assert host.bind(number, ME)
         assert host.bind(number._replace(arguments={"a": Long(1)}), ME)
         unbind(host, number)
-        assert host.router.route(source, "k", lambda: {"a": 1}) == ("q",)
+        assert host.router.route(source, "k", encode_table({"a": 1})) == ("q",)
         unbind(host, number._replace(arguments={"a": Long(1)}))
-        assert host.router.route(source, "k", lambda: {"a": 1}) == ()
+        assert host.router.route(source, "k", encode_table({"a": 1})) == ()
 
 
 def test_permissions_are_asked_among_the_other_checks() -> None:
@@ -164,7 +166,7 @@ def test_a_deletion_needs_configuring() -> None:
 
 
 def test_keys_that_nothing_is_bound_by_any_more_take_no_memory() -> None:
-    table = DirectTable()
+    table = DirectTable({})
     for number in range(100):
         binding = to_queue("e", "q", str(number))
         table.add(binding)

@@ -12,8 +12,9 @@ from headrace.queue_stores.queue_settings import ExchangeTopic, Published, Queue
 from headrace.queue_stores.record_messages import HEADERS_BYTES_MAX, messages_in
 from headrace.queue_stores.stream.durable_stream import DurableStream
 from headrace.queues.model.declarations import DeclaredQueue, ExchangeFlags, QueueFlags
-from headrace.queues.model.exchanges import Destination, Exchange, ExchangeType
-from headrace.queues.model.routing import StoredRoute, no_headers
+from headrace.queues.model.exchange_types.amqp import FANOUT
+from headrace.queues.model.exchanges import Destination, Exchange
+from headrace.queues.model.routing import StoredRoute
 from headrace.queues.model.virtual_host import VirtualHost
 from headrace.queues.permissions.access import Permission
 from headrace.queues.refusals import KAFKA_TOPIC, RefusalKind, Refused
@@ -52,9 +53,9 @@ def test_in_routes_its_topic_stands_for_a_stream() -> None:
     queue(host, "q")
     assert host.router.route("", "s") == ("\nt",)
     assert isinstance(host.router.route("", "s"), StoredRoute)
-    assert host.router.route("", "q", no_headers, ["s", "none"]) == ("\nt", "q")
+    assert host.router.route("", "q", None, ["s", "none"]) == ("\nt", "q")
     assert host.router.route("", "q") == ("q",)
-    assert not isinstance(host.router.route("", "q", no_headers, ["q"]), StoredRoute)
+    assert not isinstance(host.router.route("", "q", None, ["q"]), StoredRoute)
     bind(host, to_queue("amq.fanout", "s"), to_queue("amq.fanout", "q"))
     assert host.router.route("amq.fanout", "k") == ("\nt", "q")
     host.remove_queue("s")
@@ -71,7 +72,7 @@ def test_a_topic_is_in_a_route_once_whoever_leads_to_it() -> None:
         bind(host, to_queue("amq.fanout", name))
     assert host.router.route("amq.fanout", "k") == ("\nt", "\nu")
     keyed = {"x-headrace-topic": "t", "x-headrace-key-header": "id"}
-    host.add_exchange(Exchange("stored", ExchangeType.FANOUT, arguments=keyed))
+    host.add_exchange(Exchange("stored", FANOUT, arguments=keyed))
     bind(host, to_exchange("amq.fanout", "stored"))
     assert host.router.route("amq.fanout", "k") == ("\nt\nid", "\nu")
 
@@ -140,7 +141,7 @@ def test_where_no_topic_is_behind_an_exchange_nobody_is_asked_for_one() -> None:
 
 def test_a_topic_of_an_exchange_is_behind_those_bound_to_it_too() -> None:
     host = virtual_host()
-    host.add_exchange(Exchange("stored", ExchangeType.FANOUT, arguments={"x-headrace-topic": "t"}))
+    host.add_exchange(Exchange("stored", FANOUT, arguments={"x-headrace-topic": "t"}))
     exchange(host, "front")
     bind(host, to_exchange("front", "stored"))
     dead = {"x-dead-letter-exchange": "front"}

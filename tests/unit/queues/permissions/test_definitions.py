@@ -149,7 +149,8 @@ def test_all_is_replaced_and_the_vhost_slash_stays() -> None:
     definitions = Definitions(guest=True)
     definitions.replace({"a": VhostDefinition()}, {"u": UserDefinition()})
     definitions.replace({"b": VhostDefinition(queues_max=3)}, {})
-    assert definitions.vhosts == {"/": VhostDefinition(), "b": VhostDefinition(queues_max=3)}
+    of_slash = VhostDefinition("Default virtual host")
+    assert definitions.vhosts == {"/": of_slash, "b": VhostDefinition(queues_max=3)}
     assert definitions.users == {"guest": GUEST_BY_DEFAULT}
 
 

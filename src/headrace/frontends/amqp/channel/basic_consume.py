@@ -201,7 +201,7 @@ def get(channel: "QueueChannel", method: BasicGet) -> None:
 def _get_answer(channel: "QueueChannel", consumer: Consumer, got: Got | None) -> bytes:
     outlet = channel.outlet
     if got is None:
-        channel.unacked.traffic.get_empty += 1
+        channel.traffic.get_empty += 1
         return encode_method(outlet.number, BasicGetEmpty())
     _, (message,), _, redelivered, returns = got.deliveries
     tag = channel.unacked.got(consumer, got.deliveries, channel.client.now())

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from headrace.frontends.amqp.channel import direct_replies
 from headrace.frontends.amqp.channel.open_transaction import Routed
 from headrace.queue_stores.queue_settings import Published
-from headrace.queues.model.exchanges import Exchange, ExchangeType
+from headrace.queues.model.exchange_types.amqp import TOPIC
+from headrace.queues.model.exchanges import Exchange
 from headrace.queues.model.published_properties import (
     Traits,
     further_keys,
-    headers_getter,
     traits_of,
 )
-from headrace.queues.model.routing import StoredRoute, no_headers
+from headrace.queues.model.routing import NackedRoute, StoredRoute
 from headrace.queues.permissions.access import Permission
 from headrace.queues.port import ALL_UNSTORED
 from headrace.queues.refusals import EXCHANGE, precondition_failed
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from headrace.frontends.amqp.channel.channel import QueueChannel
-    from headrace.frontends.amqp.channel.channel_traffic import ChannelTraffic
     from headrace.frontends.amqp.connection.ports import Outlet
     from headrace.queues.awaited import Awaited
     from headrace.queues.engine.queue_host import QueueHost
@@ -54,15 +53,19 @@ def publish(channel: "QueueChannel", run: PublishRun) -> None:
     exchange: str | None = None
     routing_key: str | None = None
     source: Exchange | None = None
-    sending, is_mixed = send, False
+    is_mixed = False
+    sending = send
+    messages = run.messages
     channel.client.publishing(channel)
     try:
-        for message in run.messages:
+        for message in messages:
             if message.exchange is not exchange or message.routing_key is not routing_key:
                 exchange, routing_key = message.exchange, message.routing_key
                 found = _check(channel, exchange, routing_key)
                 if found is not source:
-                    is_mixed, source = source is not None, found
+                    if source is not None:
+                        is_mixed = True
+                    source = found
                     sending = send if found.publish_out is None else send_counted
             routed = _route(channel, message, mandatory)
             if transaction is not None:
@@ -78,23 +81,23 @@ def publish(channel: "QueueChannel", run: PublishRun) -> None:
     except Exception:
         # Confirm messages published before the failing one, before the channel closes.
         if transaction is None:
-            count(channel, [*takewhile(lambda each: each is not message, run.messages)])
+            count(channel, [*takewhile(lambda each: each is not message, messages)])
         if confirms is not None:
             confirms.flush()
         raise
     if transaction is not None:
         return  # counted at the commit
     if is_mixed or source is None:
-        count(channel, run.messages)
+        count(channel, messages)
     else:
-        number = len(run.messages)
-        channel.unacked.traffic.publish += number
+        number = len(messages)
+        channel.traffic.publish += number
         source.publish_in += number
 
 
 def count(channel: "QueueChannel", messages: "Sequence[Message]") -> None:
     """Count accepted publishes of a channel, and of the exchanges that they name."""
-    channel.unacked.traffic.publish += len(messages)
+    channel.traffic.publish += len(messages)
     exchanges = channel.host.model.exchanges
     for name, number in Counter(message.exchange for message in messages).items():
         if name in exchanges:  # a transaction's may be deleted before its commit
@@ -112,7 +115,8 @@ def send_counted(channel: "QueueChannel", routed: Routed) -> bool:
 def send(channel: "QueueChannel", routed: Routed) -> bool:
     """Publish a message to its route; without one, send basic.return if it is mandatory.
 
-    Return False if a queue has no room or could not store the message.
+    Return False if a queue has no room or could not store the message, or if this broker lacks the
+    type of an exchange.
     """
     if routed.route:
         confirms = channel.confirms
@@ -125,7 +129,7 @@ def send(channel: "QueueChannel", routed: Routed) -> bool:
     if routed.is_reply:
         return _send_reply(channel, routed)
     _return(channel, routed)
-    return True
+    return routed.route.__class__ is not NackedRoute
 
 
 def _send_reply(channel: "QueueChannel", routed: Routed) -> bool:
@@ -151,7 +155,7 @@ def _send_reply(channel: "QueueChannel", routed: Routed) -> bool:
 
 def _return(channel: "QueueChannel", routed: Routed) -> None:
     """Send a message back (basic.return) if it is mandatory: it has no route."""
-    outlet, traffic = channel.outlet, channel.unacked.traffic
+    outlet, traffic = channel.outlet, channel.traffic
     if not routed.mandatory:
         traffic.drop_unroutable += 1
         return
@@ -175,7 +179,7 @@ def _check(channel: "QueueChannel", exchange_name: str, routing_key: str) -> Exc
     exchange = model.exchanges.get(exchange_name)
     if exchange is None or exchange.internal:
         exchange = model.check_publish(exchange_name)  # raises with the reason
-    if exchange.exchange_type is ExchangeType.TOPIC:
+    if exchange.exchange_type is TOPIC:
         access.check_topic(Permission.WRITE, exchange_name, routing_key)
     return exchange
 
@@ -183,7 +187,7 @@ def _check(channel: "QueueChannel", exchange_name: str, routing_key: str) -> Exc
 def _route(channel: "QueueChannel", message: Message, mandatory: bool) -> Routed:
     """Find the route of a message; raise Refused if its properties or headers are invalid."""
     traits = traits_of(message.header)
-    returned, headers = message, no_headers
+    returned = message
     more_keys: tuple[str, ...] = ()
     if not traits.plain:
         _check_user(channel, traits)
@@ -191,9 +195,8 @@ def _route(channel: "QueueChannel", message: Message, mandatory: bool) -> Routed
             message = direct_replies.as_request(channel, message)
         if traits.headers is not None:
             message, more_keys = further_keys(message, traits.headers)
-            headers = headers_getter(traits.headers)
     route = channel.host.model.router.route(
-        message.exchange, message.routing_key, headers, more_keys
+        message.exchange, message.routing_key, traits.headers, more_keys, returned.header
     )
     if route.__class__ is StoredRoute:
         check_stored(channel.host.targets, channel.client.access, route, message)
@@ -243,10 +246,11 @@ class _Batch:
 class Confirms:
     """The publisher confirms of one channel: numbered publishes, confirmed in order."""
 
-    def __init__(self, outlet: "Outlet", host: "QueueHost", traffic: "ChannelTraffic") -> None:
+    def __init__(self, outlet: "Outlet", host: "QueueHost") -> None:
         self._outlet = outlet
         self._host = host
-        self._traffic = traffic
+        self._nacked = 0
+        """Number of publishes that got a nack."""
         self.next = 1
         """The number of the next publish, from 1."""
         self.refused: list[int] = []
@@ -255,6 +259,12 @@ class Confirms:
         """Queues and topics that report messages of this pass as stored only later."""
         self._first = 1
         self._batches: deque[_Batch] = deque()
+
+    @property
+    def confirmed(self) -> int:
+        """The number of publishes that were confirmed, without those that got a nack."""
+        waiting = self._batches[0].first if self._batches else self._first
+        return waiting - 1 - self._nacked
 
     def flush(self) -> None:
         """End the pass's batch: confirm it at once, or when all its messages are stored."""
@@ -284,9 +294,11 @@ class Confirms:
             batch = batches.popleft()
             if batch.lost:
                 frames.append(encode_nack(number, batch.last, batch.last > batch.first))
+                self._nacked += batch.last + 1 - batch.first
                 continue
-            self._traffic.confirm += batch.last + 1 - batch.first - len(batch.refused)
             first = batch.first
+            if batch.refused:
+                self._nacked += len(batch.refused)
             for refused in batch.refused:
                 if refused > first:
                     frames.append(encode_ack(number, refused - 1, refused - 1 > first))

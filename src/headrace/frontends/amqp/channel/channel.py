@@ -13,6 +13,7 @@ from headrace.frontends.amqp.channel import (
     queue_methods,
     transactions,
 )
+from headrace.frontends.amqp.channel.channel_traffic import ChannelCounts
 from headrace.frontends.amqp.channel.unacked import ChannelUnacked, Unsent
 from headrace.frontends.amqp.channel_consumers import ChannelConsumers, HeldConsumers
 from headrace.frontends.amqp.connection.ports import Outlet
@@ -130,6 +131,7 @@ class QueueChannel:
         self.unacked = ChannelUnacked(
             outlet.number, client.bounds.channel_unacked_max, self._deliver, self._cancelled
         )
+        self.traffic = self.unacked.traffic
         self.look_at_acks: Deadline | None = None
         """Timer at which `consumer_timeouts` checks the channel; None: no delivery so far."""
         self.consumers: ChannelConsumers[basic_consume.ChannelConsumer] = ChannelConsumers(
@@ -144,6 +146,10 @@ class QueueChannel:
         self.reply_tag: str | None = None
         """Tag of the channel's consumer of direct replies; None: it has none."""
         self.reply_token = ""
+
+    def counts(self) -> ChannelCounts:
+        """Return the counters of the channel as they are now."""
+        return self.traffic.counts(0 if self.confirms is None else self.confirms.confirmed)
 
     def queue_named(self, name: str) -> str:
         """Return a queue name, for an empty one that of the last declaration; raise Refused."""

@@ -32,19 +32,19 @@ class ChannelTraffic:
     """Counters of a channel's publishes, deliveries and acknowledgements since it was opened."""
 
     __slots__ = (
-        "ack", "confirm", "deliver", "deliver_no_ack", "drop_unroutable", "get", "get_empty",
+        "ack", "deliver", "deliver_no_ack", "drop_unroutable", "get", "get_empty",
         "get_no_ack", "publish", "redeliver", "return_unroutable",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.publish = 0
         """Publishes that were accepted, in a transaction with its commit."""
-        self.confirm = self.return_unroutable = self.drop_unroutable = 0
+        self.return_unroutable = self.drop_unroutable = 0
         self.deliver = self.deliver_no_ack = self.get = self.get_no_ack = self.get_empty = 0
         self.redeliver = self.ack = 0
 
-    def counts(self) -> ChannelCounts:
-        """Return the counters as they are now."""
+    def counts(self, confirmed: int) -> ChannelCounts:
+        """Return the counters as they are now; `confirmed`: `Confirms.confirmed`."""
         deliveries = DeliveryCounts(
             self.deliver,
             self.deliver_no_ack,
@@ -55,5 +55,5 @@ class ChannelTraffic:
             self.ack,
         )
         return ChannelCounts(
-            self.publish, self.confirm, self.return_unroutable, self.drop_unroutable, deliveries
+            self.publish, confirmed, self.return_unroutable, self.drop_unroutable, deliveries
         )

@@ -28,9 +28,7 @@ def confirm_select(channel: "QueueChannel", method: ConfirmSelect) -> None:
     if channel.transaction is not None:
         raise precondition_failed("cannot switch from tx to confirm mode")
     if channel.confirms is None:
-        channel.confirms = basic_publish.Confirms(
-            channel.outlet, channel.host, channel.unacked.traffic
-        )
+        channel.confirms = basic_publish.Confirms(channel.outlet, channel.host)
     channel.answer(ConfirmSelectOk(), nowait=method.nowait)
 
 

@@ -19,7 +19,7 @@ from headrace.frontends.amqp.connection.negotiation import Settings, Tuned
 from headrace.frontends.amqp.connection.ports import Broker
 from headrace.frontends.amqp.connection.publish_block import PublishHold
 from headrace.model.secret import Secret
-from headrace.net.connection_traffic import ConnectionTraffic
+from headrace.net.answering import ConnectionTraffic
 from headrace.security.identity import Principal
 from headrace.vhosts.users.logins import Credentials, LoginRefused, Peer
 from headrace.wire.amqp.control_methods import (

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from headrace.frontends.amqp.connection.deferred_output import Release
 from headrace.model.secret import Secret
-from headrace.net.connection_traffic import ConnectionTraffic
+from headrace.net.answering import ConnectionTraffic
 from headrace.security.identity import Principal
 from headrace.vhosts.users.logins import Credentials, LoginDone, Peer
 from headrace.wire.amqp.field_table import FieldTable

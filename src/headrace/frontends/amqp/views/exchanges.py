@@ -35,7 +35,7 @@ class ExchangeViews:
         return ExchangeView(
             vhost=vhost,
             name=name,
-            type=exchange.exchange_type.value,
+            type=exchange.exchange_type.name,
             durable=exchange.durable,
             auto_delete=exchange.auto_delete,
             internal=exchange.internal,

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.frontends.rocketmq.serving import ServedBroker
+    from headrace.held.topic_targets import HeldTopicMessage
     from headrace.ports.callbacks import Done
-    from headrace.subscriptions.held.held_records import HeldMessage
     from headrace.wire.rocketmq.sent_messages import SentMessage
 
 
@@ -76,7 +76,9 @@ def _half_store(
     )
 
 
-def _held(broker: "ServedBroker", message: PulledMessage, sent: "SentMessage") -> "HeldMessage":
+def _held(
+    broker: "ServedBroker", message: PulledMessage, sent: "SentMessage"
+) -> "HeldTopicMessage":
     """Return a message as it waits. Raises RequestRefused, ValueError."""
     topic = broker.topic(message.topic.decode())
     if not 0 <= message.queue_id < topic.queues:

@@ -10,13 +10,14 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from headrace.cluster.topics.creation import NewTopic
+from headrace.held.delays import Delays
+from headrace.held.held_log import HeldLog
+from headrace.held.held_records import HeldMessage
+from headrace.held.topic_targets import HeldTopicMessage, StoredTopicMessage, TopicTargets
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.model.nouns import TopicPartition
 from headrace.ports.callbacks import ignore_result
-from headrace.subscriptions.held.delays import Delays
-from headrace.subscriptions.held.half_messages import AskingRules, HalfMessages
-from headrace.subscriptions.held.held_log import HeldLog
-from headrace.subscriptions.held.held_records import HeldMessage, StoredMessage
+from headrace.subscriptions.half_messages import AskingRules, HalfMessages
 from headrace.wire.rocketmq.later_properties import held_properties
 from headrace.wire.rocketmq.record_header import NAME, MessageFacts, decode_facts, encode_facts
 from headrace.wire.rocketmq.sent_messages import BODY_BYTES_MAX, SentMessage
@@ -136,7 +137,7 @@ class HeldTopics:
         self._work = work
         self._rules = rules
         self._topic_config = topic_config
-        self.ask: Callable[[StoredMessage, int], bool] = no_producer
+        self.ask: Callable[[StoredTopicMessage, int], bool] = no_producer
         """Asks a producer about an undecided message (`HalfMessages`); set before `start`."""
         self._timer: Timer | None = None
         self.delays = OpenedOnce(self._open_delays)
@@ -176,7 +177,7 @@ class HeldTopics:
 
     def delay(
         self,
-        message: HeldMessage,
+        message: HeldTopicMessage,
         due_ms: int,
         done: "Done[int | ApiError]",
         appended: "Done[int]" = ignore_result,
@@ -190,7 +191,7 @@ class HeldTopics:
 
     def half_message(
         self,
-        message: HeldMessage,
+        message: HeldTopicMessage,
         ask_ms: int,
         done: "Done[int | ApiError]",
         appended: "Done[int]" = ignore_result,
@@ -203,8 +204,8 @@ class HeldTopics:
 
     def _hold(
         self,
-        topic: "OpenedOnce[Delays] | OpenedOnce[HalfMessages]",
-        message: HeldMessage,
+        topic: "OpenedOnce[Delays[TopicPartition]] | OpenedOnce[HalfMessages]",
+        message: HeldTopicMessage,
         time_ms: int,
         done: "Done[int | ApiError]",
         appended: "Done[int]",
@@ -214,7 +215,7 @@ class HeldTopics:
         else:
             topic.value.add(message, time_ms, done, appended)
 
-    async def _open_delays(self) -> Delays:
+    async def _open_delays(self) -> Delays[TopicPartition]:
         log = await self._open_log(DELAYS_TOPIC)
         delays = Delays(log, self._deliver, self._broker.clock)
         await delays.load()
@@ -226,10 +227,12 @@ class HeldTopics:
         await half.load()
         return half
 
-    def _give_up(self, message: HeldMessage, done: "Done[int | ApiError]") -> None:
+    def _give_up(self, message: HeldTopicMessage, done: "Done[int | ApiError]") -> None:
         self._work(self._store_given_up(message, done))
 
-    async def _store_given_up(self, message: HeldMessage, done: "Done[int | ApiError]") -> None:
+    async def _store_given_up(
+        self, message: HeldTopicMessage, done: "Done[int | ApiError]"
+    ) -> None:
         try:
             await made_topic(self._broker, self._controller, GIVEN_UP_TOPIC, self._topic_config)
         except HeadraceError as error:
@@ -237,7 +240,7 @@ class HeldTopics:
         else:
             self._deliver(message._replace(target=TopicPartition(GIVEN_UP_TOPIC, 0)), done)
 
-    def _deliver(self, message: HeldMessage, done: "Done[int | ApiError]") -> None:
+    def _deliver(self, message: HeldTopicMessage, done: "Done[int | ApiError]") -> None:
         self._store(message.target, sent_message(message, self._broker.clock.wall_ms()), done)
 
     # Topics
@@ -247,16 +250,17 @@ class HeldTopics:
         numbers = self._numbers.known(self._broker.image.topics[topic])
         return 0 if numbers is None else numbers[0]
 
-    async def _open_log(self, topic: str) -> HeldLog:
+    async def _open_log(self, topic: str) -> HeldLog[TopicPartition]:
         broker = self._broker
         info = await made_topic(broker, self._controller, topic, INTERNAL_CONFIG)
         await self._numbers.assigned(info)
-        return HeldLog(broker.partition(topic, 0), broker.disk, broker.clock, broker.random)
+        partition = broker.partition(topic, 0)
+        return HeldLog(partition, broker.disk, broker.clock, broker.random, TopicTargets())
 
 
 async def _hold_later(
-    topic: "OpenedOnce[Delays] | OpenedOnce[HalfMessages]",
-    message: HeldMessage,
+    topic: "OpenedOnce[Delays[TopicPartition]] | OpenedOnce[HalfMessages]",
+    message: HeldTopicMessage,
     time_ms: int,
     done: "Done[int | ApiError]",
     appended: "Done[int]",
@@ -291,7 +295,7 @@ async def made_topic(
     return found
 
 
-def no_producer(stored: StoredMessage, count: int) -> bool:
+def no_producer(stored: StoredTopicMessage, count: int) -> bool:
     """Return False: there is no producer to ask about a message."""
     return False
 
@@ -299,14 +303,14 @@ def no_producer(stored: StoredMessage, count: int) -> bool:
 # Messages
 
 
-def held_message(place: TopicPartition, queue: QueueName, sent: SentMessage) -> HeldMessage:
+def held_message(place: TopicPartition, queue: QueueName, sent: SentMessage) -> HeldTopicMessage:
     """Return a message that waits for its queue."""
     properties = held_properties(sent.facts.properties, queue.topic, queue.queue_id)
     facts = sent.facts._replace(properties=properties)
     return HeldMessage(place, sent.body, ((NAME, encode_facts(facts)),))
 
 
-def sent_message(message: HeldMessage, now_ms: int) -> SentMessage:
+def sent_message(message: HeldTopicMessage, now_ms: int) -> SentMessage:
     """Return a held message as it is stored in its queue."""
     facts = decode_facts(_header(message.headers, NAME))
     if facts is None:  # not written by this broker

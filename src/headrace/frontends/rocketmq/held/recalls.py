@@ -14,7 +14,7 @@ from headrace.wire.rocketmq.properties import UNIQUE_KEY, find_property
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.call import RemotingCall
     from headrace.frontends.rocketmq.serving import ServedTopic
-    from headrace.subscriptions.held.held_records import HeldMessage
+    from headrace.held.topic_targets import HeldTopicMessage
 
 
 def recall(call: "RemotingCall") -> None:
@@ -51,7 +51,7 @@ async def _recalled(
     if DELAYS_TOPIC not in broker.broker.image.topics:
         raise _illegal("no such message waits")
 
-    def wanted(message: "HeldMessage") -> bool:
+    def wanted(message: "HeldTopicMessage") -> bool:
         properties = sent_message(message, 0).facts.properties
         unique = find_property(properties, UNIQUE_KEY) or b""
         return message.target.topic == topic.info.name and unique == handle.unique_key.encode()

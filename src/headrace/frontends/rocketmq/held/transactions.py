@@ -45,9 +45,9 @@ from headrace.wire.rocketmq.topic_names import rocketmq_name
 if TYPE_CHECKING:
     from headrace.frontends.rocketmq.call import RemotingCall, RemotingClientSide
     from headrace.frontends.rocketmq.serving import ServedBroker, ServedTopic
+    from headrace.held.topic_targets import HeldTopicMessage, StoredTopicMessage
     from headrace.model.errors import ApiError
     from headrace.ports.callbacks import Done
-    from headrace.subscriptions.held.held_records import HeldMessage, StoredMessage
     from headrace.wire.rocketmq.requests import SendRequest
 
 TRANSACTION = b"TRAN_MSG"
@@ -127,10 +127,10 @@ async def _ended(call: "RemotingCall", request: EndTransactionRequest) -> Remoti
         text = "The transaction state table offset wrong"
         raise RequestRefused(ResponseCode.SYSTEM_ERROR, text)
 
-    def check(message: "HeldMessage") -> None:
+    def check(message: "HeldTopicMessage") -> None:
         _check_decision(call, request, message)
 
-    def commit(message: "HeldMessage", done: "Done[int | ApiError]") -> None:
+    def commit(message: "HeldTopicMessage", done: "Done[int | ApiError]") -> None:
         _commit(broker, message, request.physical_offset, half.asked(offset), done)
 
     commits = request.decision == SystemFlag.COMMITTED
@@ -148,7 +148,7 @@ def _not_undecided(request: EndTransactionRequest) -> RequestRefused:
 
 
 def _check_decision(
-    call: "RemotingCall", request: EndTransactionRequest, message: "HeldMessage"
+    call: "RemotingCall", request: EndTransactionRequest, message: "HeldTopicMessage"
 ) -> None:
     """Raise RequestRefused if a client may not decide on a message."""
     broker = call.broker
@@ -161,7 +161,7 @@ def _check_decision(
         broker.require_topic(call.identity, Operation.WRITE, topic)
 
 
-def _target(broker: "ServedBroker", message: "HeldMessage") -> "ServedTopic | None":
+def _target(broker: "ServedBroker", message: "HeldTopicMessage") -> "ServedTopic | None":
     """Return the topic that a message waits for; None: it was deleted."""
     name = rocketmq_name(message.target.topic)
     return None if name is None else broker.topic_if_any(name)
@@ -169,7 +169,7 @@ def _target(broker: "ServedBroker", message: "HeldMessage") -> "ServedTopic | No
 
 def _commit(
     broker: "ServedBroker",
-    message: "HeldMessage",
+    message: "HeldTopicMessage",
     physical: int,
     asked: int,
     done: "Done[int | ApiError]",
@@ -202,7 +202,7 @@ def _commit(
 # CHECK_TRANSACTION_STATE
 
 
-def ask_producer(broker: "ServedBroker", stored: "StoredMessage", count: int) -> bool:
+def ask_producer(broker: "ServedBroker", stored: "StoredTopicMessage", count: int) -> bool:
     """Ask a live producer about an undecided message; return whether there is one.
 
     It gets the message, so it must be allowed to write to the topic, as for a decision. `count`:

@@ -23,20 +23,22 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.held.offset_set import OffsetSet
+from headrace.held.time_index import TimeIndex
 from headrace.model.errors import ApiError, HeadraceError
 from headrace.ports.callbacks import ignore_result
 from headrace.posix.awaiting import called_back
-from headrace.subscriptions.held.offset_set import OffsetSet
-from headrace.subscriptions.held.time_index import TimeIndex
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from headrace.held.delays import Deliver
+    from headrace.held.held_log import HeldLog, HeldRead
+    from headrace.held.held_records import HeldPlace
+    from headrace.held.topic_targets import HeldTopicMessage, StoredTopicMessage
+    from headrace.model.nouns import TopicPartition
     from headrace.ports.callbacks import Done
     from headrace.ports.clock import Clock, Timer
-    from headrace.subscriptions.held.delays import Deliver
-    from headrace.subscriptions.held.held_log import HeldLog, HeldRead
-    from headrace.subscriptions.held.held_records import HeldMessage, HeldPlace, StoredMessage
 
 READ_AT_ONCE = 128
 """Messages that are read together to ask about them."""
@@ -63,11 +65,11 @@ class HalfMessages:
 
     def __init__(
         self,
-        log: "HeldLog",
+        log: "HeldLog[TopicPartition]",
         clock: "Clock",
         rules: AskingRules,
-        ask: "Callable[[StoredMessage, int], bool]",
-        give_up: "Deliver",
+        ask: "Callable[[StoredTopicMessage, int], bool]",
+        give_up: "Deliver[TopicPartition]",
     ) -> None:
         """`ask` asks a live producer about a message, the number of questions with this one
         included; it returns whether there is a producer. `give_up` stores a message that was given
@@ -95,6 +97,7 @@ class HalfMessages:
         self._timer: Timer | None = None
         self._looks_ms = 0
         """The wall clock when the timer looks."""
+        self._loaded = False
         self._closed = False
         self.given_up = 0
         """Messages that were given up since the start."""
@@ -105,15 +108,11 @@ class HalfMessages:
 
     async def load(self) -> None:
         """Read the log, and begin to ask. Raises HeadraceError."""
-
-        def held(offset: int, ask_ms: int) -> None:
-            self._open.add(offset)
-            self._index.add(ask_ms, offset)
-
-        state = await self._log.load(held)
+        state = await self._log.load(self._note)
         self._index.keep(lambda offset: offset not in state.settled)
         state.settled.each(self._open.remove)
         self._asked = state.attempts
+        self._loaded = True
         self._arm()
 
     def close(self) -> None:
@@ -124,7 +123,7 @@ class HalfMessages:
 
     def add(
         self,
-        message: "HeldMessage",
+        message: "HeldTopicMessage",
         ask_ms: int,
         done: "Done[int | ApiError]",
         appended: "Done[int]" = ignore_result,
@@ -134,24 +133,23 @@ class HalfMessages:
         `done` gets its offset in the log when it is on disk, or the error; `appended` before, when
         it is not flushed yet.
         """
+        self._log.append(message, ask_ms, done, appended)
 
-        def stored(offset: int | ApiError) -> None:
-            if not isinstance(offset, ApiError):
-                self._open.add(offset)
-                self._index.add(ask_ms, offset)
-                if self._timer is None or ask_ms < self._looks_ms:
-                    self._arm()
-            done(offset)
-
-        self._log.append(message, ask_ms, stored, appended)
+    def _note(self, offset: int, ask_ms: int) -> None:
+        """Note a message that is in the log."""
+        self._open.add(offset)
+        self._index.add(ask_ms, offset)
+        # While the log is read, messages that are settled are among the undecided ones.
+        if self._loaded and (self._timer is None or ask_ms < self._looks_ms):
+            self._arm()
 
     # Decisions
 
     async def decide(
         self,
         offset: int,
-        check: "Callable[[HeldMessage], None]",
-        commit: "Deliver | None",
+        check: "Callable[[HeldTopicMessage], None]",
+        commit: "Deliver[TopicPartition] | None",
     ) -> bool:
         """Decide on a message: `commit` delivers it; None rolls it back.
 
@@ -162,7 +160,7 @@ class HalfMessages:
             return False
         self._deciding.add(offset)
         try:
-            read: HeldRead = await called_back(partial(self._log.read, [offset]))
+            read: HeldRead[TopicPartition] = await called_back(partial(self._log.read, [offset]))
             stored = read.found.get(offset)
             if stored is None:
                 return False
@@ -248,7 +246,9 @@ class HalfMessages:
 
         self._log.settle([place], settled, lambda offset: True)
 
-    def _have_read(self, offsets: list[int], read: "HeldRead | BaseException") -> None:
+    def _have_read(
+        self, offsets: list[int], read: "HeldRead[TopicPartition] | BaseException"
+    ) -> None:
         self._reading = False
         if isinstance(read, HeadraceError):
             _logger.error(
@@ -274,7 +274,7 @@ class HalfMessages:
         for offset in offsets:
             self._index.add(again_ms, offset)
 
-    def _ask_about(self, stored: "StoredMessage") -> None:
+    def _ask_about(self, stored: "StoredTopicMessage") -> None:
         """Ask a producer about a message, unless it was decided or asked about too often."""
         place = stored.place
         if place.offset not in self._open:
@@ -300,7 +300,7 @@ class HalfMessages:
         now_ms = min(self._clock.wall_ms(), without_jumps_ms)
         return 0 <= limit_ms < now_ms - place.time_ms
 
-    def _end_unanswered(self, stored: "StoredMessage") -> None:
+    def _end_unanswered(self, stored: "StoredTopicMessage") -> None:
         """Store a message in the topic of given up messages, then settle it."""
         place, asked = stored.place, self.asked(stored.place.offset)
         self._deciding.add(place.offset)

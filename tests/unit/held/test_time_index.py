@@ -5,8 +5,8 @@ import tracemalloc
 
 import pytest
 
-from headrace.subscriptions.held.offset_set import OffsetSet
-from headrace.subscriptions.held.time_index import MINUTE_MS, DueOffset, TimeIndex
+from headrace.held.offset_set import OffsetSet
+from headrace.held.time_index import MINUTE_MS, DueOffset, TimeIndex
 
 
 def index_of(*entries: tuple[int, int]) -> TimeIndex:

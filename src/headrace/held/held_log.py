@@ -6,21 +6,17 @@ and call back; what is answered is on disk and on all in-sync replicas.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from headrace.delivery.batches import stretches
-from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import Offset
-from headrace.ports.callbacks import ignore_result
-from headrace.posix.awaiting import called_back
-from headrace.record.batch import build, records
-from headrace.subscriptions.held.held_records import (
+from headrace.held.held_records import (
     Attempts,
     HeldAt,
     HeldMessage,
     HeldPlace,
     SettledOffset,
     StoredMessage,
+    Targets,
     attempts_record,
     decode_message,
     decode_state,
@@ -28,7 +24,12 @@ from headrace.subscriptions.held.held_records import (
     new_key,
     settled_records,
 )
-from headrace.subscriptions.held.offset_set import OffsetSet
+from headrace.held.offset_set import OffsetSet
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import Offset
+from headrace.ports.callbacks import ignore_result
+from headrace.posix.awaiting import called_back
+from headrace.record.batch import build, records
 
 if TYPE_CHECKING:
     from headrace.broker.appended import Appended
@@ -51,10 +52,13 @@ _RECORD_BYTES = 128
 """Bytes of a record beside body and headers."""
 
 
-class HeldRead(NamedTuple):
+T = TypeVar("T")
+
+
+class HeldRead(NamedTuple, Generic[T]):
     """The messages of a read, by offset."""
 
-    found: dict[int, StoredMessage]
+    found: dict[int, StoredMessage[T]]
     unread: list[int]
     """Offsets that were not read, for the read has enough bytes."""
 
@@ -72,28 +76,39 @@ class _Waiting(NamedTuple):
     """A message that is appended at the end of the turn."""
 
     record: "Record"
+    time_ms: int
     size: int
     done: "Done[int | ApiError]"
     appended: "Done[int]"
 
 
-class HeldLog:
+class HeldLog(Generic[T]):
     """The messages of one internal partition, which this broker leads."""
 
     def __init__(
-        self, partition: "Partition", disk: "Disk", clock: "Clock", random: "Random"
+        self,
+        partition: "Partition",
+        disk: "Disk",
+        clock: "Clock",
+        random: "Random",
+        targets: Targets[T],
     ) -> None:
         self._partition = partition
         self._disk = disk
         self._clock = clock
         self._random = random
+        self._targets = targets
         self._waiting: list[_Waiting] = []
+        self._held: Callable[[int, int], None] | None = None
+        """Gets the offset and the time of each message in the log; None: it is not loaded."""
+        self._read_below = 0
+        """The offset below which `load` reads the messages."""
 
     # Append
 
     def append(
         self,
-        message: HeldMessage,
+        message: HeldMessage[T],
         time_ms: int,
         done: "Done[int | ApiError]",
         appended: "Done[int]" = ignore_result,
@@ -106,10 +121,10 @@ class HeldLog:
         key = new_key(time_ms, self._random.uuid())
         size = len(message.body) + _RECORD_BYTES
         size += sum(len(name) + len(value or b"") for name, value in message.headers)
-        record = message_record(key, message, self._clock.wall_ms())
+        record = message_record(key, message, self._targets, self._clock.wall_ms())
         if not self._waiting:
             self._clock.call_later(0, self._write)
-        self._waiting.append(_Waiting(record, size, done, appended))
+        self._waiting.append(_Waiting(record, time_ms, size, done, appended))
 
     def _write(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -134,8 +149,19 @@ class HeldLog:
         for offset, each in enumerate(waiting, int(appended.base_offset)):
             each.appended(offset)
         self._partition.when_committed(
-            appended.commit_offset, partial(_committed, waiting, appended)
+            appended.commit_offset, partial(self._committed, waiting, appended)
         )
+
+    def _committed(
+        self, waiting: list[_Waiting], appended: "Appended", error: ApiError | None
+    ) -> None:
+        if error is not None:
+            _refuse(waiting, error)
+            return
+        for offset, each in enumerate(waiting, int(appended.base_offset)):
+            if self._held is not None and offset >= self._read_below:
+                self._held(offset, each.time_ms)
+            each.done(offset)
 
     def _check_room(self) -> None:
         """Raise ApiError while the disk is too full for records of clients; settling goes on."""
@@ -173,22 +199,24 @@ class HeldLog:
 
     # Read
 
-    def read(self, offsets: Sequence[int], done: "Done[HeldRead | BaseException]") -> None:
+    def read(self, offsets: Sequence[int], done: "Done[HeldRead[T] | BaseException]") -> None:
         """Read messages by their offsets; those that are not in the log are not in the result.
 
         After `READ_BYTES_MAX` bytes the rest is left unread, from the end of `offsets`.
         """
         log, below = self._partition.log, self._partition.high_watermark
-        self._disk.run(partial(_read, log, offsets, below), done)
+        self._disk.run(partial(_read, log, self._targets, offsets, below), done)
 
     async def load(self, held: Callable[[int, int], None]) -> HeldState:
         """Read the log; `held` is called with the offset and the time of each message in it.
 
-        Settled messages are among them until compaction has removed them. ApiError: the log is not
-        led here. HeadraceError: it cannot be read.
+        Settled messages are among them until compaction has removed them. From now on it is called
+        with messages that are committed, too, before their `done`. ApiError: the log is not led
+        here. HeadraceError: it cannot be read.
         """
         partition = self._partition
         log, end = partition.log, partition.log.end_offset
+        self._held, self._read_below = held, end
         state = HeldState(OffsetSet(), {})
         await called_back(partial(_when_committed, partition, end))
         at: int = log.start_offset
@@ -209,14 +237,6 @@ def _when_committed(partition: "Partition", end: Offset, done: "Done[ApiError | 
     partition.when_committed(end, done)
 
 
-def _committed(waiting: list[_Waiting], appended: "Appended", error: ApiError | None) -> None:
-    if error is not None:
-        _refuse(waiting, error)
-        return
-    for offset, each in enumerate(waiting, int(appended.base_offset)):
-        each.done(offset)
-
-
 def _refuse(waiting: list[_Waiting], error: ApiError) -> None:
     for each in waiting:
         each.done(error)
@@ -225,10 +245,10 @@ def _refuse(waiting: list[_Waiting], error: ApiError) -> None:
 # On any thread
 
 
-def _read(log: "Log", offsets: Sequence[int], below: Offset) -> HeldRead:
+def _read(log: "Log", targets: Targets[T], offsets: Sequence[int], below: Offset) -> HeldRead[T]:
     """Read messages; their order decides which of them are left unread."""
     wanted = frozenset(offsets)
-    found: dict[int, StoredMessage] = {}
+    found: dict[int, StoredMessage[T]] = {}
     size = 0
     for at, offset in enumerate(offsets):
         if offset in found or not log.start_offset <= offset < below:
@@ -241,7 +261,7 @@ def _read(log: "Log", offsets: Sequence[int], below: Offset) -> HeldRead:
             if stretch.wanted:
                 for record in records(view[stretch.begin : stretch.end]):
                     if record.offset in wanted and record.offset not in found:
-                        stored = decode_message(record)
+                        stored = decode_message(record, targets)
                         if stored is not None:
                             found[record.offset] = stored
                             size += len(stored.message.body)

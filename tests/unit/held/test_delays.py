@@ -3,12 +3,15 @@
 import pytest
 
 from headrace.broker.partition import Partition
+from headrace.held import delays as delays_module
+from headrace.held import held_log
+from headrace.held.delays import DELIVERED_AT_ONCE
+from headrace.held.held_log import HeldLog
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
-from headrace.subscriptions.held import delays as delays_module
-from headrace.subscriptions.held import held_log
-from headrace.subscriptions.held.delays import DELIVERED_AT_ONCE
-from tests.support.held.lives import DelayRoom, recall
+from headrace.ports.callbacks import ignore_result
+from tests.support.held.lives import DelayRoom, load_slowly, recall
+from tests.support.held.room import message
 
 OTHER = TopicPartition("other", 0)
 
@@ -294,3 +297,23 @@ def test_large_messages_are_delivered_in_several_rounds_in_order(
         room.add(body, after_ms=100 - place)
     room.pass_ms(300)
     assert room.stored == bodies[::-1]
+
+
+def test_message_that_came_into_the_log_without_the_delays_is_delivered() -> None:
+    room = DelayRoom()
+    room.log.append(message("a"), room.now_ms + 100, ignore_result)
+    room.pass_ms(90)
+    assert (room.stored, len(room.delays)) == ([], 1)
+    room.pass_ms(20)
+    assert room.stored == ["a"]
+
+
+def test_nothing_is_delivered_while_the_log_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    room = DelayRoom()
+    room.add("old", after_ms=0)
+    room.pass_ms(10)
+    assert room.stored == ["old"]
+    monkeypatch.setattr(HeldLog, "load", load_slowly)
+    again = room.again()
+    again.pass_ms(10)
+    assert again.stored == ["old", "new"], "the settled one is not delivered again"

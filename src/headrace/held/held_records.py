@@ -1,34 +1,45 @@
 """Held messages as records of an internal, compacted topic.
 
     key                          value       headers
-    time, i64 ms | 16 random     body        the message's own | `target`: partition, i32 | topic
+    time, i64 ms | 16 random     body        the message's own | `target`: by `Targets`
     the same key                 null        `settled`: offset of the message, i64
     the same key | "n"           offset, i64 | count, i32       (attempts on the message)
     the same key | "n"           null
 
-A message is settled once it is in its topic, or need not get there: then compaction removes it. All
-keys differ, so compaction removes nothing else. The topic is closed to clients of all protocols.
+A message is settled once it is in its target, or need not get there: then compaction removes it.
+All keys differ, so compaction removes nothing else. The topic is closed to all clients.
 """
 
 import struct
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from headrace.model.nouns import TopicPartition
 from headrace.record.record import Header, Record, new_record
 
 TARGET = "target"
 SETTLED = "settled"
 _KEY = struct.Struct(">q16s")
 _NUMBER = b"n"
-_PARTITION = struct.Struct(">i")
 _OFFSET = struct.Struct(">q")
 _ATTEMPTS = struct.Struct(">qi")
 
 
-class HeldMessage(NamedTuple):
-    """A message that is not in its topic yet."""
+T = TypeVar("T")
 
-    target: TopicPartition
+
+class Targets(Protocol[T]):
+    """The targets of a log's messages, as its records name them."""
+
+    def encode(self, target: T) -> bytes:
+        """Return the name of a target in a record."""
+
+    def decode(self, encoded: bytes) -> T:
+        """Return the target of a record. Raises ValueError."""
+
+
+class HeldMessage(NamedTuple, Generic[T]):
+    """A message that is not in its target yet."""
+
+    target: T
     body: bytes
     headers: tuple[Header, ...] = ()
 
@@ -45,11 +56,11 @@ class HeldPlace(NamedTuple):
         return int(_KEY.unpack(self.key)[0])
 
 
-class StoredMessage(NamedTuple):
+class StoredMessage(NamedTuple, Generic[T]):
     """A held message in the log."""
 
     place: HeldPlace
-    message: HeldMessage
+    message: HeldMessage[T]
 
 
 class SettledOffset(NamedTuple):
@@ -80,11 +91,10 @@ def new_key(time_ms: int, random: bytes) -> bytes:
         raise ValueError(f"time {time_ms}: {error}") from None
 
 
-def message_record(key: bytes, message: HeldMessage, now_ms: int) -> Record:
+def message_record(key: bytes, message: HeldMessage[T], targets: Targets[T], now_ms: int) -> Record:
     """Return the record of a message."""
-    topic, partition = message.target
-    target = _PARTITION.pack(partition) + topic.encode()
-    return new_record(message.body, key, now_ms, (*message.headers, (TARGET, target)))
+    target = TARGET, targets.encode(message.target)
+    return new_record(message.body, key, now_ms, (*message.headers, target))
 
 
 def settled_records(place: HeldPlace, counted: bool, now_ms: int) -> list[Record]:
@@ -118,15 +128,13 @@ def decode_state(record: Record) -> HeldAt | SettledOffset | Attempts | None:
         return None
 
 
-def decode_message(record: Record) -> StoredMessage | None:
+def decode_message(record: Record, targets: Targets[T]) -> StoredMessage[T] | None:
     """Return a record's message; None: it has none."""
     if record.value is None or record.key is None:
         return None
-    raw = _header(record, TARGET)
     try:
-        (partition,) = _PARTITION.unpack_from(raw)
-        target = TopicPartition(raw[_PARTITION.size :].decode(), partition)
-    except (struct.error, UnicodeDecodeError):
+        target = targets.decode(_header(record, TARGET))
+    except ValueError:
         return None
     headers = tuple(header for header in record.headers if header[0] != TARGET)
     place = HeldPlace(record.offset, record.key)

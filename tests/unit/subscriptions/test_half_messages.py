@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from headrace.broker.partition import Partition
+from headrace.held import held_log
+from headrace.held.held_log import HeldLog
+from headrace.held.topic_targets import HeldTopicMessage
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
-from headrace.subscriptions.held import held_log
-from headrace.subscriptions.held.held_records import HeldMessage
-from tests.support.held.lives import ASKS_MAX, FIRST_MS, INTERVAL_MS, HalfRoom
+from tests.support.held.lives import ASKS_MAX, FIRST_MS, INTERVAL_MS, HalfRoom, load_slowly
 from tests.support.held.room import TARGET, message
 
 
@@ -131,7 +132,7 @@ def test_a_refused_decision_leaves_the_message_undecided() -> None:
     room = HalfRoom()
     (offset,) = room.add("a")
 
-    def refuse(held: HeldMessage) -> None:
+    def refuse(held: HeldTopicMessage) -> None:
         assert held == message("a")
         raise HeadraceError("another group's")
 
@@ -368,3 +369,14 @@ def test_a_message_of_a_producer_that_comes_and_goes_is_asked_about_as_often_as_
         room.pass_ms(INTERVAL_MS, 100)
     assert len(room.asked) == 2
     assert room.given_up.stored == []
+
+
+def test_no_producer_is_asked_while_the_log_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    room = HalfRoom()
+    (offset,) = room.add("old")
+    room.decide(offset, commits=False)
+    room.pass_ms(FIRST_MS + 10)
+    monkeypatch.setattr(HeldLog, "load", load_slowly)
+    again = room.again()
+    again.pass_ms(10)
+    assert again.asked == [("new", 1)], "no producer is asked about the decided message"

@@ -1,6 +1,7 @@
-"""`Delays`: messages that are delivered to their topics at a time.
+"""`Delays`: messages that are delivered to their targets at a time.
 
-    add       append to the log of delays, flushed; the caller is answered; noted in the time index
+    add       append to the log of delays, flushed; the log notes it in the time index; the caller
+              is answered
     due       taken from the index, read, delivered to the target, flushed
     settled   the log says so, flushed
 
@@ -13,18 +14,19 @@ those of one millisecond in the order of arrival. In memory a message has some 9
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
+from headrace.held.held_records import HeldMessage
+from headrace.held.time_index import DueOffset, TimeIndex
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.ports.callbacks import ignore_result, when_all
 from headrace.posix.awaiting import called_back
-from headrace.subscriptions.held.time_index import DueOffset, TimeIndex
 
 if TYPE_CHECKING:
+    from headrace.held.held_log import HeldLog, HeldRead
+    from headrace.held.held_records import HeldPlace, StoredMessage
     from headrace.ports.callbacks import Done
     from headrace.ports.clock import Clock, Timer
-    from headrace.subscriptions.held.held_log import HeldLog, HeldRead
-    from headrace.subscriptions.held.held_records import HeldMessage, HeldPlace, StoredMessage
 
 DELIVERED_AT_ONCE = 512
 """Messages that are read and delivered together; the next ones follow when these are stored."""
@@ -32,16 +34,17 @@ LOOK_SECONDS_MAX = 1.0
 """Seconds between two looks at the wall clock while a message waits: it may have jumped."""
 RETRY_MS = 1000
 """Milliseconds after which what failed is tried again."""
-Deliver = Callable[["HeldMessage", "Done[int | ApiError]"], None]
+T = TypeVar("T")
+Deliver = Callable[[HeldMessage[T], "Done[int | ApiError]"], None]
 """Appends a message to its target; called back when it is stored, or with why it is not."""
 
 _logger = logging.getLogger(__name__)
 
 
-class Delays:
+class Delays(Generic[T]):
     """The delayed messages of one log. On the deciding thread."""
 
-    def __init__(self, log: "HeldLog", deliver: Deliver, clock: "Clock") -> None:
+    def __init__(self, log: "HeldLog[T]", deliver: Deliver[T], clock: "Clock") -> None:
         self._log = log
         self._deliver = deliver
         self._clock = clock
@@ -49,7 +52,7 @@ class Delays:
         self._flying: dict[int, DueOffset] = {}
         """Messages that are being delivered, by offset."""
         self._delivered: list[HeldPlace] = []
-        """Messages that are in their topics, or need not be, and are not settled yet."""
+        """Messages that are in their targets, or need not be, and are not settled yet."""
         self._round = False
         """Whether messages are being delivered or settled."""
         self._failed: HeadraceError | None = None
@@ -59,6 +62,7 @@ class Delays:
         self._timer: Timer | None = None
         self._looks_ms = 0
         """The wall clock when the timer looks."""
+        self._loaded = False
         self._closed = False
         self.discarded = 0
         """Messages whose topic was deleted before they were due."""
@@ -69,8 +73,9 @@ class Delays:
 
     async def load(self) -> None:
         """Read the log, and deliver what has become due. Raises HeadraceError."""
-        state = await self._log.load(lambda offset, time_ms: self._index.add(time_ms, offset))
+        state = await self._log.load(self._note)
         self._index.keep(lambda offset: offset not in state.settled)
+        self._loaded = True
         self._arm()
 
     def close(self) -> None:
@@ -81,7 +86,7 @@ class Delays:
 
     def add(
         self,
-        message: "HeldMessage",
+        message: HeldMessage[T],
         due_ms: int,
         done: "Done[int | ApiError]",
         appended: "Done[int]" = ignore_result,
@@ -90,17 +95,16 @@ class Delays:
 
         `appended` gets the offset before, when it is not flushed yet.
         """
+        self._log.append(message, due_ms, done, appended)
 
-        def stored(offset: int | ApiError) -> None:
-            if not isinstance(offset, ApiError):
-                self._index.add(due_ms, offset)
-                if self._timer is None or due_ms < self._looks_ms:
-                    self._arm()
-            done(offset)
+    def _note(self, offset: int, due_ms: int) -> None:
+        """Note a message that is in the log."""
+        self._index.add(due_ms, offset)
+        # While the log is read, messages that are settled are in the index.
+        if self._loaded and (self._timer is None or due_ms < self._looks_ms):
+            self._arm()
 
-        self._log.append(message, due_ms, stored, appended)
-
-    async def recall(self, due_ms: int, wanted: "Callable[[HeldMessage], bool]") -> bool:
+    async def recall(self, due_ms: int, wanted: "Callable[[HeldMessage[T]], bool]") -> bool:
         """Settle a message that is due at a time and not delivered yet; return whether there was
         one.
 
@@ -109,7 +113,7 @@ class Delays:
         offsets = self._index.at(due_ms)
         while offsets:
             some = offsets[:DELIVERED_AT_ONCE]
-            read: HeldRead = await called_back(partial(self._log.read, some))
+            read: HeldRead[T] = await called_back(partial(self._log.read, some))
             offsets = read.unread + offsets[DELIVERED_AT_ONCE:]
             for stored in read.found.values():
                 # While it was read, the message may have become due.
@@ -160,7 +164,7 @@ class Delays:
         else:
             self._end_round()
 
-    def _have_read(self, read: "HeldRead | BaseException") -> None:
+    def _have_read(self, read: "HeldRead[T] | BaseException") -> None:
         if isinstance(read, HeadraceError):
             self._fail(read)
             for due in self._flying.values():
@@ -172,9 +176,9 @@ class Delays:
         elif not self._closed:
             self._deliver_read(read)
 
-    def _deliver_read(self, read: "HeldRead") -> None:
+    def _deliver_read(self, read: "HeldRead[T]") -> None:
         unread = frozenset(read.unread)
-        stored: list[StoredMessage] = []
+        stored: list[StoredMessage[T]] = []
         order = list(self._flying.values())
         for at, due in enumerate(order):
             if due.offset in unread:
@@ -193,7 +197,7 @@ class Delays:
             self._deliver(each.message, partial(self._have_delivered, each, ended))
 
     def _have_delivered(
-        self, stored: "StoredMessage", ended: Callable[[], None], offset: int | ApiError
+        self, stored: "StoredMessage[T]", ended: Callable[[], None], offset: int | ApiError
     ) -> None:
         due = self._flying.pop(stored.place.offset)
         if not isinstance(offset, ApiError):

@@ -2,22 +2,25 @@
 
 import pytest
 
+from headrace.held import held_log
+from headrace.held.held_log import HeldLog, HeldRead
+from headrace.held.held_records import HeldMessage, HeldPlace, decode_message, decode_state
+from headrace.held.topic_targets import TopicTargets
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import TopicPartition
+from headrace.ports.callbacks import ignore_result
 from headrace.posix.awaiting import called_back
 from headrace.record.batch import build
 from headrace.record.record import new_record
-from headrace.subscriptions.held import held_log
-from headrace.subscriptions.held.held_log import HeldRead
-from headrace.subscriptions.held.held_records import HeldPlace, decode_message, decode_state
 from tests.support.held.room import TARGET, HeldRoom, message
 from tests.support.log.compaction import COMPACTED, cleaner_of, compact_now
 from tests.support.log.log import World
 
 
-def read(room: HeldRoom, *offsets: int) -> HeldRead:
+def read(room: HeldRoom, *offsets: int) -> HeldRead[TopicPartition]:
     """Read messages."""
 
-    async def work() -> HeldRead:
+    async def work() -> HeldRead[TopicPartition]:
         return await called_back(lambda done: room.log.read(offsets, done))
 
     return room.run(work())
@@ -130,7 +133,7 @@ def test_a_read_of_many_bytes_leaves_the_rest(monkeypatch: pytest.MonkeyPatch) -
 def test_records_of_others_are_neither_messages_nor_states() -> None:
     for key, value in ((b"k", b"v"), (None, b"v"), (b"k" * 24, b"v"), (b"k" * 25, b"v")):
         record = new_record(value, key)
-        assert decode_message(record) is None
+        assert decode_message(record, TopicTargets()) is None
         if key != b"k" * 24:
             assert decode_state(record) is None
 
@@ -155,3 +158,49 @@ def test_a_batch_written_by_others_does_not_stop_the_load() -> None:
     room.partition.append_internal(build(foreign), now_ms=room.now_ms)
     room.append("b", time_ms=4)
     assert loaded(room)[0] == {0: 3, 4: 4}
+
+
+def test_each_message_is_reported_once_whether_it_is_read_or_committed_later() -> None:
+    room = HeldRoom()
+    room.append("read")
+    found: list[tuple[int, int]] = []
+    answered: list[int | ApiError] = []
+
+    def held(offset: int, time_ms: int) -> None:
+        found.append((offset, time_ms))
+        if offset == 0:
+            room.log.append(message("while it is read"), 9, answered.append)
+        assert offset < 2 or offset not in answered, "it is reported before it is answered"
+
+    async def load() -> None:
+        room.log.append(message("written"), 7, answered.append)
+        room.clock.turn()
+        assert answered == [], "it is not flushed when the log is read"
+        await room.log.load(held)
+
+    room.run(load())
+    room.append("later", time_ms=11)
+    assert sorted(found) == [(0, 0), (1, 7), (2, 9), (3, 11)]
+    assert answered == [1, 2]
+
+
+class ByName:
+    """Targets that are texts."""
+
+    def encode(self, target: str) -> bytes:
+        return target.encode()
+
+    def decode(self, encoded: bytes) -> str:
+        return encoded.decode()
+
+
+def test_targets_may_be_other_than_topics() -> None:
+    room = HeldRoom()
+    log = HeldLog(room.partition, room.world.disk, room.clock, room.random, ByName())
+    log.append(HeldMessage("größe", b"x"), 5, ignore_result)
+    room.world.settle()
+
+    async def work() -> HeldRead[str]:
+        return await called_back(lambda done: log.read([0], done))
+
+    assert room.run(work()).found[0].message == HeldMessage("größe", b"x")

@@ -1,0 +1,1 @@
+"""Exchange types: each has the table that indexes an exchange's bindings, and its checks."""

@@ -1,1 +1,0 @@
-"""Messages that wait in an internal log before they are in their topic: delays, transactions."""
