@@ -142,15 +142,15 @@ def test_user_with_scram_credentials_alone_is_listed_without_its_former_hash(
 def test_limits_and_names_of_others_are_shown_to_users_who_monitor(
     broker: BrokerThread, client: ApiClient
 ) -> None:
-    for name, tag in (("plain", "management"), ("watcher", "monitoring")):
+    for name, tag in (("nosy", "management"), ("watcher", "monitoring")):
         make_user(broker, name, tag)
         put(client, f"user-limits/{name}/max-channels", value=3)
-    assert get(client, "user-limits/plain", "plain").value[0]["value"] == {"max-channels": 3}
-    assert get(client, "user-limits/watcher", "plain").status == 401
-    assert get(client, "user-limits/plain", "watcher").status == 200
+    assert get(client, "user-limits/nosy", "nosy").value[0]["value"] == {"max-channels": 3}
+    assert get(client, "user-limits/watcher", "nosy").status == 401
+    assert get(client, "user-limits/nosy", "watcher").status == 200
     put(client, "vhost-limits/%2F/max-queues", value=9999)
     for path in ("vhosts", "vhost-limits"):
-        assert get(client, path, "plain").value == [], "it may open no virtual host"
+        assert get(client, path, "nosy").value == [], "it may open no virtual host"
         assert get(client, path, "watcher").value != []
 
 
