@@ -19,8 +19,11 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.filterwarnings("default")]
 def known(kafka: dict[str, Any], lists: dict[str, Any], vhosts: dict[str, str]) -> dict[str, Any]:
     """All but AMQP's declarations, which the version before looks for in its metadata store."""
     amqp = {kind: lists[kind] for kind in ("user", "permission", "topic-permission")}
-    # The number of a vhost's queues is that of its declarations.
-    amqp["vhost"] = [{**vhost, "queues": None} for vhost in lists["vhost"]]
+    # The number of a vhost's queues is that of its declarations; "/" has a description since.
+    amqp["vhost"] = [
+        {**vhost, "queues": None, "description": vhost["name"] != "/" and vhost["description"]}
+        for vhost in lists["vhost"]
+    ]
     return {"kafka": kafka, "amqp": amqp, "opened": vhosts}
 
 

@@ -204,6 +204,22 @@ def test_writing_to_one_who_has_closed_ends_in_a_reset() -> None:
     play(2, story)
 
 
+def test_reset_by_a_closed_end_comes_behind_what_that_end_sent() -> None:
+    async def story(room: Room) -> None:
+        near, far = await room.pair()
+        for _ in range(20):
+            far.transport.write(b"data under way")
+        await asyncio.sleep(0.0005)
+        near.transport.write(b"the last words")
+        near.transport.close()
+        await asyncio.sleep(1)
+        assert far.got == b"the last words"
+        assert len(far.lost) == 1
+
+    for seed in range(40):
+        play(seed, story)
+
+
 def test_broken_links_end_on_both_sides_at_once() -> None:
     async def story(room: Room) -> None:
         near, far = await room.pair()

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from headrace.testing.sim.history import History
@@ -68,8 +69,8 @@ class SimTransport(asyncio.Transport):
         """Sent bytes that the peer has not read."""
         self._arrives_at = 0.0
         """Earliest arrival of what is under way, in loop time."""
-        self._on_the_way: deque[bytes | None] = deque()
-        """Pieces sent and not arrived; None: end of stream."""
+        self._on_the_way: deque[Callable[[], None]] = deque()
+        """What was sent and has not arrived: each has the peer receive a piece, or resets it."""
         self._unread: deque[bytes | None] = deque()
 
     # --- begin and end
@@ -91,7 +92,7 @@ class SimTransport(asyncio.Transport):
 
     def _end_if_sent(self) -> None:
         if self._ending and not self._buffer and not self._ended:
-            self._travel(None)
+            self._travel(partial(self.other.receive, None))
             self._end(None)
 
     def abort(self) -> None:
@@ -164,14 +165,14 @@ class SimTransport(asyncio.Transport):
                 self._buffer.appendleft(whole[size:])
             self._buffered -= size
             self._outstanding += size
-            self._travel(whole[:size])
+            self._travel(partial(self.other.receive, whole[:size]))
         if self._paused and self._buffered <= self._low and self._protocol is not None:
             self._paused = False
             self._protocol.resume_writing()
         self._end_if_sent()
 
-    def _travel(self, piece: bytes | None) -> None:
-        self._on_the_way.append(piece)
+    def _travel(self, received: Callable[[], None]) -> None:
+        self._on_the_way.append(received)
         # The events are interchangeable: each one delivers the next piece.
         self._network.carry(self.own.machine, self.peer.machine, self._arrives)
 
@@ -180,7 +181,7 @@ class SimTransport(asyncio.Transport):
         if loop.time() < self._arrives_at:
             loop.call_at(self._arrives_at, self._arrives)
             return
-        self.other.receive(self._on_the_way.popleft())
+        self._on_the_way.popleft()()
 
     def _pause_if_full(self) -> None:
         if self._buffered > self._high and not self._paused and self._protocol is not None:
@@ -216,7 +217,8 @@ class SimTransport(asyncio.Transport):
         self._network.history.add("net", self.number, *self.peer, "to", *self.own, what)
         if self._ending:
             if piece is not None and not self.other._ended:
-                self._network.carry(self.own.machine, self.peer.machine, self.other.reset)
+                # TCP ignores a reset that overtakes data (RFC 5961).
+                self._travel(self.other.reset)
             return
         self._unread.append(piece)
         self._read()
