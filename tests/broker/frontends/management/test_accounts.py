@@ -12,7 +12,13 @@ import pytest
 
 from headrace.ports.store import StoreError
 from headrace.testing import BrokerThread
-from tests.support.amqp.management import SETTINGS, ApiClient, Reply, make_user
+from tests.support.amqp.management import (
+    SETTINGS,
+    ApiClient,
+    Reply,
+    make_user,
+    set_password,
+)
 
 NAMES = ("plain", "a/b", "gr\u00fcn \u2713", "50%", "%2F", "a+b c", "\u00fc" * 100)
 HASH = "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR"
@@ -113,6 +119,39 @@ def test_hash_replaces_a_password_and_a_login_replaces_the_hash(
     shown = get(client, "users/moved").value
     assert (shown["password_hash"], shown["hashing_algorithm"]) == ("", "headrace_scram_sha256")
     assert client.ask("GET", "/api/whoami", ("moved", "test12")).status == 401
+
+
+def test_user_with_scram_credentials_alone_is_listed_without_its_former_hash(
+    broker: BrokerThread, client: ApiClient
+) -> None:
+    set_password(broker, "of-kafka", "of-kafka")
+    for path in ("users", "users/without-permissions"):
+        assert "of-kafka" in {row["name"] for row in get(client, path).value}
+    assert put(client, "users/of-kafka", password_hash=HASH, tags="management") == 204
+    set_password(broker, "of-kafka", "of-kafka")
+    assert get(client, "users/of-kafka").value["password_hash"] == ""
+    assert put(client, "users/of-kafka", password="of-kafka", tags="management") == 204
+
+    def stored(server: Any) -> str:
+        users = server.controller.settings.stored["AMQP"].definitions.users
+        return str(users["of-kafka"].password_hash)
+
+    assert broker.call(stored) == "", "the hash would be valid again without the password"
+
+
+def test_limits_and_names_of_others_are_shown_to_users_who_monitor(
+    broker: BrokerThread, client: ApiClient
+) -> None:
+    for name, tag in (("nosy", "management"), ("watcher", "monitoring")):
+        make_user(broker, name, tag)
+        put(client, f"user-limits/{name}/max-channels", value=3)
+    assert get(client, "user-limits/nosy", "nosy").value[0]["value"] == {"max-channels": 3}
+    assert get(client, "user-limits/watcher", "nosy").status == 401
+    assert get(client, "user-limits/nosy", "watcher").status == 200
+    put(client, "vhost-limits/%2F/max-queues", value=9999)
+    for path in ("vhosts", "vhost-limits"):
+        assert get(client, path, "nosy").value == [], "it may open no virtual host"
+        assert get(client, path, "watcher").value != []
 
 
 def test_two_administrators_of_one_user_lose_nothing(broker: BrokerThread) -> None:
@@ -219,6 +258,7 @@ def test_change_that_meets_no_store_is_completed_when_it_is_repeated(
 ) -> None:
     with store_away(broker, writes):
         assert put(client, path, **body) == 503
+        assert "half" not in {row["vhost"] for row in get(client, "permissions").value}
     assert put(client, path, **body) in {201, 204}
     if path.startswith("users"):
         assert get(client, "whoami", "half").status == 200

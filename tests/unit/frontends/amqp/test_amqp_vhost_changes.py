@@ -41,6 +41,15 @@ def test_vhost_that_cannot_be_deleted_is_empty_and_usable() -> None:
     assert "v" not in at.room.broker.virtual_hosts.hosts
 
 
+def test_protected_vhost_is_not_deleted_by_any_tool() -> None:
+    at = Vhost()
+    client = opened(at)
+    at.ask("vhost.alter", vhost=None, name="v", protected=True)
+    assert at.refused("vhost.delete", vhost=None, name="v")[0] is ErrorCode.POLICY_VIOLATION
+    client.publish(b"a")
+    assert [queue.ready for queue in at.room.broker.virtual_hosts.queues()] == [1]
+
+
 def test_vhost_refuses_clients_until_its_deletion_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     at = Vhost()
     opened(at)
