@@ -1,5 +1,6 @@
 """The table of the management API: each request × each tag × each virtual host × a denial."""
 
+import json
 import re
 import socket
 from collections.abc import Iterator
@@ -12,10 +13,13 @@ from headrace.management.requests.table import Row
 from headrace.operations.tags import Tag
 from headrace.queues.model.declarations import ExchangeFlags, QueueFlags
 from headrace.queues.model.exchanges import Binding, Destination
+from headrace.queues.model.policies.policy import checked_policy
+from headrace.queues.model.policies.vhost_policy import PolicyId
 from headrace.security.acl import AclEntry, Permission
 from headrace.security.acl_rules import acl_rules_of
 from headrace.security.authorizer import CLUSTER_NAME, Operation, Resource, ResourceType
 from headrace.testing import BrokerThread
+from headrace.vhosts.policies.commands import PolicyChange, change_policies
 from tests.support.amqp.management import (
     SETTINGS,
     ApiClient,
@@ -25,6 +29,7 @@ from tests.support.amqp.management import (
     make_vhost,
     port_of,
 )
+from tests.support.queues.policies import policy_value
 
 ACLS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -45,9 +50,17 @@ REASONS = {
 }
 VALUES = {"password": "planted-secret-81", "properties": "k", "source": "x"}
 """By name of a path's value: that of an object that exists."""
-NAMES = {"queues": "q", "exchanges": "x", "q": "q", "e": "y"}
+NAMES = {
+    "queues": "q", "exchanges": "x", "q": "q", "e": "y", "policies": "p", "operator-policies": "p",
+}  # fmt: skip
 """By the part of the pattern before `{name}`: the name of an object that exists."""
-BODIES = {"actions": b'{"action":"x"}', "bindings": b'{"routing_key":"k"}'}
+POLICY = policy_value("^never")
+BODIES = {
+    "actions": b'{"action":"x"}',
+    "bindings": b'{"routing_key":"k"}',
+    "policies": json.dumps(POLICY).encode(),
+    "operator-policies": json.dumps(POLICY).encode(),
+}
 """By a part of the pattern: a body that is accepted, otherwise an empty object."""
 PLACES = ("own", "other", "none")
 """Virtual hosts: in one the users have all permissions, in the next none, the last is missing."""
@@ -112,6 +125,9 @@ def furnish(server: Any) -> None:
             host.model.declare_exchange(name, "direct", ExchangeFlags(), {})
         for destination in (Destination("queue", "q"), Destination("exchange", "y")):
             host.model.bind(Binding("x", destination, "k", {}), None)
+        policies = [PolicyId("p", operators) for operators in (False, True)]
+        checked = checked_policy("p", POLICY)
+        change_policies(host.model, [PolicyChange(each, checked) for each in policies], 0)
 
 
 def objects(server: Any) -> list[object]:
@@ -119,9 +135,11 @@ def objects(server: Any) -> list[object]:
     hosts = server.frontends._others[0].broker.virtual_hosts.hosts
     models = [hosts[vhost].model for vhost in ("own", "other")]
     return [
-        (set(model.queues), set(model.exchanges), set(model.exchanges["x"].bindings))
-        if "x" in model.exchanges
-        else set(model.queues)
+        (
+            set(model.queues),
+            {name: set(each.bindings) for name, each in model.exchanges.items()},
+            dict(model.policies),
+        )
         for model in models
     ]
 
@@ -166,7 +184,7 @@ def expected(row: Row, user: User, place: str) -> tuple[int, str | None]:
         return 400, None
     if row.method == "GET":
         return 200, None
-    if place == "other":
+    if place == "other" and "policies" not in row.pattern:  # no permission of AMQP allows them
         return 401, "Access refused."
     return (201 if row.method == "POST" else 204), None
 
@@ -216,7 +234,10 @@ def accounts(server: Any) -> object:
     return dict(found.vhosts), dict(found.users), dict(found.parameters)
 
 
-@pytest.mark.parametrize("kind", ["queues", "queues/detailed", "exchanges", "bindings"])
+@pytest.mark.parametrize(
+    "kind",
+    ["queues", "queues/detailed", "exchanges", "bindings", "policies", "operator-policies"],
+)
 def test_lists_have_the_objects_of_virtual_hosts_that_the_user_may_open(
     kind: str, client: ApiClient, broker: BrokerThread
 ) -> None:

@@ -52,6 +52,18 @@ class OwnerView(NamedTuple):
     peer_port: int
 
 
+class AppliedView(NamedTuple):
+    """The policies that apply to a queue, by their names; None: none does."""
+
+    policy: str | None = None
+    operator_policy: str | None = None
+    definition: Mapping[str, object] = {}
+    """The join of both definitions, without the queue's arguments."""
+
+
+NONE_APPLIED = AppliedView()
+
+
 class QueueView(NamedTuple):
     """A queue's declaration, brokers and counts."""
 
@@ -76,6 +88,7 @@ class QueueView(NamedTuple):
     """`running`, `minority`, `down`, or `crashed`: this broker closed it after an error."""
     counts: QueueCounts | None
     """None: another broker leads it, and has them."""
+    applied: AppliedView = NONE_APPLIED
 
 
 class ExchangeView(NamedTuple):
@@ -88,6 +101,17 @@ class ExchangeView(NamedTuple):
     auto_delete: bool
     internal: bool
     arguments: Mapping[str, object]
+    policy: str | None = None
+    """The name of the policy that applies to it."""
+
+
+class PolicyView(NamedTuple):
+    """A policy, or an operator policy."""
+
+    vhost: str
+    name: str
+    value: Mapping[str, object]
+    """Its other fields, as in RabbitMQ's API."""
 
 
 class BindingKey(NamedTuple):
@@ -165,3 +189,14 @@ class ViewBindings(Arguments[BindingsView]):
     MUTATES = False
     TAG = Tag.MANAGEMENT
     RETURNS_JSON = False
+
+
+@dataclass(frozen=True)
+class ViewPolicies(Arguments[View[Named, PolicyView]]):
+    """Show policies, or operator policies."""
+
+    OPERATION = "policy.view"
+    MUTATES = False
+    TAG = Tag.MANAGEMENT
+    RETURNS_JSON = False
+    operators: bool = False

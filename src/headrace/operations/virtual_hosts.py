@@ -1,4 +1,4 @@
-"""Operations on AMQP virtual hosts, users, permissions and connections: arguments and results.
+"""Operations on virtual hosts, users, permissions, policies, connections: arguments and results.
 
 The AMQP frontend registers their implementations (`operations.registry`).
 """
@@ -206,6 +206,54 @@ class ListTopicPermissions(Arguments[list[TopicPermissionDescription]]):
     MUTATES = False
     vhost: str | None = None
     user: str | None = None
+
+
+# policies
+
+
+class PolicySet(NamedTuple):
+    """The result of a policy's change."""
+
+    created: bool
+    """False: it existed, as far as the broker that was asked knew."""
+
+
+@dataclass(frozen=True)
+class SetPolicy(Arguments[PolicySet]):
+    """Set a policy of a virtual host, and have it applied to queues and exchanges."""
+
+    OPERATION = "policy.set"
+    TAG = Tag.POLICYMAKER
+    vhost: str
+    name: str
+    value: Mapping[str, object]
+    """`pattern`, `definition`, `priority` and `apply-to`, as in RabbitMQ's API."""
+
+
+@dataclass(frozen=True)
+class SetOperatorPolicy(SetPolicy):
+    """Set an operator policy, likewise."""
+
+    OPERATION = "operator-policy.set"
+    TAG = Tag.ADMINISTRATOR
+
+
+@dataclass(frozen=True)
+class ClearPolicy(Arguments[None]):
+    """Delete a policy of a virtual host, and end its effect on queues and exchanges."""
+
+    OPERATION = "policy.clear"
+    TAG = Tag.POLICYMAKER
+    vhost: str
+    name: str
+
+
+@dataclass(frozen=True)
+class ClearOperatorPolicy(ClearPolicy):
+    """Delete an operator policy, likewise."""
+
+    OPERATION = "operator-policy.clear"
+    TAG = Tag.ADMINISTRATOR
 
 
 # global parameters

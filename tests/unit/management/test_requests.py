@@ -92,8 +92,8 @@ def refusal_of(body: bytes) -> object:
 
 def test_a_body_is_a_json_object() -> None:
     assert json_object(b"") == {}
-    assert json_object(bytearray(b'{"a": [1, 1.5, null, "\xc3\xa9"]}')) == {
-        "a": [1, 1.5, None, "é"]
+    assert json_object(bytearray(b'{"a": [1, 1.5, null, "\xc3\xa9", "\\ud83d\\ude00"]}')) == {
+        "a": [1, 1.5, None, "é", "\U0001f600"]
     }
 
 
@@ -101,7 +101,8 @@ def test_a_body_is_a_json_object() -> None:
     "body",
     [
         b"{", b"[]", b"1", b"null", b" ", b"{'a':1}", b'{"a":\xff}', b'{"a":NaN}',
-        b'{"a":-Infinity}',         b'{"a":1}x', b"[" * 100_000, b'{"a":' + b"9" * 5000 + b"}",
+        b'{"a":-Infinity}', b'{"a":"\\ud800"}', b'{"a":1}x', b"[" * 100_000,
+        b'{"a":' + b"9" * 5000 + b"}",
     ],
 )  # fmt: skip
 def test_a_body_that_is_no_json_object_is_refused(body: bytes) -> None:

@@ -155,9 +155,11 @@ def test_each_operation_has_the_tag_of_its_users() -> None:
     of_users = {
         f"{noun}.{verb}" for noun, verb in product(("queue", "exchange", "binding"), changes)
     }
-    expected = dict.fromkeys(of_users, Tag.MANAGEMENT) | dict.fromkeys(
-        ("global-parameter.set", "global-parameter.clear"), Tag.POLICYMAKER
-    )
+    of_policymakers = {
+        f"{noun}.{verb}" for noun, verb in product(("global-parameter", "policy"), ("set", "clear"))
+    }
+    expected = dict.fromkeys(of_users, Tag.MANAGEMENT)
+    expected |= dict.fromkeys(of_policymakers, Tag.POLICYMAKER)
     for kind in kinds:
         assert kind.TAG is expected.get(kind.OPERATION, Tag.ADMINISTRATOR), kind.OPERATION
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.frontends.amqp.listing import Listing, no_vhost
+from headrace.frontends.amqp.policy_administration import PolicyAdministration
 from headrace.frontends.amqp.queue_members import QueueMembers
 from headrace.frontends.amqp.queue_plans import QueuePlans
 from headrace.frontends.amqp.topology import Topology
@@ -61,6 +62,7 @@ class Administration:
             **Topology(queues).operations,
             **Listing(queues, amqp.definitions, members).operations,
             **QueuePlans(broker, queues, settings, members).operations,
+            **PolicyAdministration(broker, queues).operations,
             **views_of(queues, members),
         }
         """The operations by the type of their arguments, as `operations.registry` calls them."""

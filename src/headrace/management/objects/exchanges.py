@@ -82,4 +82,7 @@ async def _listed(request: ManagementRequest, vhosts: Sequence[str]) -> Manageme
 
 
 def _row(found: ExchangeView) -> Mapping[str, object]:
-    return found._asdict()
+    row = found._asdict()
+    if found.policy is None:
+        del row["policy"]  # as in RabbitMQ
+    return row

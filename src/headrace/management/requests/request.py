@@ -80,6 +80,8 @@ def json_object(body: bytes | bytearray) -> dict[str, Any]:
         return {}
     try:
         value = json.loads(body.decode(), parse_constant=_refuse_constant)
+        if b"\\u" in body:
+            json.dumps(value, ensure_ascii=False).encode()  # half a character is no Unicode
     except (ValueError, RecursionError):
         raise not_json() from None
     if isinstance(value, str):

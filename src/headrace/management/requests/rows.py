@@ -11,6 +11,7 @@ _QUEUES, _EXCHANGES = f"{_OBJECTS}.queues", f"{_OBJECTS}.exchanges"
 _BINDINGS, _LIMITS = f"{_OBJECTS}.bindings", f"{_OBJECTS}.limits"
 _VHOSTS, _USERS = f"{_OBJECTS}.vhosts", f"{_OBJECTS}.users"
 _PERMISSIONS, _PARAMETERS = f"{_OBJECTS}.permissions", f"{_OBJECTS}.global_parameters"
+_POLICIES = f"{_OBJECTS}.policies"
 
 
 def _of_users(method: str, pattern: str, handler: str) -> Row:
@@ -57,6 +58,7 @@ _OF_VHOSTS = (
 _PERMISSION = "/permissions/{vhost}/{user}"
 _TOPIC_PERMISSION = "/topic-permissions/{vhost}/{user}"
 _ON_EXCHANGE = f"{_TOPIC_PERMISSION}/{{exchange}}"
+_POLICY, _OPERATOR_POLICY = "/policies/{vhost}/{name}", "/operator-policies/{vhost}/{name}"
 _VHOST, _USER, _PARAMETER = "/vhosts/{vhost}", "/users/{user}", "/global-parameters/{name}"
 _VHOST_LIMIT, _USER_LIMIT = "/vhost-limits/{vhost}/{name}", "/user-limits/{user}/{name}"
 _OF_ADMINISTRATORS = (
@@ -90,6 +92,8 @@ _OF_ADMINISTRATORS = (
     _of_administrators("GET", "/user-limits", f"{_LIMITS}:user_limits"),
     _of_administrators("PUT", _USER_LIMIT, f"{_LIMITS}:set_user_limit"),
     _of_administrators("DELETE", _USER_LIMIT, f"{_LIMITS}:clear_user_limit"),
+    _of_administrators("PUT", _OPERATOR_POLICY, f"{_POLICIES}:put_for_operators"),
+    _of_administrators("DELETE", _OPERATOR_POLICY, f"{_POLICIES}:delete_for_operators"),
 )
 _POLICYMAKER = Tag.POLICYMAKER
 _OF_POLICYMAKERS = (
@@ -97,11 +101,19 @@ _OF_POLICYMAKERS = (
     Row("GET", _PARAMETER, _POLICYMAKER, f"{_PARAMETERS}:parameter"),
     Row("PUT", _PARAMETER, _POLICYMAKER, f"{_PARAMETERS}:put", _OBJECT_BYTES_MAX),
     Row("DELETE", _PARAMETER, _POLICYMAKER, f"{_PARAMETERS}:delete"),
+    Row("PUT", _POLICY, _POLICYMAKER, f"{_POLICIES}:put", _OBJECT_BYTES_MAX),
+    Row("DELETE", _POLICY, _POLICYMAKER, f"{_POLICIES}:delete"),
 )
 ROWS = (
     *_OF_VHOSTS,
     *_OF_ADMINISTRATORS,
     *_OF_POLICYMAKERS,
+    _of_users("GET", "/policies", f"{_POLICIES}:policies"),
+    _of_users("GET", "/policies/{vhost}", f"{_POLICIES}:policies_of_vhost"),
+    _of_users("GET", _POLICY, f"{_POLICIES}:policy"),
+    _of_users("GET", "/operator-policies", f"{_POLICIES}:operator_policies"),
+    _of_users("GET", "/operator-policies/{vhost}", f"{_POLICIES}:operator_policies_of_vhost"),
+    _of_users("GET", _OPERATOR_POLICY, f"{_POLICIES}:operator_policy"),
     _of_users("GET", "/vhosts", f"{_VHOSTS}:vhosts"),
     _of_users("GET", "/vhost-limits", f"{_LIMITS}:vhost_limits"),
     _of_users("GET", "/vhost-limits/{vhost}", f"{_LIMITS}:limits_of_vhost"),

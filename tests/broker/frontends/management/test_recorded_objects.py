@@ -4,6 +4,7 @@ Those of users with each tag, too, as far as their requests are built.
 """
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,21 +26,26 @@ from tests.support.amqp.management import (
     port_of,
 )
 from tests.support.listed_differences import fits, unexplained
+from tests.support.queues.policies import policy_value
 
-SECTIONS = ("exchanges", "queues", "bindings")
+SECTIONS = ("exchanges", "queues", "bindings", "policies")
 NODE = "headrace-0@127.0.0.1"
 ACCOUNTS = ("vhosts", "users", "limits")
 LATER = (
-    "q.quorum.status", "rebalance", "user.queues", "vhost.connections", "vhost.channels",
-)  # fmt: skip
-"""Calls of these sections whose requests are not built."""
+    "q.quorum.status | rebalance | user.queues | vhost.connections | vhost.channels | param.*"
+    " | pol.now*"
+)
+"""Calls of these sections whose requests are not built, or that need messages of clients."""
 
 
 TAGS = ((), ("management",), ("policymaker",), ("monitoring",), ("administrator",))
 """Those of the users `ROLES`."""
 VHOSTS = ("gold", "gold/slash", "gold3", "gold-form", "gold-hidden", "gold-imp")
 """The virtual hosts that the calls of roles find."""
-BEGIN = ("/queues", "/exchanges", "/bindings", "/overview", "/extensions", "/whoami", "/auth")
+BEGIN = (
+    "/queues", "/exchanges", "/bindings", "/policies", "/operator-policies", "/overview",
+    "/extensions", "/whoami", "/auth",
+)  # fmt: skip
 """How paths begin whose calls of roles need no other objects."""
 TABLE = RequestTable(ROWS)
 
@@ -51,9 +57,8 @@ class _NoClients:
 
 def is_played(step: Step, sections: Sequence[str]) -> bool:
     """Whether a step is of these sections; global parameters are played with users."""
-    is_parameter = sections is ACCOUNTS and step.id.startswith("gparam")
-    is_of = step.section in sections or is_parameter
-    return is_of and not step.client and step.id not in LATER
+    section = "users" if step.id.startswith("gparam") else step.section
+    return section in sections and not step.client and not fits(step.id, LATER)
 
 
 def replayed(broker: BrokerThread, played: list[Step]) -> dict[str, Any]:
@@ -97,6 +102,9 @@ def test_recorded_calls_of_each_role_have_the_recorded_answers() -> None:
             ("gold/slash", "q"),
         ):  # fmt: skip
             administer(broker, "queue.declare", vhost=vhost, name=name)
+        for vhost, kind in product(("gold", "gold-imp"), ("policy", "operator-policy")):
+            value = policy_value("^never")
+            administer(broker, f"{kind}.set", vhost=vhost, name="p", value=value)
         found = list(differences(load(), replayed(broker, played), played))
-    assert len(played) >= 18 * len(ROLES)
+    assert len(played) >= 25 * len(ROLES)
     assert found == []

@@ -14,13 +14,16 @@ from headrace.operations.permissions import Caller, Surface
 from headrace.operations.queues import DeclareQueue, DeleteQueue
 from headrace.operations.registry import Operations
 from headrace.operations.views import (
+    NONE_APPLIED,
     QueueCounts,
     QueueView,
     ViewBindings,
     ViewExchanges,
+    ViewPolicies,
     ViewQueues,
     arguments_hash,
 )
+from headrace.operations.virtual_hosts import ClearPolicy, SetPolicy
 from headrace.queues.model.declarations import QueueFlags
 from headrace.security.identity import USER, Identity, Principal
 from headrace.testing.sim.cluster import SimCluster
@@ -29,6 +32,7 @@ from headrace.wire.amqp.methods import encode_method
 from headrace.wire.amqp.model_methods import BasicAck, QueueBind
 from tests.support.amqp.administration import Vhost
 from tests.support.cluster.peer_kit import play, started
+from tests.support.queues.policies import policy_value
 from tests.support.sim.amqp import frontend_of, serve_amqp
 from tests.support.sim.cluster import until
 
@@ -102,8 +106,8 @@ def test_an_exchange_has_its_declaration(vhost: Vhost) -> None:
     arguments = {"alternate-exchange": "amq.fanout"}
     vhost.ask("exchange.declare", name="e", type="topic", internal=True, arguments=arguments)
     view = viewed(vhost, ViewExchanges())
-    assert view.describe(("/", "e")) == ("/", "e", "topic", True, False, True, arguments)
-    assert view.describe(("/", "")) == ("/", "", "direct", True, False, False, {})
+    assert view.describe(("/", "e")) == ("/", "e", "topic", True, False, True, arguments, None)
+    assert view.describe(("/", "")) == ("/", "", "direct", True, False, False, {}, None)
     assert view.describe(("/", "none")) is None
     assert view.describe(("none", "e")) is None
 
@@ -188,7 +192,7 @@ def test_objects_that_are_not_loaded_are_not_taken_for_missing(vhost: Vhost) -> 
     vhost.client.declare()
     loaded: set[str] = set()
     vhost.room.broker.declarations = SimpleNamespace(has_loaded=loaded.__contains__)  # type: ignore[assignment]
-    for asked in (ViewQueues(), ViewExchanges(), ViewBindings()):
+    for asked in (ViewQueues(), ViewExchanges(), ViewBindings(), ViewPolicies()):
         view = viewed(vhost, asked)
         reads: list[Any] = [lambda view=view: asyncio.run(view.keys(["/"]))]
         if isinstance(asked, ViewBindings):
@@ -201,6 +205,10 @@ def test_objects_that_are_not_loaded_are_not_taken_for_missing(vhost: Vhost) -> 
                 read()
             loaded.add("/")
             assert isinstance(read(), list | None)
+    loaded.clear()
+    for change in (SetPolicy("/", "p", policy_value()), ClearPolicy("/", "p")):
+        with pytest.raises(ApiError, match="declarations of vhost '/' are not loaded"):
+            viewed(vhost, change)
 
 
 def test_each_broker_has_the_counts_of_queues_that_it_leads() -> None:
@@ -232,5 +240,11 @@ def test_each_broker_has_the_counts_of_queues_that_it_leads() -> None:
         ]  # fmt: skip
         await operations[0].call(caller, DeleteQueue("/", "here"))
         await until(lambda: not any(view.describe(("/", "here")) for view in views))
+        for number, created in ((1, True), (0, False)):
+            policy = SetPolicy("/", "p", policy_value("^dur", priority=number))
+            assert await operations[number].call(caller, policy) == (created,)
+            assert [view.describe(("/", "durable")).applied.policy for view in views] == ["p", "p"]
+        await operations[1].call(caller, ClearPolicy("/", "p"))
+        assert [view.describe(("/", "durable")).applied for view in views] == [NONE_APPLIED] * 2
 
     play(story, super_users="User:ann")

@@ -29,9 +29,11 @@ class ExchangeViews:
         vhost, name = key
         host = self._queues.virtual_hosts.hosts.get(vhost)
         exchange = None if host is None else host.model.exchanges.get(name)
-        if exchange is None:
+        if host is None or exchange is None:
             check_loaded(self._queues, vhost)
             return None
+        present = host.model.table.present
+        policy = None if present is None else present.of_exchange(exchange).policy
         return ExchangeView(
             vhost=vhost,
             name=name,
@@ -40,4 +42,5 @@ class ExchangeViews:
             auto_delete=exchange.auto_delete,
             internal=exchange.internal,
             arguments=plain(exchange.arguments),
+            policy=policy and policy.name,
         )

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.frontends.amqp.views.bindings import BindingViews
 from headrace.frontends.amqp.views.exchanges import ExchangeViews
+from headrace.frontends.amqp.views.policies import PolicyViews
 from headrace.frontends.amqp.views.queues import QueueViews
-from headrace.operations.views import ViewBindings, ViewExchanges, ViewQueues
+from headrace.operations.views import ViewBindings, ViewExchanges, ViewPolicies, ViewQueues
 
 if TYPE_CHECKING:
     from headrace.frontends.amqp.queue_broker import QueueBroker
@@ -24,7 +25,13 @@ def views_of(queues: "QueueBroker", members: "QueueMembers") -> "dict[type[Argum
 
         return viewed
 
+    policies = {each: PolicyViews(queues, operators=each) for each in (False, True)}
+
+    async def policies_viewed(caller: "Caller", asked: ViewPolicies) -> PolicyViews:
+        return policies[asked.operators]
+
     return {
+        ViewPolicies: policies_viewed,
         ViewQueues: do(QueueViews(queues, members)),
         ViewExchanges: do(ExchangeViews(queues)),
         ViewBindings: do(BindingViews(queues)),

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 from headrace.frontends.amqp.client import Client
 from headrace.frontends.amqp.listing import plain
 from headrace.frontends.amqp.views.names import check_loaded, named
-from headrace.operations.views import Named, OwnerView, QueueCounts, QueueView
+from headrace.operations.views import (
+    NONE_APPLIED,
+    AppliedView,
+    Named,
+    OwnerView,
+    QueueCounts,
+    QueueView,
+)
 from headrace.queue_stores.queue_settings import (
     DELIVERIES_COUNTED_MAX,
     DELIVERY_LIMIT_DEFAULT,
@@ -64,7 +71,17 @@ class QueueViews:
             online=members.online,
             state=state,
             counts=counts,
+            applied=_applied(host, queue),
         )
+
+
+def _applied(host: "QueueHost", queue: "DeclaredQueue") -> AppliedView:
+    present = host.model.table.present
+    if present is None:
+        return NONE_APPLIED
+    applied = present.of_queue(queue)
+    policy, operator_policy = (each and each.name for each in applied)
+    return AppliedView(policy, operator_policy, applied.definition)
 
 
 def _running(

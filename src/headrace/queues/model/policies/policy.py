@@ -176,6 +176,8 @@ def _definition_problem(name: str, definition: object, *, operators: bool) -> st
         return f"parse error while reading policy {name}: {erlang_term(definition)}."
     if _too_large(definition):
         return f"definition must not exceed {DEFINITION_BYTES_MAX} bytes"
+    if not _is_unicode(definition):
+        return "definition must be UTF-8"
     return _keys_problem(definition, _CHECKED_FOR_OPERATORS if operators else _CHECKED)
 
 
@@ -184,6 +186,15 @@ def _too_large(definition: Mapping[str, object]) -> bool:
         return len(json.dumps(definition)) > DEFINITION_BYTES_MAX
     except RecursionError:
         return True
+
+
+def _is_unicode(definition: Mapping[str, object]) -> bool:
+    """Tell whether no text of a definition has half a character, which no answer can show."""
+    try:
+        json.dumps(definition, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _keys_problem(

@@ -34,10 +34,17 @@ class PresentPolicies:
             [each.policy for each in policies.values() if each.id.operators],
         )
 
+    def of_queue(self, queue: "DeclaredQueue") -> AppliedPolicies:
+        """Return the policies of a queue."""
+        return self._table.of_queue(queue.name, queue.settings.queue_type)
+
+    def of_exchange(self, exchange: "Exchange") -> AppliedPolicies:
+        """Return the policies of an exchange."""
+        return self._table.of_exchange(exchange.name)
+
     def settings_of(self, queue: "DeclaredQueue") -> "QueueSettings":
         """Return the settings of a queue: its arguments joined with its policies."""
-        queue_type = queue.settings.queue_type
-        applied = self._table.of_queue(queue.name, queue_type)
+        queue_type, applied = queue.settings.queue_type, self.of_queue(queue)
         settings = effective_settings(queue.arguments, queue_type, applied)
         since_ms = self._ttl_since_ms(applied)
         if not since_ms:
@@ -47,14 +54,12 @@ class PresentPolicies:
 
     def arguments_of(self, queue: "DeclaredQueue") -> "Arguments":
         """Return the arguments of a queue joined with its policies."""
-        queue_type = queue.settings.queue_type
-        definition = self._table.of_queue(queue.name, queue_type).definition
-        return effective_arguments(queue.arguments, queue_type, definition)
+        definition = self.of_queue(queue).definition
+        return effective_arguments(queue.arguments, queue.settings.queue_type, definition)
 
     def alternate_of(self, exchange: "Exchange") -> str | None:
         """Return the name of an exchange's alternate exchange; None: it has none."""
-        applied = self._table.of_exchange(exchange.name)
-        return effective_alternate(exchange.arguments, applied)
+        return effective_alternate(exchange.arguments, self.of_exchange(exchange))
 
     def _ttl_since_ms(self, applied: AppliedPolicies) -> int:
         """Return the time of the last change of a policy that sets a TTL; 0: none does."""

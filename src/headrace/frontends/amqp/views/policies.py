@@ -1,0 +1,42 @@
+"""The views of policies and of operator policies."""
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from headrace.frontends.amqp.views.names import check_loaded, named
+from headrace.operations.views import Named, PolicyView
+from headrace.queues.model.policies.vhost_policy import PolicyId
+
+if TYPE_CHECKING:
+    from headrace.frontends.amqp.queue_broker import QueueBroker
+
+
+class PolicyViews:
+    """The policies of a broker, of users or of operators. Implements `operations.views.View`."""
+
+    def __init__(self, queues: "QueueBroker", *, operators: bool) -> None:
+        self._queues = queues
+        self._operators = operators
+
+    async def keys(self, vhosts: Collection[str]) -> list[Named]:
+        """Return vhost and name of all policies of these vhosts. Raises ApiError."""
+        return await named(
+            self._queues,
+            vhosts,
+            lambda host: (
+                each.name for each in host.model.policies if each.operators is self._operators
+            ),
+        )
+
+    def describe(self, key: Named) -> PolicyView | None:
+        """Return a policy; None: it does not exist.
+
+        Raises ApiError if there may be one that is not loaded yet.
+        """
+        vhost, name = key
+        host = self._queues.virtual_hosts.hosts.get(vhost)
+        found = None if host is None else host.model.policies.get(PolicyId(name, self._operators))
+        if found is None:
+            check_loaded(self._queues, vhost)
+            return None
+        return PolicyView(vhost, name, found.policy.value)
