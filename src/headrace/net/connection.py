@@ -212,7 +212,7 @@ class Connection(BufferedProtocol):
         `of_frames` False: only let a stream session push, as there is room again.
         """
         session, answers, stream = self._session, self.answers, self._stream
-        if session is None or answers.closing or self.quiet:
+        if session is None or answers.closing or (self.quiet and of_frames):
             if self._queued:
                 self._inbox.keep(0, 0)  # for `let_in`; nothing more is read until then
                 self._pause_reading()

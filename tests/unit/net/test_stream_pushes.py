@@ -124,6 +124,18 @@ def test_a_session_is_told_when_its_client_takes_no_more_and_when_it_does_again(
     assert echo.rooms == 1, "it had not asked"
 
 
+def test_session_is_told_of_room_once_the_table_is_quiet_and_is_given_no_frames() -> None:
+    room, client, echo = opened()
+    client.connection.pause_writing()
+    assert not echo.stream.takes_more()
+    room.table.quiesce()
+    client.sends(amqp_frame(b"late"))
+    rooms = echo.rooms
+    client.connection.resume_writing()
+    room.clock.advance()
+    assert (echo.rooms, echo.taken) == (rooms + 1, [])
+
+
 @pytest.mark.parametrize(("size", "takes_more"), [(HIGH, True), (HIGH + 1, False)])
 def test_what_is_not_handed_over_yet_is_bounded_too(size: int, takes_more: bool) -> None:
     room, client, echo = opened()

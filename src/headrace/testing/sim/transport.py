@@ -70,7 +70,7 @@ class SimTransport(asyncio.Transport):
         self._arrives_at = 0.0
         """Earliest arrival of what is under way, in loop time."""
         self._on_the_way: deque[Callable[[], None]] = deque()
-        """What was sent and has not arrived: each has the peer receive a piece, or resets it."""
+        """Pieces and resets that were sent and have not arrived: the calls of the peer for them."""
         self._unread: deque[bytes | None] = deque()
 
     # --- begin and end

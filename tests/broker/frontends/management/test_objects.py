@@ -151,6 +151,8 @@ class SlowReader:
 
     def rest(self) -> list[dict[str, Any]]:
         """Return the rows of the whole list."""
+        # With the small buffer the kernel takes seconds: longer than a stop waits.
+        self._link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         found: list[dict[str, Any]] = json.loads(self.begun + self._answer.read())
         return found
 
