@@ -34,6 +34,8 @@ from tests.support.amqp.channels import QueueRoom
 from tests.support.coordination.groups_kit import HandClock
 
 WORD = "w"
+OTHERS: dict[str, Any] = {"members": [1], "value": {}}
+"""Arguments that are no texts."""
 RIGHTS = {"reader": Operation.DESCRIBE, "changer": Operation.ALTER}
 
 
@@ -64,11 +66,11 @@ class Noted:
 
 
 def arguments_of(noted: Noted, operation: str) -> dict[str, Any]:
-    """Return the texts that an operation must be given."""
+    """Return the arguments that an operation must be given."""
     (kind,) = [kind for kind in noted.kinds if operation == kind.OPERATION]
     required = [each for each in fields(cast("Any", kind)) if each.default is MISSING]
     given = {each.name: WORD for each in required if each.default_factory is MISSING}
-    return {name: [1] if name == "members" else word for name, word in given.items()}
+    return {name: OTHERS.get(name, word) for name, word in given.items()}
 
 
 def answer(noted: Noted | None, caller: str, operation: str, **question: Any) -> OperationResponse:
