@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, cast, get_origin, get_type_hints
 
 import pytest
 
@@ -34,8 +35,6 @@ from tests.support.amqp.channels import QueueRoom
 from tests.support.coordination.groups_kit import HandClock
 
 WORD = "w"
-OTHERS: dict[str, Any] = {"members": [1], "value": {}}
-"""Arguments that are no texts."""
 RIGHTS = {"reader": Operation.DESCRIBE, "changer": Operation.ALTER}
 
 
@@ -70,7 +69,11 @@ def arguments_of(noted: Noted, operation: str) -> dict[str, Any]:
     (kind,) = [kind for kind in noted.kinds if operation == kind.OPERATION]
     required = [each for each in fields(cast("Any", kind)) if each.default is MISSING]
     given = {each.name: WORD for each in required if each.default_factory is MISSING}
-    return {name: OTHERS.get(name, word) for name, word in given.items()}
+    types = get_type_hints(kind)
+    return {
+        name: [1] if name == "members" else {} if get_origin(types[name]) is Mapping else word
+        for name, word in given.items()
+    }
 
 
 def answer(noted: Noted | None, caller: str, operation: str, **question: Any) -> OperationResponse:
