@@ -61,6 +61,9 @@ def test_stored_state_reads_as_version_0_1_read_it(
     then, now = (each[protocol][section] for each in both)
     if section == "transactions":  # the open one times out 24 days after its beginning
         then, now = ({**each, "open": each["open"]["producer_id"]} for each in (then, now))
+    if section == "listed":  # the vhost "/" has RabbitMQ's description since
+        described = {**then["vhost"][0], "description": "Default virtual host"}
+        then = {**then, "vhost": [described, *then["vhost"][1:]]}
     assert [*differences(then, now)] == []
 
 
