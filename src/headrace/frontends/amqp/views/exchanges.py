@@ -1,14 +1,16 @@
 """The view of exchanges."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.frontends.amqp.listing import plain
-from headrace.frontends.amqp.views.names import check_loaded, named
+from headrace.frontends.amqp.views.names import existing, named
 from headrace.operations.views import ExchangeView, Named
 
 if TYPE_CHECKING:
     from headrace.frontends.amqp.queue_broker import QueueBroker
+    from headrace.queues.engine.queue_host import QueueHost
+    from headrace.queues.model.exchanges import Exchange
 
 
 class ExchangeViews:
@@ -19,7 +21,7 @@ class ExchangeViews:
 
     async def keys(self, vhosts: Collection[str]) -> list[Named]:
         """Return vhost and name of all exchanges of these vhosts. Raises ApiError."""
-        return await named(self._queues, vhosts, lambda host: host.model.exchanges)
+        return await named(self._queues, vhosts, _exchanges)
 
     def describe(self, key: Named) -> ExchangeView | None:
         """Return an exchange as it was declared.
@@ -27,11 +29,10 @@ class ExchangeViews:
         Raises ApiError if there may be one that is not loaded yet.
         """
         vhost, name = key
-        host = self._queues.virtual_hosts.hosts.get(vhost)
-        exchange = None if host is None else host.model.exchanges.get(name)
-        if host is None or exchange is None:
-            check_loaded(self._queues, vhost)
+        found = existing(self._queues, vhost, _exchanges, name)
+        if found is None:
             return None
+        host, exchange = found
         present = host.model.table.present
         policy = None if present is None else present.of_exchange(exchange).policy
         return ExchangeView(
@@ -44,3 +45,7 @@ class ExchangeViews:
             arguments=plain(exchange.arguments),
             policy=policy and policy.name,
         )
+
+
+def _exchanges(host: "QueueHost") -> "Mapping[str, Exchange]":
+    return host.model.exchanges

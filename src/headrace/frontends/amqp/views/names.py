@@ -1,8 +1,8 @@
-"""The keys of all objects of one kind, read in slices of 1,000, once declarations are loaded."""
+"""Objects of one kind, once declarations are loaded: all keys in slices of 1,000, or one object."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.queues.queue_names import DECLARATIONS_TOPIC
@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from headrace.frontends.amqp.queue_broker import QueueBroker
     from headrace.operations.views import Named
     from headrace.queues.engine.queue_host import QueueHost
+
+K = TypeVar("K")
+T = TypeVar("T")
 
 SLICE = 1000
 """Keys made between two turns of the loop, in 0.1 ms."""
@@ -28,6 +31,21 @@ def check_loaded(queues: "QueueBroker", vhost: str) -> None:
             f" have replicas of {DECLARATIONS_TOPIC} must run"
         )
         raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, text)
+
+
+def existing(
+    queues: "QueueBroker", vhost: str, objects_of: "Callable[[QueueHost], Mapping[K, T]]", key: K
+) -> "tuple[QueueHost, T] | None":
+    """Return a virtual host and an object of it; None: the object does not exist.
+
+    Raises ApiError if there may be one that is not loaded yet.
+    """
+    host = queues.virtual_hosts.hosts.get(vhost)
+    found = None if host is None else objects_of(host).get(key)
+    if host is None or found is None:
+        check_loaded(queues, vhost)
+        return None
+    return host, found
 
 
 async def named(

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from headrace.frontends.amqp.views.names import check_loaded, named
+from headrace.frontends.amqp.views.names import existing, named
 from headrace.operations.views import Named, PolicyView
 from headrace.queues.model.policies.vhost_policy import PolicyId
 
@@ -34,9 +34,6 @@ class PolicyViews:
         Raises ApiError if there may be one that is not loaded yet.
         """
         vhost, name = key
-        host = self._queues.virtual_hosts.hosts.get(vhost)
-        found = None if host is None else host.model.policies.get(PolicyId(name, self._operators))
-        if found is None:
-            check_loaded(self._queues, vhost)
-            return None
-        return PolicyView(vhost, name, found.policy.value)
+        policy = PolicyId(name, self._operators)
+        found = existing(self._queues, vhost, lambda host: host.model.policies, policy)
+        return None if found is None else PolicyView(vhost, name, found[1].policy.value)

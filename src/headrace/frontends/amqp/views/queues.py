@@ -1,11 +1,11 @@
 """The view of queues: declarations, members and counts, as far as this broker has them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.frontends.amqp.client import Client
 from headrace.frontends.amqp.listing import plain
-from headrace.frontends.amqp.views.names import check_loaded, named
+from headrace.frontends.amqp.views.names import existing, named
 from headrace.operations.views import (
     NONE_APPLIED,
     AppliedView,
@@ -41,7 +41,7 @@ class QueueViews:
 
     async def keys(self, vhosts: Collection[str]) -> list[Named]:
         """Return vhost and name of all queues of these vhosts. Raises ApiError."""
-        return await named(self._queues, vhosts, lambda host: host.model.queues)
+        return await named(self._queues, vhosts, _queues)
 
     def describe(self, key: Named) -> QueueView | None:
         """Return a queue with its counts; those of a queue that another broker leads are None.
@@ -49,11 +49,10 @@ class QueueViews:
         Raises ApiError if there may be one that is not loaded yet.
         """
         vhost, name = key
-        host = self._queues.virtual_hosts.hosts.get(vhost)
-        queue = None if host is None else host.model.queues.get(name)
-        if host is None or queue is None:
-            check_loaded(self._queues, vhost)
+        found = existing(self._queues, vhost, _queues, name)
+        if found is None:
             return None
+        host, queue = found
         members = self._members.of(vhost, queue)
         state, counts = _running(host, queue, members)
         return QueueView(
@@ -73,6 +72,10 @@ class QueueViews:
             counts=counts,
             applied=_applied(host, queue),
         )
+
+
+def _queues(host: "QueueHost") -> "Mapping[str, DeclaredQueue]":
+    return host.model.queues
 
 
 def _applied(host: "QueueHost", queue: "DeclaredQueue") -> AppliedView:
