@@ -185,7 +185,7 @@ class MetadataImage:
     def reachable_brokers(self) -> Iterator[BrokerInfo]:
         """Yield the registered brokers that are not suspected to be dead."""
         for broker in self.brokers.values():
-            if self.suspects.get(broker.broker_id) != broker.epoch:
+            if not self._is_suspected(broker):
                 yield broker
 
     def reachable_leader(self, partition: PartitionInfo) -> BrokerId:
@@ -194,9 +194,12 @@ class MetadataImage:
         Clients are shown this one, as by Kafka: they look for its address in the list of brokers.
         """
         broker = self.brokers.get(partition.leader)
-        if broker is None or self.suspects.get(broker.broker_id) == broker.epoch:
+        if broker is None or self._is_suspected(broker):
             return NO_LEADER
         return partition.leader
+
+    def _is_suspected(self, broker: BrokerInfo) -> bool:
+        return self.suspects.get(broker.broker_id) == broker.epoch
 
     def brokers_with(self, feature: str) -> Mapping[BrokerId, BrokerInfo]:
         """Return the live brokers that have a feature; all if none has it, or it is empty.
